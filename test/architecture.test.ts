@@ -1,7 +1,7 @@
 import { Glob } from 'bun';
 import { describe, expect, it } from 'bun:test';
 import { readFileSync } from 'node:fs';
-import { dirname, join, normalize } from 'node:path';
+import { basename, dirname, join, normalize } from 'node:path';
 
 /** The import rule of ARCHITECTURE.md. A folder imports from the rows above its own, and from itself. */
 const LAYERS = [
@@ -86,6 +86,28 @@ describe('the source tree', () => {
     expect(files.filter((path) => /\/(utils?|helpers?|common|manager|index)\.ts$/.test(path))).toEqual([]);
   });
 
+  it('gives an exported name one meaning', () => {
+    const owners = new Map<string, Set<string>>();
+    for (const path of files) {
+      for (const name of exportsOf(readFileSync(path, 'utf8')))
+        owners.set(name, (owners.get(name) ?? new Set()).add(path));
+    }
+    // Each file with commands has them under this name, for the table that loads them.
+    owners.delete('commands');
+    expect(owners.size).toBeGreaterThan(1000);
+    const shared = [...owners].filter(([, paths]) => paths.size > 1);
+    expect(shared.map(([name, paths]) => `${name}: ${[...paths].join(', ')}`)).toEqual([]);
+  });
+
+  it('names a test file for the module beside it', () => {
+    const tests = [...new Glob('src/**/*.test.ts').scanSync()];
+    const modules = new Set(
+      [...new Glob('src/**/*.ts').scanSync()].map((path) => path.replace(/(\.contract)?\.ts$/, '')),
+    );
+    const module = (path: string): string => join(dirname(path), basename(path).split('.')[0] ?? '');
+    expect(tests.filter((path) => !modules.has(module(path)))).toEqual([]);
+  });
+
   it('gives a reason for every file above 500 lines', () => {
     const long = files.filter((path) => {
       const lines = readFileSync(path, 'utf8').split('\n');
@@ -110,6 +132,12 @@ function valueImportsIn(path: string): Import[] {
   const text = readFileSync(path, 'utf8');
   const found = text.matchAll(/^(?:import|export) (?!type\b)[^;]*?from '(\.[^']+\.ts)'/gm);
   return [...found].map(([, target = '']) => ({ path, target: normalize(join(dirname(path), target)) }));
+}
+
+function exportsOf(text: string): string[] {
+  const kinds = 'const|let|function|class|interface|type|enum';
+  const found = text.matchAll(new RegExp(`^export (?:declare |abstract |async )*(?:${kinds})\\*? ([\\w$]+)`, 'gm'));
+  return [...found].map(([, name = '']) => name);
 }
 
 function isAllowed({ path, target }: Import): boolean {

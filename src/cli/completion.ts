@@ -15,8 +15,11 @@ interface Completable {
 export async function completables(): Promise<Completable[]> {
   const help: Completable = {
     name: 'help',
-    summary: 'everything, or one command',
-    options: [],
+    summary: 'the first commands, all, or one',
+    options: [
+      { name: 'all', takesValue: false, help: 'every command' },
+      { name: 'json', takesValue: false, help: 'the table of commands as JSON' },
+    ],
     choices: PARLEY_COMMANDS.map((row) => row.name),
   };
   const rows = await Promise.all(

@@ -1,6 +1,6 @@
 import type { Env } from '../core/env.ts';
 import { HookSessionFolder, layReferences, mailboxOf } from '../delivery/hook-session.ts';
-import { scriptLine, hookScript, quoted, SCRIPT_VERSION } from '../delivery/hook-script.ts';
+import { scriptLine, hookScript, shellQuoted, SCRIPT_VERSION } from '../delivery/hook-script.ts';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Who } from '../core/mail/workspace.ts';
@@ -43,7 +43,7 @@ export function hookWord(env: Env): string {
   const home = env['PARLEY_HOME'];
   if (!home) return '~/.parley/hook';
   const folder = resolve(home);
-  return `${/[^A-Za-z0-9/._-]/.test(folder) ? quoted(folder) : folder}/hook`;
+  return `${/[^A-Za-z0-9/._-]/.test(folder) ? shellQuoted(folder) : folder}/hook`;
 }
 
 /** The line in the settings of a client. It ends in `hook <client>` and holds no mailbox. spec: hook#line */

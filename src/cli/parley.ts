@@ -1,3 +1,4 @@
+import { CLIENT_NAMES } from '../clients/client-names.ts';
 import type { Command, Dialect, Options, Row } from '../core/command.ts';
 import { nearest } from '../core/nearest.ts';
 import { hasColour, Paint, writeAll } from '../platform/terminal.ts';
@@ -6,10 +7,10 @@ import { refused } from './failure.ts';
 
 /** Every command takes these. */
 export const COMMON: Options = {
-  json: { type: 'boolean', help: 'one JSON value instead of words' },
+  json: { type: 'boolean', help: 'print JSON' },
   as: { type: 'string', value: 'agent', help: 'act as this agent' },
-  verbose: { type: 'boolean', help: 'say more on stderr' },
-  help: { type: 'boolean', short: 'h', help: 'show this' },
+  verbose: { type: 'boolean', help: 'log more on stderr' },
+  help: { type: 'boolean', short: 'h', help: 'show this help' },
 };
 
 type ListedRow = Row<Context> & { group: string; summary: string };
@@ -23,31 +24,43 @@ export function parley(rows: readonly ListedRow[]): Dialect<Context> {
       const [leading, [given, ...words]] = splitLeading(argv);
       // `parley` alone is the overview; `parley ""` is a wrong command.
       const name = given === '' ? '""' : (given ?? '');
-      if (['help', '--help', '-h'].includes(name)) return { name: words[0] ?? '', rest: [], help: true };
-      return { name: name === '--version' ? 'version' : name, rest: [...leading, ...words] };
+      if (['help', '--help', '-h'].includes(name)) {
+        const [asked = '', ...more] = words.filter((word) => !HELP_OPTIONS.includes(word));
+        return {
+          name: asked,
+          rest: [...leading, ...words.filter((word) => HELP_OPTIONS.includes(word)), ...more],
+          help: true,
+        };
+      }
+      return { name: ['--version', '-v', '-V'].includes(name) ? 'version' : name, rest: [...leading, ...words] };
     },
     open: (values) => new Context(process.env, process.cwd(), values),
-    help(command) {
+    help(command, options = []) {
       const paint = new Paint(hasColour(process.env));
-      return command === null ? helpForAll(rows, paint) : helpFor(command, paint);
+      if (options.includes('--json'))
+        return JSON.stringify(command === null ? table(rows) : described(command), null, 2);
+      if (command !== null) return helpFor(command, paint);
+      return options.includes('--all') ? helpForAll(rows, paint) : helpForNewcomers(rows, paint);
     },
     unknown(name) {
-      const [near] = nearest(
-        name,
-        rows.map((row) => row.name),
-      );
+      if (name.startsWith('-')) return unknownOption(name);
+      const [near] = nearest(name, [...rows.map((row) => row.name), ...CLIENT_NAMES]);
+      const words = CLIENT_NAMES.some((client) => client === near) ? `install ${near}` : near;
       const shown = name.replace(/\p{Cc}/gu, '?').slice(0, 40);
-      return `unknown command "${shown}"; ${near ? `did you mean \`parley ${near}\`?` : 'see `parley help`'}`;
+      return `unknown command "${shown}"; ${words ? `did you mean \`parley ${words}\`?` : 'see `parley help`'}`;
     },
     wrong(problem, command) {
-      return 'option' in problem ? wrongOption(problem.option, command.options) : `usage: parley ${command.usage}`;
+      return 'option' in problem ? wrongOption(problem.option, command) : `usage: parley ${command.usage}`;
     },
     refused,
     say: (text) => writeAll(1, `${text}\n`),
   };
 }
 
-/** Options that every command takes may stand before the command too. */
+/** `parley help` takes these. */
+const HELP_OPTIONS = ['--all', '--json'];
+
+/** Options that every command takes may come before the command too. */
 function splitLeading(argv: readonly string[]): [leading: string[], rest: string[]] {
   let at = 0;
   for (let arg = argv[at]; arg !== undefined && isLeading(arg); arg = argv[at]) at += arg === '--as' ? 2 : 1;
@@ -59,29 +72,63 @@ function isLeading(arg: string): boolean {
 }
 
 /** Unknown options are errors, because models misspell; the nearest known one is named. */
-function wrongOption(problem: string, options: Options): string {
-  const unknown = /^Unknown option '--?([^']+)'/.exec(problem)?.[1];
-  const [near] = unknown ? nearest(unknown, Object.keys({ ...options, ...COMMON })) : [];
+function wrongOption(problem: string, { options, usage }: Command<Context>): string {
   const [, needy] = /^Option '(--[\w-]+) <value>' argument/.exec(problem) ?? [];
   if (needy) return `${needy} needs a value (one that begins with - is written ${needy}=-…)`;
-  return near ? `${problem}; did you mean --${near}?` : problem;
+  const unknown = /^Unknown option '--?([^']+)'/.exec(problem)?.[1];
+  const [near] = unknown ? nearest(unknown, Object.keys({ ...options, ...COMMON })) : [];
+  const help = `parley help ${usage.split(' ')[0] ?? ''}`.trimEnd();
+  return `${problem}; ${near ? `did you mean --${near}? See` : 'see'} \`${help}\``;
+}
+
+/** An option where a command should be. */
+function unknownOption(name: string): string {
+  const [near] = nearest(name.replace(/^-+/, ''), ['all', 'version', ...Object.keys(COMMON)]);
+  const shown = name.replace(/\p{Cc}/gu, '?').slice(0, 40);
+  return `Unknown option '${shown}'; ${near ? `did you mean --${near}? See` : 'see'} \`parley help\``;
+}
+
+/** What a newcomer needs, by what it is for. The rest is one option away. */
+const FIRST_COMMANDS = {
+  Start: ['init', 'install', 'agents'],
+  Write: ['send', 'reply'],
+  Read: ['inbox', 'read', 'owe'],
+  Check: ['trace', 'doctor'],
+};
+
+function helpForNewcomers(rows: readonly ListedRow[], paint: Paint): string {
+  const groups = Object.entries(FIRST_COMMANDS).map(
+    ([title, names]) => [title, rows.filter(({ name }) => names.includes(name))] as const,
+  );
+  return helpPage(groups, paint, ['One command: parley help <command>      All commands: parley help --all']);
 }
 
 /** The help of the whole program, made from the table of commands. */
 function helpForAll(rows: readonly ListedRow[], paint: Paint): string {
-  const groups = [...new Set(rows.map((row) => row.group))];
-  const width = Math.max(...rows.map((row) => row.name.length)) + 2;
-  const sections = groups.map((group) => {
-    const lines = rows.filter((row) => row.group === group).map((row) => `  ${row.name.padEnd(width)}${row.summary}`);
-    return [paint.bold(group), ...lines].join('\n');
-  });
-  return [
-    'parley: mail for coding agents that can prove it arrived',
-    '',
-    sections.join('\n\n'),
-    '',
-    'Every command takes --help (with examples), --json, --as <agent> and --verbose.',
-  ].join('\n');
+  const notes = ['Every command takes --help (with examples), --json, --as <agent> and --verbose.'];
+  return helpPage([...Map.groupBy(rows, ({ group }) => group)], paint, notes);
+}
+
+function helpPage(
+  groups: readonly (readonly [title: string, rows: readonly ListedRow[]])[],
+  paint: Paint,
+  notes: readonly string[],
+): string {
+  const width = Math.max(...groups.flatMap(([, rows]) => rows.map(({ name }) => name.length))) + 2;
+  const sections = groups.map(([title, rows]) =>
+    [paint.bold(title), ...rows.map(({ name, summary }) => `  ${name.padEnd(width)}${summary}`)].join('\n'),
+  );
+  return ['parley: mail for coding agents that can prove it arrived', ...sections, notes.join('\n')].join('\n\n');
+}
+
+/** The table of commands for programs. */
+function table(rows: readonly ListedRow[]): object[] {
+  return rows.map(({ name, group, summary }) => ({ name, group, summary }));
+}
+
+/** One command for programs. */
+function described({ usage, about, options, examples }: Command<Context>): object {
+  return { usage, about, options: { ...options, ...COMMON }, examples: examples ?? [] };
 }
 
 /** The help of one command, made from its own description. */

@@ -68,7 +68,7 @@ function agentIn(path: string, text: string): string | undefined {
 
 function unreadable(path: string, error: unknown): Refusal {
   const why = error instanceof Error ? error.message : String(error);
-  return new Refusal('bad_config', `${path} is not readable as JSON (${why}); mend it, then run this again`);
+  return new Refusal('bad_config', `${path} is not readable as JSON (${why}); correct it, then run this again`);
 }
 
 function textOf(path: string): string | undefined {

@@ -32,20 +32,20 @@ const Span = new Schema(() =>
 
 /** Every setting: its type, its variable, its default, and whether a trusted `.parley.json` of a project may set it. */
 export const SETTINGS = {
-  agent: { schema: AgentName, env: 'PARLEY_AGENT', fallback: undefined, project: true, help: 'who I am' },
+  agent: { schema: AgentName, env: 'PARLEY_AGENT', fallback: undefined, project: true, help: 'which agent I am' },
   match: {
     schema: new Schema(() => v.string()),
     env: 'PARLEY_MATCH',
     fallback: undefined,
     project: true,
-    help: 'my context, for scoped mail',
+    help: 'my repository, for scoped mail',
   },
   relay: {
     schema: new Schema(() => v.string()),
     env: 'PARLEY_RELAY',
     fallback: undefined,
     project: false,
-    help: 'which relay, where I am at several: a part of its name',
+    help: 'which relay to use, if I am at several: a part of its name',
   },
   bodyLimit: {
     schema: new Schema(() =>
@@ -74,14 +74,14 @@ export const SETTINGS = {
     env: 'PARLEY_KEEP_BODIES',
     fallback: 30 * DAY,
     project: false,
-    help: 'how long settled bodies stay',
+    help: 'how long bodies of settled messages are kept',
   },
   keepFacts: {
     schema: Span,
     env: 'PARLEY_KEEP_FACTS',
     fallback: 180 * DAY,
     project: false,
-    help: 'how long traces stay',
+    help: 'how long traces are kept',
   },
   composeMs: {
     schema: new Schema(() =>
@@ -235,7 +235,7 @@ function readProject(env: Env, path: string, warnings: string[]): Project {
     const names = Object.keys(sets) as SettingName[];
     if (trust !== 'trusted') {
       const why = trust === 'changed' ? 'has changed since you trusted it' : 'came with this folder and is not trusted';
-      const ignored = `${shown} ${why}, so it does not count: look at it, then \`parley trust\`; ${without}`;
+      const ignored = `${shown} ${why}, so it is ignored: read it, then \`parley trust\`; ${without}`;
       warnings.push(ignored);
       return { path, values: {}, names, ignored };
     }
@@ -248,7 +248,7 @@ function readProject(env: Env, path: string, warnings: string[]): Project {
     return { path, values, names, ignored: null };
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    const ignored = `${visibleLine(error.message, 800)}; this file does not count (${without})`;
+    const ignored = `${visibleLine(error.message, 800)}; this file is ignored (${without})`;
     warnings.push(ignored);
     return { path, values: {}, names: OF_A_PROJECT, ignored };
   }

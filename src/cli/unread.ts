@@ -10,19 +10,24 @@ const RECENT_MS = 30 * 24 * 60 * 60 * 1000;
 
 /**
  * Is it likely that nobody reads this mailbox? True if no client and no session is bound to it, nothing was taken out of it for 30
- * days, and its agent sent nothing in that time. Persons, and mailboxes of other programs and of relays, are never meant.
+ * days, and its agent sent nothing in that time. People, and mailboxes of other programs and of relays, always count as read.
  */
-export function isUnread({ label, root, remote }: Home, record: AgentRecord, now: number): boolean {
+export async function hasNoReader(home: Home, record: AgentRecord, now: number): Promise<boolean> {
+  const { label, root, remote, journal } = home;
+  const { name } = record;
   if (label !== 'parley' || remote || record.parley?.kind === 'human') return false;
-  if (hasClient(root, record.name)) return false;
-  return !isRecent(lastSign(root, record), now) && !hasSession(root, record.name);
+  if (hasClient(root, name) || isRecent(lastActive(root, record), now) || hasSession(root, name)) return false;
+  return !(await journal.sessions()).some(({ identities }) => identities.includes(name));
 }
 
 /** What to do about it, in one line. */
-export async function unreadAdvice(name: AgentName): Promise<string> {
+export function noReaderAdvice(names: readonly AgentName[]): string {
+  const [first = '<name>', ...others] = names;
+  const name = others.length > 0 ? '<name>' : first;
   const isClient = CLIENT_NAMES.some((client) => client === name);
   const install = isClient ? `parley install ${name}` : `parley install <client> --as ${name}`;
-  return `nobody reads @${name} yet. Next: ${install}, or parley inbox --as ${name}`;
+  const all = names.map((one) => `@${one}`).join(', ');
+  return `nobody reads ${all} yet. Next: ${install}, or parley inbox --as ${name}`;
 }
 
 /** A file that cannot be read is no reason to warn: `parley doctor` and the hook name it. */
@@ -34,8 +39,8 @@ function hasClient(root: string, name: AgentName): boolean {
   }
 }
 
-/** When its agent was last seen at work, other than by being made. */
-function lastSign(root: string, { name, createdAt, lastSeen }: AgentRecord): number {
+/** When its agent last sent or read something. Being made does not count. */
+function lastActive(root: string, { name, createdAt, lastSeen }: AgentRecord): number {
   const sent = lastSeen === createdAt ? 0 : Date.parse(lastSeen) || 0;
   return Math.max(sent, lastTaken(`${root}/spool/${name}`));
 }

@@ -4,7 +4,7 @@ import { isCompiled } from '../platform/program.ts';
 import { existsSync, realpathSync } from 'node:fs';
 import { basename, join, resolve, sep } from 'node:path';
 import { Refusal } from '../core/refusal.ts';
-import { readManifest } from './program-files.ts';
+import { readInstalled } from './program-files.ts';
 
 /** Folders that package runners empty at any time. */
 const PASSING = /[/\\](?:_npx|bunx-[^/\\]*|dlx-[^/\\]*)[/\\]/;
@@ -54,7 +54,7 @@ function wayOut(program: string, env: Env, then: string): string {
 
 /** Where `parley self install` put the program, if it is still there. */
 function installedProgram(env: Env): string | null {
-  const { files } = readManifest(join(parleyHome(env), 'self.json'));
+  const { files } = readInstalled(join(parleyHome(env), 'self.json'));
   return files.find(({ path }) => basename(path) === 'parley' && existsSync(path))?.path ?? null;
 }
 

@@ -46,7 +46,7 @@ const Manifest = new Schema(() =>
 type Manifest = Described<typeof Manifest>;
 
 /** What is installed. A file that is not listed is never taken for ours. */
-export function readManifest(path: string): Omit<Manifest, 'v'> {
+export function readInstalled(path: string): Omit<Manifest, 'v'> {
   if (!existsSync(path)) return { files: [], folders: [] };
   try {
     return Manifest.parse(JSON.parse(readFileSync(path, 'utf8')));
@@ -105,7 +105,7 @@ interface PlannedFile extends Installed {
 
 /** Puts the program and its further names into a folder, or changes nothing: what is not ours is found before anything is done. */
 export function installProgram(order: ProgramInstall): Installed[] {
-  const known = readManifest(order.manifest);
+  const known = readInstalled(order.manifest);
   const plans = planned(order, known.files);
   refuseForeign(plans, order.force);
   try {
@@ -194,7 +194,7 @@ interface Uninstalled {
 /** Removes exactly what was installed, and nothing that others put in its place since. */
 export function uninstallProgram(manifest: string): Uninstalled {
   const result: Uninstalled = { removed: [], restored: [], left: [] };
-  const { files, folders } = readManifest(manifest);
+  const { files, folders } = readInstalled(manifest);
   for (const { path, is, before } of files.toReversed()) {
     try {
       const there = whatIs(path);

@@ -17,17 +17,17 @@ export function parseAddress(text: string): Address {
   if (label !== undefined && !home) {
     throw new Refusal(
       'invalid_request',
-      `"%${label}" is no home; use one of ${HOME_LABELS.map((h) => `%${h}`).join(', ')}`,
+      `"%${label}" is not a home; use one of ${HOME_LABELS.map((h) => `%${h}`).join(', ')}`,
     );
   }
   if (target.startsWith('#')) {
     const channel = ChannelName.safeParse(target);
     if (channel.success) return { kind: 'channel', channel: channel.data, home };
-    throw new Refusal('invalid_request', `"${shown(target)}" is no channel name; use # and letters, digits, . _ -`);
+    throw new Refusal('invalid_request', `"${shown(target)}" is not a channel name; use # and letters, digits, . _ -`);
   }
   const name = AgentName.safeParse(target.startsWith('@') ? target.slice(1) : target);
   if (name.success) return { kind: 'name', name: name.data, home };
-  throw new Refusal('invalid_request', `"${shown(target)}" is no recipient; write @agent or #channel`);
+  throw new Refusal('invalid_request', `"${shown(target)}" is not a recipient; write @agent or #channel`);
 }
 
 /** What stands before the last `%`, and the word after it, if it is one. */

@@ -20,7 +20,7 @@ type Value<O extends Option> = O['type'] extends 'boolean' ? boolean : O extends
 export type Values<O extends Options> = { [K in keyof O]?: Value<O[K]> };
 
 interface Description<C, V> {
-  /** Its name, and what stands behind it. */
+  /** Its name, and what comes after it. */
   usage: string;
   /** What it does, for the help of the command. */
   about?: string;
@@ -31,7 +31,7 @@ interface Description<C, V> {
 /** How many positional arguments a command takes, at least and at most. */
 type Words = readonly [min: number, max: number];
 
-/** One command of any dialect. Its name and summary stand in the table of commands, so that help loads no command. */
+/** One command of any dialect. Its name and summary are in the table of commands, so that help loads no command. */
 export interface Command<C> extends Description<C, Record<string, unknown>> {
   options: Options;
   words: Words;
@@ -62,8 +62,8 @@ export interface Dialect<C> {
   read(argv: readonly string[]): { name: string; rest: string[]; help?: boolean };
   /** What its commands work with. Nothing in it is opened before it is asked for. */
   open(values: Record<string, unknown>): C;
-  /** The help of one command, or of all. */
-  help(command: Command<C> | null): string;
+  /** The help of one command, or of all. `options` is what was left of the command line. */
+  help(command: Command<C> | null, options?: readonly string[]): string;
   unknown(name: string): string;
   wrong(problem: Problem, command: Command<C>): string;
   /** Says a refusal on stderr and returns its exit code; null for anything that is no refusal. */
@@ -86,12 +86,12 @@ export async function run<C>(dialect: Dialect<C>, rows: readonly Row<C>[], argv:
 
 async function runRow<C>(dialect: Dialect<C>, rows: readonly Row<C>[], argv: readonly string[]): Promise<void> {
   const { name, rest, help = false } = dialect.read(argv);
-  if (help && name === '') return dialect.say(dialect.help(null));
+  if (help && name === '') return dialect.say(dialect.help(null, rest));
   const found = await rows.find((row) => row.name === name)?.load();
   if (!found) throw new Refusal('invalid_request', dialect.unknown(name));
-  if (help) return dialect.say(dialect.help(found));
+  if (help) return dialect.say(dialect.help(found, rest));
   const { values, words } = parse(dialect, found, rest);
-  if (values['help'] === true) return dialect.say(dialect.help(found));
+  if (values['help'] === true) return dialect.say(dialect.help(found, rest));
   const [min, max] = found.words;
   if (words.length < min || words.length > max) throw new Refusal('invalid_request', dialect.wrong({ words }, found));
   const context = dialect.open(values);

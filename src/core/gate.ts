@@ -4,7 +4,7 @@ import { masked } from './attention/secrets.ts';
  * A body as it may be shown to a person or a model: control characters, invisible characters and changes of writing direction
  * become visible, so that no text can move a cursor, hide, or read otherwise than it is.
  */
-export function visible(text: string): string {
+export function visibleText(text: string): string {
   return text.replaceAll('\r\n', '\n').replace(UNSAFE, (character) => {
     const code = character.codePointAt(0) ?? 0;
     return code < 0x20 ? String.fromCodePoint(0x2400 + code) : `\\u{${code.toString(16)}}`;
@@ -13,7 +13,7 @@ export function visible(text: string): string {
 
 /** The same on one line: newlines and tabs become spaces. For names, topics and everything in a header. */
 export function visibleLine(text: string, limit = 200): string {
-  const line = visible(text.replace(/[\n\r\t\u2028\u2029]+/g, ' '));
+  const line = visibleText(text.replace(/[\n\r\t\u2028\u2029]+/g, ' '));
   return line.length > limit ? `${line.slice(0, limit - 1)}…` : line;
 }
 
@@ -56,7 +56,7 @@ const LATIN = 'aceopxyisjbhkmtdgvqwaeopikmntybhzxcw2iga';
  * speaker. Stored messages, `--json`, files and the spool of the plugin do not pass here. spec: delivery#gate
  */
 export function forModel(text: string): string {
-  return withoutTags(visible(text))
+  return withoutTags(visibleText(text))
     .split('\n')
     .map((line) => (readsAsTurn(line) ? `> ${line}` : line))
     .join('\n');
@@ -162,7 +162,7 @@ function lines(
   const whole = masked(text);
   // Not between the two halves of a character.
   const cut = whole.length > limit ? whole.slice(0, limit).replace(/[\ud800-\udbff]$/, '') : whole;
-  const shown = withoutTags(visible(cut).split('\n').map(quote).join('\n'));
+  const shown = withoutTags(visibleText(cut).split('\n').map(quote).join('\n'));
   return cut === whole ? shown : `${shown}\n${rest(whole.length - cut.length)}`;
 }
 

@@ -30,7 +30,7 @@ export function deadlineFrom(text: string | undefined, now: number): string | un
   if (text === undefined) return undefined;
   const at = /^\d+[dhm]$/.test(text) ? now + (spanMs(text) ?? 0) : Date.parse(text);
   if (!(Math.abs(at) < LATEST))
-    throw new Refusal('invalid_request', `"${text}" is no deadline; write 30m, 2h, 1d or an ISO time`);
+    throw new Refusal('invalid_request', `"${text}" is not a deadline; write 30m, 2h, 1d or an ISO time`);
   return new Date(at).toISOString();
 }
 
@@ -43,8 +43,8 @@ export function momentFrom(text: string, now: number): string {
       ? nextAt(Number(hours), Number(minutes), now)
       : Date.parse(text);
   if (!(Math.abs(at) < LATEST))
-    throw new Refusal('invalid_request', `"${text.slice(0, 40)}" is no time; write 30m, 2h, 07:30 or an ISO time`);
-  if (at <= now) throw new Refusal('invalid_request', `"${text}" is over; name a time to come`);
+    throw new Refusal('invalid_request', `"${text.slice(0, 40)}" is not a time; write 30m, 2h, 07:30 or an ISO time`);
+  if (at <= now) throw new Refusal('invalid_request', `"${text}" is in the past; give a later time`);
   return new Date(at).toISOString();
 }
 
@@ -52,7 +52,7 @@ export function momentFrom(text: string, now: number): string {
 export function pastFrom(text: string, now: number): string {
   const at = /^\d+[dhm]$/.test(text) ? now - (spanMs(text) ?? 0) : Date.parse(text);
   if (!(Math.abs(at) < LATEST))
-    throw new Refusal('invalid_request', `"${text.slice(0, 40)}" is no time; write 2h, 1d or an ISO time`);
+    throw new Refusal('invalid_request', `"${text.slice(0, 40)}" is not a time; write 2h, 1d or an ISO time`);
   return new Date(at).toISOString();
 }
 
@@ -68,7 +68,7 @@ export function durationFrom(text: string): number {
   const isSeconds = /^\d+s$/.test(text);
   const ms = isSeconds ? Number.parseInt(text, 10) * 1000 : /^\d+[dhm]$/.test(text) ? spanMs(text) : null;
   if (ms === null || ms > YEAR)
-    throw new Refusal('invalid_request', `"${text}" is no span of time; write 30s, 10m, 2h or 7d, at most a year`);
+    throw new Refusal('invalid_request', `"${text}" is not a span of time; write 30s, 10m, 2h or 7d, at most a year`);
   return ms;
 }
 
@@ -77,7 +77,7 @@ export function countFrom(text: string | undefined, fallback: number): number {
   if (text === undefined) return fallback;
   const count = Number(text);
   if (!Number.isSafeInteger(count) || count < 1)
-    throw new Refusal('invalid_request', `"${text}" is no count; write a whole number above 0`);
+    throw new Refusal('invalid_request', `"${text}" is not a count; write a whole number above 0`);
   return count;
 }
 

@@ -4,7 +4,7 @@ import type { Service } from '../core/service.ts';
 import type { Home } from '../core/mail/workspace.ts';
 import { parleyHome } from '../platform/env.ts';
 
-/** How often letters that wait are tried. */
+/** How often sending is tried. */
 const ROUND_MS = 5000;
 
 /** Sends what waits in the outboxes of this home, as soon as their relay can be reached. Nobody connects to it. */
@@ -27,7 +27,7 @@ export const outbox: Service = {
     const rounds = (async () => {
       while (!ended.signal.aborted) {
         for (const folder of foldersIn(relays)) {
-          // One relay that fails keeps nobody else's letters back.
+          // One relay that fails does not stop the others.
           await carryOut(folder).catch((error: unknown) =>
             log('outbox_failed', { identity: folder.slice(relays.length + 1), why: String(error) }),
           );
@@ -39,12 +39,12 @@ export const outbox: Service = {
     return {
       name: 'outbox',
       address: relays,
-      about: [`letters that wait are tried every ${ROUND_MS / 1000} s`],
+      about: [`sends what waits in the outbox, tried every ${ROUND_MS / 1000} s`],
       warnings: [],
       renew() {},
       async close(telling) {
         ended.abort();
-        telling('letters in hand');
+        telling('messages that are being sent');
         await rounds;
       },
     };

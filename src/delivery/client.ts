@@ -19,8 +19,6 @@ export interface Client {
   session?: (target: SessionTarget, env: SessionPlace['env']) => SessionDriver;
   /** Its ways in, the best first. spec: c2c#ways */
   ways: readonly PossibleWay[];
-  /** What it could do besides, and this program does not use. */
-  unused?: string;
 }
 
 /** Where a session of a client runs. */

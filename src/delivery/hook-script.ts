@@ -55,7 +55,7 @@ export function hookScript(home: string, command: readonly string[]): string {
 ${SCRIPT_VERSION}
 `,
     read: [`'' | 3.* | 4.0*) IFS= read -r e`, 'set +o posix; '],
-    quiet: `h=${quoted(home)}
+    quiet: `h=${shellQuoted(home)}
 any() { [ -e "$1" ] || [ -L "$1" ]; }
 fresh() {
   [ -e "$2.hi" ] && ! [ "$1" -nt "$2.hi" ] && ! [ "$1" -ot "$2.lo" ] && return 1
@@ -89,7 +89,7 @@ fi
     start: `t=coarse
 [ "$h/sessions/.late" -nt "$h/sessions/.early" ] && t=fine
 export PARLEY_HOME="$h"
-exec ${command.map(quoted).join(' ')} hook "$@" --relay "$t" 3<<EVENT
+exec ${command.map(shellQuoted).join(' ')} hook "$@" --relay "$t" 3<<EVENT
 $e
 EVENT
 `,
@@ -122,14 +122,14 @@ export interface C2cHookPlace {
  * not said by then still waits. spec: c2c#hook
  */
 export function c2cHookScript({ folder, command, shell = '/bin/bash' }: C2cHookPlace): string {
-  const words = command.map(quoted).join(' ');
+  const words = command.map(shellQuoted).join(' ');
   const profile: Profile = {
     head: `#!${shell}
 # Puts waiting c2c mail before the model: the client calls it with an event on stdin.
 # Written by \`c2c install\`; changes are overwritten.
 `,
     read: [`3.* | 4.0*) IFS= read -r -d '' e`, ''],
-    quiet: `d=${quoted(folder)}
+    quiet: `d=${shellQuoted(folder)}
 if [[ $e = '{"session_id":"'[A-Za-z0-9_-]* ]]; then
   s=\${e:15:130}
   s=\${s%%\\"*}
@@ -218,8 +218,8 @@ export function claudeShape(command: string, timeout: number, events: readonly s
 
 /** A shell test: the program, or the source that it runs, is not there any more. */
 function isGone([program = '', ...words]: readonly string[]): string {
-  const source = words.filter((word) => word.startsWith('/')).map((word) => ` || ! [ -r ${quoted(word)} ]`);
-  return `{ ! [ -f ${quoted(program)} ] || ! [ -x ${quoted(program)} ]${source.join('')}; }`;
+  const source = words.filter((word) => word.startsWith('/')).map((word) => ` || ! [ -r ${shellQuoted(word)} ]`);
+  return `{ ! [ -f ${shellQuoted(program)} ] || ! [ -x ${shellQuoted(program)} ]${source.join('')}; }`;
 }
 
 /** From source, Bun would keep its compiled files in the user's home. As in bin/parley, they belong to the installation. */
@@ -227,11 +227,11 @@ function cacheOf(command: readonly string[]): string {
   const [source] = command.slice(1).filter((word) => word.endsWith('/src/cli/main.ts'));
   if (source === undefined) return '';
   const folder = source.slice(0, -'/src/cli/main.ts'.length);
-  const cache = `if [ -w ${quoted(folder)} ]; then c=${quoted(`${folder}/.cache`)}; else c=0; fi`;
+  const cache = `if [ -w ${shellQuoted(folder)} ]; then c=${shellQuoted(`${folder}/.cache`)}; else c=0; fi`;
   return `${cache}\nexport BUN_RUNTIME_TRANSPILER_CACHE_PATH="\${BUN_RUNTIME_TRANSPILER_CACHE_PATH-$c}"\n`;
 }
 
 /** One word for a shell, whatever it holds. */
-export function quoted(text: string): string {
+export function shellQuoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { Schema } from '../core/schema.ts';
 import type { Described } from '../core/schema.ts';
 import { explained, isMissing } from '../core/disk.ts';
-import { isAlive, isDead, newHolder } from './holder.ts';
+import { isHolderAlive, isDead, newHolder } from './holder.ts';
 import { holdLock } from './lock-file.ts';
 import { replaceFile } from './files.ts';
 import { VERSION } from './program.ts';
@@ -74,7 +74,7 @@ export async function takeDaemonLock(path: string): Promise<DaemonLock | null> {
 export function daemonNotice(path: string): DaemonNotice | null {
   const notice = readNotice(path);
   if (!notice || isDead(notice.holder)) return null;
-  if (isAlive(notice.holder)) return notice;
+  if (isHolderAlive(notice.holder)) return notice;
   // Another container: its lock can be seen from here, its processes cannot.
   const lock = holdLock(`${path}.lock`);
   lock?.release();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test';
-import { isAlive, isBearer, isDead, newHolder } from './holder.ts';
+import { isHolderAlive, isBearer, isDead, newHolder } from './holder.ts';
 import { platform } from './os.ts';
 
 /** The holder's name of this process, with some parts changed. */
@@ -31,7 +31,7 @@ describe('a holder of copies', () => {
 
   it('of a bearer with a process ends by time too, and by anyone who knows the name', () => {
     const bearer = newHolder('session-7', process.pid);
-    expect([isBearer(bearer), isAlive(bearer), isAlive(newHolder(false))]).toEqual([true, false, true]);
+    expect([isBearer(bearer), isHolderAlive(bearer), isHolderAlive(newHolder(false))]).toEqual([true, false, true]);
     expect(newHolder('session-7', process.pid)).toBe(bearer);
   });
 

@@ -18,7 +18,7 @@ export function isBearer(holder: string | null): boolean {
 }
 
 /** True only if it is certain that the very process that took this name still runs. Time frees a bearer even then. */
-export function isAlive(holder: string): boolean {
+export function isHolderAlive(holder: string): boolean {
   if (isBearer(holder)) return false;
   const [boot, space, pid, start] = holder.split('.');
   if (boot !== platform.bootId() || space !== platform.processSpace() || start === undefined) return false;

@@ -17,6 +17,11 @@ export async function bodyFrom(words: string[], limit: number): Promise<string> 
 
 /** The body of a message of Parley's own: it says something. `bodyFrom` also takes an empty word, as other programs' documents allow. */
 export async function textFrom(words: string[], limit: number): Promise<string> {
+  if (words.length > 1 && (words[0] === '-' || words.at(-1) === '-'))
+    throw new Refusal(
+      'invalid_request',
+      '- reads the text from stdin, so leave out the other words; to send a - as text, put the whole text in quotes',
+    );
   const body = await bodyFrom(words, limit);
   if (isBlank(body)) throw emptyText();
   return body;

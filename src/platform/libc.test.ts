@@ -1,8 +1,15 @@
 import { expect, it } from 'bun:test';
-import { openLibc } from './libc.ts';
-import { system } from './system.ts';
+import { once, openLibc } from './libc.ts';
 
 it('a call that the C library lacks is an error: no file of that name is looked for, in the current folder least of all', () => {
   const lacking = { no_such_call: { args: [], returns: 'void' } } as const;
-  expect(() => openLibc(lacking)).toThrow(`"no_such_call" not found in "${system.libc}"`);
+  expect(() => openLibc(lacking)).toThrow(/"no_such_call" not found in "(libc\.so\.6|libSystem\.dylib)"/);
+});
+
+it('what is made once is made when it is first asked for, and is the same from then on', () => {
+  let made = 0;
+  const one = once(() => ({ number: (made += 1) }));
+  expect(made).toBe(0);
+  expect(one()).toBe(one());
+  expect(made).toBe(1);
 });

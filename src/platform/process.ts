@@ -11,7 +11,7 @@ export function startOf(pid: number): string | null {
 }
 
 /** Whether a process runs. One that ended and waits to be noticed does not. */
-export function isAlive(pid: number): boolean {
+export function isProcessAlive(pid: number): boolean {
   if (pid <= 0) return false;
   try {
     process.kill(pid, 0);
@@ -23,7 +23,7 @@ export function isAlive(pid: number): boolean {
 
 /** Whether a process runs, and ran at that moment already: a number that was used again is another process. */
 export function hasRunSince(pid: number, at: number): boolean {
-  if (!isAlive(pid)) return false;
+  if (!isProcessAlive(pid)) return false;
   const started = startOf(pid);
   return started === null || bootedAt() + (Number(started) * 1000) / TICKS <= at + BLUR;
 }

@@ -4,14 +4,14 @@ const CHUNK = 1024 * 1024;
 const NEWLINE = 0x0a;
 
 /** A whole line of a file, and where it begins and where the next one does, in bytes. */
-export interface Line {
+export interface FileLine {
   text: string;
   from: number;
   to: number;
 }
 
 /** The whole lines of a file from a place on. A last line without its end is not there yet; nor is any line of a file that is not there. */
-export function* linesFrom(path: string, from: number): Generator<Line> {
+export function* linesFrom(path: string, from: number): Generator<FileLine> {
   const fd = opened(path);
   if (fd === null) return;
   try {

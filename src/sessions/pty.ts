@@ -1,7 +1,7 @@
 import { dlopen, FFIType, read } from 'bun:ffi';
 import { closeSync, constants, openSync, readdirSync, readFileSync, readlinkSync, writeSync } from 'node:fs';
 import { Refusal } from '../core/refusal.ts';
-import { foregroundOf, isAlive, ttyOf } from '../platform/process.ts';
+import { foregroundOf, isProcessAlive, ttyOf } from '../platform/process.ts';
 import { ScreenModel } from './screen.ts';
 import { HalfTyped, pasteable } from './terminal.ts';
 import type { Screen, Terminal } from './terminal.ts';
@@ -163,7 +163,7 @@ export class ForeignPty implements Terminal {
   }
 
   async screen(): Promise<Screen | null> {
-    return ttyOf(this.pid) === this.tty && isAlive(this.holder.pid) ? EMPTY : null;
+    return ttyOf(this.pid) === this.tty && isProcessAlive(this.holder.pid) ? EMPTY : null;
   }
 
   async paste(text: string): Promise<void> {

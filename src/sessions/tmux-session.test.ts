@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'bun:test';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../test/support/home.ts';
 import { within } from '../../test/support/within.ts';
-import { isAlive } from '../platform/process.ts';
+import { isProcessAlive } from '../platform/process.ts';
 import { lastLines, paneOn, TmuxSession, tmuxNameOf } from './tmux-session.ts';
 import { TmuxServer } from './tmux.ts';
 
@@ -38,7 +38,7 @@ describe.skipIf(!hasTmux)(`a tmux session of ours${hasTmux ? '' : ' (skipped: tm
     expect(await lastLines(server, id, 1)).toBe(`${folder}|$HOME;|it's`);
     expect(await paneOn(server, tty ?? '')).toMatchObject({ id, pid });
     await session.end();
-    await within(20_000, async () => !isAlive(pid));
+    await within(20_000, async () => !isProcessAlive(pid));
     expect(await session.pane()).toBeNull();
     await session.end();
   });
@@ -62,7 +62,7 @@ describe.skipIf(!hasTmux)(`a tmux session of ours${hasTmux ? '' : ' (skipped: tm
     const session = new TmuxSession(server, 'ccc-app');
     expect(await session.pane()).toBeNull();
     await session.end();
-    expect(isAlive(other.pid)).toBe(true);
+    expect(isProcessAlive(other.pid)).toBe(true);
   });
 
   it('takes the place of a shell, and of nothing else', async () => {
@@ -70,7 +70,8 @@ describe.skipIf(!hasTmux)(`a tmux session of ours${hasTmux ? '' : ' (skipped: tm
     const session = new TmuxSession(server, 'ccc-one');
     await server.create(['new-session', '-d', '-s', 'ccc-one', '--', 'env', 'sh']);
     const { id } = await session.start(['sleep', '600'], folder);
-    expect(await session.pane()).toMatchObject({ id, program: 'sleep' });
+    await within(20_000, async () => (await session.pane())?.program === 'sleep');
+    expect(await session.pane()).toMatchObject({ id });
     await expect(session.start(['sleep', '601'], folder)).rejects.toThrow('sleep runs in the tmux session ccc-one');
     await expect(new TmuxSession(server, 'ccc-two').start(['sleep', '1'], `${folder}/gone`)).rejects.toThrow(
       'no folder',

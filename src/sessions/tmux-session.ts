@@ -8,6 +8,9 @@ const SIZE = ['-x', '200', '-y', String(SHOWN)];
 /** Nothing is lost with a shell that waits for a command. */
 const SHELL = /^-?(sh|ash|dash|bash|zsh|ksh|fish)$/;
 
+const SETTLE_MS = 2000;
+const LOOK_MS = 50;
+
 const FACTS = ['pane_id', 'pane_pid', 'pane_dead', 'pane_tty', 'pane_current_command'] as const;
 const FORMAT = FACTS.map((fact) => `#{${fact}}`).join('\t');
 
@@ -57,8 +60,8 @@ export class TmuxSession {
   async start(command: readonly string[], folder: string): Promise<Pane> {
     if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
       throw new Refusal('not_found', `there is no folder ${folder}`);
-    const there = await this.pane();
-    if (there && !there.isDead && !SHELL.test(there.program))
+    const there = await this.#settled();
+    if (there && !isFree(there))
       throw new Refusal('busy', `${there.program} runs in the tmux session ${this.name}; end it first`);
     // By way of env: tmux gives a single word to a shell. A semicolon at the end of a word would end the command.
     const words = ['-c', folder, '--', 'env', ...command].map((word) => word.replace(/;$/, '\\;'));
@@ -69,20 +72,21 @@ export class TmuxSession {
         await this.server.at(there.id, [...keep, ';', 'respawn-pane', '-k', '-t', there.id, ...words, ';', ...said]),
       );
     const make = ['new-session', '-d', '-s', this.name, ...SIZE, ...words];
-    return paneIn(await this.server.create([...make, ';', ...keep, ';', ...said]));
+    const create = (): Promise<string> => this.server.create([...make, ';', ...keep, ';', ...said]);
+    return paneIn(await create().catch((error: unknown) => (isLeaving(error) ? create() : Promise.reject(error))));
   }
 
-  /** The last line that its program wrote. */
+  /** The last line that its program wrote. A program that has only just ended may not be drawn to its end yet. */
   async lastLine(): Promise<string> {
-    const pane = await this.pane();
-    const shown = pane ? await lastLines(this.server, pane.id, 2 * SHOWN) : '';
-    // tmux writes that, too, below the program's own lines.
-    return (
-      shown
-        .split('\n')
-        .findLast((line) => line.trim() !== '' && !line.startsWith('Pane is dead'))
-        ?.trim() ?? ''
-    );
+    const until = performance.now() + SETTLE_MS;
+    for (;;) {
+      const pane = await this.pane();
+      const shown = pane ? await lastLines(this.server, pane.id, 2 * SHOWN) : '';
+      // tmux writes that, too, below the program's own lines.
+      const said = shown.split('\n').findLast((line) => line.trim() !== '' && !line.startsWith('Pane is dead'));
+      if (said !== undefined || !pane || performance.now() > until) return said?.trim() ?? '';
+      await Bun.sleep(LOOK_MS);
+    }
   }
 
   /** From now on it ends with its program. */
@@ -96,6 +100,20 @@ export class TmuxSession {
   async end(): Promise<void> {
     await this.server.run(['kill-session', '-t', `=${this.name}`]).catch(isMissing);
   }
+
+  /** Its pane, once it is free, or after a while: a shell whose program has just ended comes to the foreground a little later. */
+  async #settled(): Promise<Pane | null> {
+    const until = performance.now() + SETTLE_MS;
+    for (;;) {
+      const pane = await this.pane();
+      if (!pane || isFree(pane) || performance.now() > until) return pane;
+      await Bun.sleep(LOOK_MS);
+    }
+  }
+}
+
+function isFree({ isDead, program }: Pane): boolean {
+  return isDead || SHELL.test(program);
 }
 
 /** The pane whose device this is; null if none of this server's is. */
@@ -120,11 +138,18 @@ export async function lastLines(server: TmuxServer, pane: string, lines: number)
     .join('\n');
 }
 
+/** A server whose last session has just ended goes down; the next command starts another one. */
+function isLeaving(error: unknown): boolean {
+  return error instanceof Refusal && /server exited|lost server/.test(error.message);
+}
+
 /** What tmux says where there is no server, or no such session: nothing is missing then but the thing itself. */
 function isMissing(error: unknown): null {
   if (
     error instanceof Refusal &&
-    /no server running|error connecting|can't find|no sessions|lost server|not installed/.test(error.message)
+    /no server running|error connecting|can't find|no sessions|no current target|lost server|server exited|not installed/.test(
+      error.message,
+    )
   )
     return null;
   throw error;

@@ -774,7 +774,8 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
           return (await journal.accept(anEntry({}, { copies: [digest] }))).message.id;
         };
         const both = [await forDigest('ambient'), await forDigest('loop')];
-        const idsOf = async (only: 'digest' | 'kept') => (await journal.shelf(bob, 0, 10, only)).map(({ id }) => id);
+        const idsOf = async (only: 'digest' | 'kept') =>
+          (await journal.waitingCopies(bob, 0, 10, only)).map(({ id }) => id);
         expect(await idsOf('digest')).toEqual(both);
         expect(await idsOf('kept')).toEqual(both.slice(1));
       });
@@ -783,13 +784,13 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         const entry = anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] });
         await journal.accept(entry);
         const loud = await accepted();
-        const shelf = await journal.shelf(bob, 0, 10);
-        expect(shelf.map(({ id, quiet }) => [id, quiet])).toEqual([
+        const copies = await journal.waitingCopies(bob, 0, 10);
+        expect(copies.map(({ id, quiet }) => [id, quiet])).toEqual([
           [entry.message.id, true],
           [loud, false],
         ]);
-        expect(await journal.shelf(bob, 0, 10, 'loud')).toEqual(shelf.slice(1));
-        expect(await journal.shelf(bob, 0, 10, 'digest')).toEqual([]);
+        expect(await journal.waitingCopies(bob, 0, 10, 'loud')).toEqual(copies.slice(1));
+        expect(await journal.waitingCopies(bob, 0, 10, 'digest')).toEqual([]);
         expect(await journal.addressed(loud)).toEqual({
           message: (await journal.message(loud)) ?? expect.unreachable(),
           recipients: [bob],
@@ -797,9 +798,9 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.addressed('nothing' as MessageId)).toBeNull();
         expect(await journal.mailboxesWithMail('bo')).toEqual([bob]);
         expect(await journal.mailboxesWithMail('nobody.')).toEqual([]);
-        expect(await journal.standing(bob, loud)).toEqual(shelf[1] ?? null);
-        expect(await journal.standing(carol, loud)).toBeNull();
-        expect(await journal.newest()).toBe(shelf[1]?.seq ?? 0);
+        expect(await journal.waitingCopy(bob, loud)).toEqual(copies[1] ?? null);
+        expect(await journal.waitingCopy(carol, loud)).toBeNull();
+        expect(await journal.newest()).toBe(copies[1]?.seq ?? 0);
       });
     });
 

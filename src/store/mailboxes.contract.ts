@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
+import { aClock } from '../../test/support/clock.ts';
 import { alice, aKey, aMessage, anEntry, anId, bob, carol, copiesFor, LOUD, QUIET } from '../../test/support/mail.ts';
 import { parseAddress } from '../core/address.ts';
 import type { Message } from '../core/message.ts';
@@ -7,17 +8,48 @@ import { AgentName, MessageId as Id } from '../core/names.ts';
 import type { Journal, Settlement } from '../core/ports/journal.ts';
 import type { Claim, Mailboxes } from '../core/ports/mailboxes.ts';
 
-export interface OpenMailboxes {
+/** One backend: how it is opened at a folder, and how another program leaves a message in one of its mailboxes. */
+export interface MailboxesBackend {
+  root: () => string;
+  open: (root: string, options: { now: () => number }) => Promise<OpenMailboxes>;
+  leave: (root: string, mailbox: AgentName, message: Message) => void;
+}
+
+interface OpenMailboxes {
   mailboxes: Mailboxes;
   /** The ledger that the spool is paired with. */
   journal: Journal;
+  close(): Promise<void>;
+}
+
+/** A home at work, and what a test does to it from outside. */
+interface Subject extends OpenMailboxes {
   /** Moves the clock. */
   pass(ms: number): void;
   /** What another process would see: the same home, opened once more. */
   another(): Promise<Mailboxes>;
   /** Leaves a message in bob's mailbox the way another program does. */
   leave(message: Message): void;
-  close(): Promise<void>;
+}
+
+async function subjectOf({ root: newRoot, open, leave }: MailboxesBackend): Promise<Subject> {
+  const { now, pass } = aClock();
+  const root = newRoot();
+  const home = await open(root, { now });
+  const opened = [home];
+  return {
+    ...home,
+    pass,
+    another: async () => {
+      const other = await open(root, { now });
+      opened.push(other);
+      return other.mailboxes;
+    },
+    leave: (message) => leave(root, bob, message),
+    close: async () => {
+      for (const one of opened) await one.close();
+    },
+  };
 }
 
 const LEASE = { ms: 30_000 };
@@ -41,12 +73,12 @@ const HOSTILE = [
 ];
 
 /** What every spool promises. Each sentence of core/ports/mailboxes.ts is a test here. */
-export function mailboxesContract(name: string, open: () => Promise<OpenMailboxes>): void {
+export function mailboxesContract(name: string, backend: MailboxesBackend): void {
   describe(`the ${name} spool`, () => {
-    let here: OpenMailboxes;
+    let here: Subject;
     let mailboxes: Mailboxes;
     beforeEach(async () => {
-      here = await open();
+      here = await subjectOf(backend);
       ({ mailboxes } = here);
     });
     afterEach(() => here.close());

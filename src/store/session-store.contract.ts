@@ -57,6 +57,12 @@ export function sessionStoreContract(
       expect(await store.message(id)).toEqual({ id, ...message });
     });
 
+    it('stores no line of a prompt that it cannot store', async () => {
+      const key = null as unknown as string;
+      await expect(store.enqueue(aLine(), { key, raw: false, at: 5, deadline: null })).rejects.toThrow();
+      expect(await store.history(ALL)).toEqual([]);
+    });
+
     it('keeps every field of a line, also those that it does not know', async () => {
       const media = {
         type: 'voice',

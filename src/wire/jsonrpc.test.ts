@@ -60,3 +60,17 @@ describe('a request of ours', () => {
     expect(() => peer.request('a', {})).toThrow('went away');
   });
 });
+
+describe('a peer that leaves out the version', () => {
+  it('is understood only where that is allowed', () => {
+    const heard: string[] = [];
+    const handler = {
+      request() {},
+      notification: ({ method }: { method: string }) => void heard.push(method),
+      broken: () => void heard.push('broken'),
+    };
+    for (const version of ['optional', 'required'] as const)
+      new JsonRpcPeer(() => {}, handler, version).receive('{"method":"changed","params":{}}');
+    expect(heard).toEqual(['changed', 'broken']);
+  });
+});

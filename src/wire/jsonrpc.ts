@@ -71,6 +71,8 @@ export interface Notification {
   method: string;
   params: Params;
 }
+/** Whether a frame must name the version of JSON-RPC. */
+type Version = 'required' | 'optional';
 type Outcome = { result: unknown } | { error: RpcErrorBody };
 
 /** One frame from the other side. `broken` carries the answer; without an id nobody is answered. */
@@ -118,11 +120,13 @@ export class JsonRpcPeer {
   constructor(
     readonly write: (frame: string) => void,
     readonly handler: PeerHandler,
+    /** `optional` for a peer that leaves out `"jsonrpc": "2.0"`. */
+    readonly version: Version = 'required',
   ) {}
 
   /** Takes one frame from the other side. */
   receive(bytes: string | Uint8Array): void {
-    const frame = readFrame(bytes);
+    const frame = readFrame(bytes, this.version);
     switch (frame.kind) {
       case 'request':
         return this.handler.request(frame);
@@ -216,7 +220,7 @@ export function errorBody(error: unknown): RpcErrorBody | null {
 }
 
 /** Reads one frame, whatever it is: never throws. spec: host#frames */
-export function readFrame(bytes: string | Uint8Array): Frame {
+export function readFrame(bytes: string | Uint8Array, version: Version = 'required'): Frame {
   let value: unknown;
   try {
     value = JSON.parse(typeof bytes === 'string' ? bytes : (textOf(bytes) ?? ''));
@@ -226,7 +230,7 @@ export function readFrame(bytes: string | Uint8Array): Frame {
   }
   if (Array.isArray(value)) return broken(null, RPC.invalid, 'batches are not taken; send each request as a frame');
   if (!isRecord(value)) return broken(null, RPC.invalid, 'a frame is a JSON object');
-  return frameOf(value);
+  return frameOf(version === 'optional' ? { jsonrpc: '2.0', ...value } : value);
 }
 
 export function isRecord(value: unknown): value is Record<string, unknown> {

@@ -11,9 +11,14 @@ import { client } from './support/where.ts';
 const claude = client('claude');
 const openCode = client('opencode');
 const SKILL = 'Read and answer mail from other agents';
-const ANSWER = { target: '@codex', text: 'it is green', idempotencyKey: 'k', visibility: 'dm', directedness: 'to_me' };
 
 afterEach(closeAll);
+
+/** The arguments of an answer to a question of codex. */
+async function answerTo(parley: Program, reader: string): Promise<{ id: string; text: string }> {
+  const { id } = await parley.json<{ id: string }>(['send', reader, 'is it green?'], { as: 'codex' });
+  return { id, text: 'it is green' };
+}
 
 describe(`a model that answers mail in Claude Code in manual mode${claude.why}`, () => {
   claude.it('stops at a dialog without the allow rule', async () => {
@@ -32,9 +37,9 @@ describe(`a model that answers mail in Claude Code in manual mode${claude.why}`,
   });
 
   async function aSession(install: string[]) {
-    const model = opens(aModel([call('mcp__parley__chat_send_message', ANSWER), say('done')]));
     const place = await aPlace();
     const parley = await new Program(place.home).init('claude', 'codex');
+    const model = opens(aModel([call('mcp__parley__reply', await answerTo(parley, '@claude')), say('done')]));
     await parley.run(install);
     const session = await aClaude({ place, model, permissions: 'ask' }).interactive();
     await session.terminal.submit('answer codex');
@@ -56,9 +61,9 @@ describe(`a model that answers mail in OpenCode where tools are asked for${openC
   });
 
   async function aRun(install: string[]) {
-    const model = opens(aModel([call('parley_chat_send_message', ANSWER), say('done')]));
     const place = await aPlace();
     const parley = await new Program(place.home).init('opencode', 'codex');
+    const model = opens(aModel([call('parley_reply', await answerTo(parley, '@opencode')), say('done')]));
     const code = anOpenCode({ place, model, settings: { permission: { '*': 'ask' } } });
     await parley.run(install);
     await code.run('answer codex');

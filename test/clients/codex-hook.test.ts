@@ -10,13 +10,7 @@ import { client } from './support/where.ts';
 const codex = client('codex');
 afterEach(closeAll);
 
-const ANSWER = {
-  target: '@claude',
-  text: 'CANARY it is green',
-  idempotencyKey: 'one',
-  visibility: 'dm',
-  directedness: 'to_me',
-};
+const ANSWER = { to: '@claude', text: 'CANARY it is green' };
 
 describe(`what \`parley install codex --hooks\` installs, in Codex${codex.why}`, () => {
   codex.it('puts waiting mail before the model with the prompt of its user, once', async () => {
@@ -41,7 +35,7 @@ describe(`what \`parley install codex --hooks\` installs, in Codex${codex.why}`,
 
   codex.it('answers by its tools', async () => {
     const { parley, model, code, terminal } = await aSession([]);
-    model.script(call('mcp__parley__chat_send_message', ANSWER), say('sent'));
+    model.script(call('mcp__parley__send', ANSWER), say('sent'));
     await code.turn(terminal, 'hello');
     expect((await parley.run(['inbox'], { as: 'claude' })).out).toContain('CANARY it is green');
   });

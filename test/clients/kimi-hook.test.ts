@@ -10,13 +10,7 @@ import { client } from './support/where.ts';
 const kimi = client('kimi');
 afterEach(closeAll);
 
-const ANSWER = {
-  target: '@claude',
-  text: 'CANARY it is green',
-  idempotencyKey: 'one',
-  visibility: 'dm',
-  directedness: 'to_me',
-};
+const ANSWER = { to: '@claude', text: 'CANARY it is green' };
 
 describe(`what \`parley install kimi\` installs, in Kimi${kimi.why}`, () => {
   kimi.it('makes the model go on at the end of its turn, for mail that came while it spoke', async () => {
@@ -31,7 +25,7 @@ describe(`what \`parley install kimi\` installs, in Kimi${kimi.why}`, () => {
   });
 
   kimi.it('answers by its tools', async () => {
-    const { parley, code } = await aMachine([call('mcp__parley__chat_send_message', ANSWER), say('sent')]);
+    const { parley, code } = await aMachine([call('mcp__parley__send', ANSWER), say('sent')]);
     await code.headless('hello');
     expect((await parley.run(['inbox'], { as: 'claude' })).out).toContain('CANARY it is green');
   });

@@ -47,8 +47,8 @@ const ASK = [
     id: 2,
     method: 'tools/call',
     params: {
-      name: 'chat_send_message',
-      arguments: { target: '@bob', text: 'by a tool', idempotencyKey: 'k', visibility: 'dm', directedness: 'to_me' },
+      name: 'send',
+      arguments: { to: '@bob', text: 'by a tool' },
     },
   },
 ].map((frame) => JSON.stringify({ jsonrpc: '2.0', ...frame }));

@@ -20,7 +20,7 @@ describe('a request for approval', () => {
     const parley = await aRequest();
     const { shown, code } = await parley.atTerminal(['approve', parley.id.slice(0, 8)], 'yes');
     expect(shown).toContain('May I drop the table users_old?');
-    expect(shown).toContain(`approved ${parley.id.slice(0, 8)}; @codex is told`);
+    expect(shown).toContain(`approved ${parley.id.slice(0, 8)}; @codex gets your answer`);
     expect(code).toBe(0);
     expect(await told(parley)).toEqual(['agree']);
     expect(await parley.json<object[]>(['inbox', '--loud'], { as: 'codex' })).toMatchObject([
@@ -40,7 +40,7 @@ describe('a request for approval', () => {
     const parley = await aRequest();
     const { shown, code } = await parley.atTerminal(['approve', parley.id], 'no');
     expect(code).toBe(64);
-    expect(shown).toContain('nothing was said to @codex');
+    expect(shown).toContain('nothing was sent to @codex');
     expect(await told(parley)).toEqual([]);
   });
 
@@ -70,7 +70,7 @@ describe('a request for approval', () => {
     expect(agent.shown).toContain('@codex is an agent; only a person approves or denies');
     const forged = await parley.run(['react', parley.id, 'agree', '--as', 'ada']);
     expect(forged).toMatchObject({ code: 77, out: '' });
-    expect(forged.err).toContain(`a person says \`parley approve ${parley.id.slice(0, 8)}\``);
+    expect(forged.err).toContain(`a person answers with \`parley approve ${parley.id.slice(0, 8)}\``);
     expect(await told(parley)).toEqual([]);
   });
 
@@ -90,7 +90,7 @@ describe('a request for approval', () => {
     await parley.atTerminal(['approve', parley.id, '--yes'], '');
     const again = await parley.atTerminal(['approve', parley.id, '--yes'], '');
     expect(again).toMatchObject({ code: 0 });
-    expect(again.shown).toContain('you have approved');
+    expect(again.shown).toContain('you already approved');
     await parley.atTerminal(['deny', parley.id, '--yes'], '');
     await parley.atTerminal(['approve', parley.id, '--yes'], '');
     expect((await told(parley)).sort()).toEqual(['agree', 'agree', 'declined']);

@@ -168,7 +168,7 @@ describe('a person’s name', () => {
     const { parley } = await asked();
     const client = new McpClient(parley, ['--as', 'ada']);
     await client.initialize();
-    const { text, isError } = await client.call('chat_list_events');
+    const { text, isError } = await client.call('inbox');
     expect({ text, isError }).toMatchObject({
       isError: true,
       text: expect.stringContaining('@ada is a person. This serves a model'),

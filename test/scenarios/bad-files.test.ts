@@ -73,7 +73,7 @@ describe('a mailbox with files in it that are no messages', () => {
     const { parley } = await mailbox();
     await parley.run(['inbox'], { as: 'bob' });
     expect((await parley.run(['prune', '--asides'])).code).toBe(0);
-    expect((await parley.run(['doctor'])).out).toContain('nothing set aside');
+    expect((await parley.run(['doctor'])).out).toContain('no mail is set aside');
     expect((await parley.run(['drain'], { as: 'bob' })).out).toContain('the good one');
   });
 

@@ -65,6 +65,15 @@ describe('`c2c doctor` and `parley doctor`', () => {
     }
   });
 
+  it('name a client that they do not know as such', async () => {
+    const machine = new InstallMachine();
+    await register(machine, 'eve', 'emacs');
+    for (const name of ['c2c', 'parley'] as const) {
+      const told = (await findings(machine, name)).find(({ about }) => about === 'session eve');
+      expect(told?.what).toStartWith('emacs, a client that Parley does not know: poll (baseline)');
+    }
+  });
+
   it('name the clients that are here, and which of our names is in them', async () => {
     const machine = new InstallMachine().with({ '.gemini/': '' }).fake('codex');
     await machine.does('parley', ['init', 'me']);
@@ -73,10 +82,10 @@ describe('`c2c doctor` and `parley doctor`', () => {
     expect(told).toMatchObject([
       {
         level: 'warn',
-        what: 'Codex is here; parley is not in it, c2c is not in it',
+        what: 'Codex: parley not installed, c2c not installed',
         next: expect.stringContaining('parley install codex'),
       },
-      { level: 'ok', what: 'Gemini CLI is here; parley is in it (hook and tools), c2c is not in it' },
+      { level: 'ok', what: 'Gemini CLI: parley (hook and tools), c2c not installed' },
     ]);
   });
 
@@ -88,7 +97,7 @@ describe('`c2c doctor` and `parley doctor`', () => {
       (await findings(machine, 'c2c')).find(({ about }) => about === what);
     const untrusted = {
       level: 'warn',
-      what: expect.stringContaining('c2c is in it (hook that is not trusted and tools)'),
+      what: expect.stringContaining('c2c (untrusted hook and tools)'),
       next: expect.stringContaining('start Codex and trust the hooks'),
     };
     expect((await told('session bob'))?.what).toStartWith('codex: poll (baseline)');

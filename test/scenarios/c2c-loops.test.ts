@@ -39,6 +39,11 @@ describe('the wake daemon', () => {
     }));
     const [ours] = JSON.parse(readFileSync(`${machine.root}/s-bob.inbox.json`, 'utf8')) as object[];
     for (let n = 9; n <= 99; n += 10) machine.plant('s-bob', [ours ?? {}, ...theirs.slice(0, n)]);
+    // Two more reasons to wait: the look that gives the second one began after the whole burst was there.
+    for (const state of ['dialog', 'busy'] as const) {
+      machine.be(state);
+      await machine.until(() => (first.said.split('not_woken_yet').at(-1) ?? '').includes(state));
+    }
     machine.be();
     await machine.until(() => machine.sent('s-bob').length > 0);
     await machine.until(() => /wake_woken session=s-bob count=100\b/.test(first.said));

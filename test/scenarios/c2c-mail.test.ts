@@ -324,7 +324,7 @@ describe('c2c history', () => {
     expect((await c2c.json<Taken[]>(['history'], bob)).map(({ content }) => content)).toEqual(['3']);
     expect(await c2c.json(['history', '--prune', '--older-than', '1d'])).toMatchObject({ pruned: 1 });
     expect(await c2c.said(['history'], bob)).toBe('(nothing was taken yet)\n');
-    expect(await c2c.error(['history', '--prune', '--older-than', 'yesterday'])).toContain('no span of time');
+    expect(await c2c.error(['history', '--prune', '--older-than', 'yesterday'])).toContain('not a span of time');
   });
 });
 

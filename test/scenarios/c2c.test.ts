@@ -3,7 +3,7 @@ import { Broker } from '../../src/protocols/c2c/broker.ts';
 import { describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { C2C_COMMANDS } from '../../src/cli/table.ts';
-import { brokerRoot, fingerprint } from '../../src/protocols/c2c/broker-root.ts';
+import { brokerRoot, repoFingerprint } from '../../src/protocols/c2c/broker-root.ts';
 import { until } from '../support/bch.ts';
 import { aDeadProcess, anOriginalEntry, Brokerage } from '../support/c2c.ts';
 import { temporaryHome } from '../support/home.ts';
@@ -38,7 +38,7 @@ describe('the broker of a folder', () => {
     const tree = `${temporaryHome()}/tree`;
     git(one, 'worktree', 'add', tree);
     mkdirSync(`${tree}/deep/down`, { recursive: true });
-    for (const folder of [one, other, tree, `${tree}/deep/down`]) expect(fingerprint(folder)).toBe('effba23c9e0f');
+    for (const folder of [one, other, tree, `${tree}/deep/down`]) expect(repoFingerprint(folder)).toBe('effba23c9e0f');
   });
 
   it.each([
@@ -51,14 +51,14 @@ describe('the broker of a folder', () => {
     const folder = aRepository(url);
     const read = git(folder, 'config', '--get', 'remote.origin.url').trimEnd();
     expect(read).toBe(url);
-    expect(fingerprint(folder)).toBe(sha(read));
+    expect(repoFingerprint(folder)).toBe(sha(read));
   });
 
   it('is that of the top-level path without a remote, and a common one without a repository [C2C-2]', () => {
     const folder = aRepository();
     mkdirSync(`${folder}/deep`);
-    expect(fingerprint(`${folder}/deep`)).toBe(sha(git(folder, 'rev-parse', '--show-toplevel').trimEnd()));
-    expect(fingerprint(temporaryHome())).toBe('default');
+    expect(repoFingerprint(`${folder}/deep`)).toBe(sha(git(folder, 'rev-parse', '--show-toplevel').trimEnd()));
+    expect(repoFingerprint(temporaryHome())).toBe('default');
   });
 });
 

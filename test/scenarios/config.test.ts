@@ -178,7 +178,7 @@ describe('parley config set', () => {
 
   it('says who still decides when the file does not', async () => {
     const run = await new Program(undefined, { PARLEY_KEEP_BODIES: '1d' }).run(['config', 'set', 'keepBodies', '2d']);
-    expect(run.err).toContain('PARLEY_KEEP_BODIES still decides: keepBodies is 1d');
+    expect(run.err).toContain('PARLEY_KEEP_BODIES overrides it: keepBodies is 1d');
   });
 
   it('writes through a link into the file that it leads to', async () => {

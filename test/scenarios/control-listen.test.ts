@@ -156,7 +156,7 @@ describe('sessions', () => {
     expect((await rig.run('ccc', ['kill', 'one'])).code).toBe(0);
     expect((await rig.run('parley', ['session', 'remove', 'two'])).code).toBe(0);
     expect(await names()).toEqual([]);
-    expect(await rig.history('one')).toBeUndefined();
+    await expect(rig.history('one')).rejects.toThrow('session not found');
     const again = await rig.run('ccc', ['kill', 'one']);
     expect([again.code, again.err]).toEqual([1, 'error: session not found\n']);
     await rig.run('ccc', ['new', 'one', 'one']);

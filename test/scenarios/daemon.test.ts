@@ -79,7 +79,7 @@ describe('the daemon', () => {
     expect(readFileSync(`/proc/${pid}/cmdline`, 'utf8')).not.toContain('a-room-token-of-its-own');
     const again = await machine.program.run([...UP, '--detach']);
     expect(again).toMatchObject({ code: 0 });
-    expect(again.err).toContain('it ran already');
+    expect(again.err).toContain('it was already running');
     expect(notice().pid).toBe(pid);
     const down = await machine.program.run(['down', '--json']);
     expect(JSON.parse(down.out)).toMatchObject({ was: { pid } });
@@ -143,10 +143,10 @@ describe('the daemon', () => {
   });
 
   it.each([
-    [['up'], 'nothing to run; say which service: --with relay, --with outbox'],
+    [['up'], 'name a service to run: --with relay, --with outbox'],
     [['up', '--with', 'rely'], 'did you mean --with relay?'],
     [['up', '--with', 'relay', '--host', '0.0.0.0'], 'without a room token would let anybody in'],
-    [['down', '--patience', 'soon'], '"soon" is no span of time'],
+    [['down', '--patience', 'soon'], '"soon" is not a span of time'],
   ])('refuses %j in one line', async (args, told) => {
     const { out, err, code } = await machine.program.run(args);
     expect({ out, lines: err.trimEnd().split('\n').length }).toEqual({ out: '', lines: 1 });
@@ -181,7 +181,7 @@ describe('the daemon', () => {
     expect((await status()).running).toMatchObject([{ what: 'relay', pid: running.child.pid }]);
     const down = await machine.program.run(['down']);
     expect(down.out).toContain('nothing runs in');
-    expect(down.err).toContain(`a relay runs by itself (pid ${running.child.pid})`);
+    expect(down.err).toContain(`a relay runs without the daemon (pid ${running.child.pid})`);
     expect(machine.isRunning(running.child.pid)).toBe(true);
   });
 });

@@ -38,9 +38,7 @@ it('each event shows policy, proven step and disposition, and how many replies t
 
   const { out, err } = await parley.run(['events'], { as: 'codex' });
   expect(out).toMatch(new RegExp(`^${asked.slice(0, 8)} .*must respond · settled · responded`, 'm'));
-  expect(out).toMatch(
-    new RegExp(`^3 in #dev for nobody in particular \\(ambient\\), the last ${red.slice(0, 8)}`, 'm'),
-  );
+  expect(out).toMatch(new RegExp(`^3 in #dev addressed to nobody \\(ambient\\), the last ${red.slice(0, 8)}`, 'm'));
   expect(out).not.toContain('zebra');
   expect(err).toContain('parley raise <id> <@agent>');
   const all = (await parley.run(['events', '--all'], { as: 'codex' })).out;

@@ -48,7 +48,7 @@ describe('a home of 0.1.0 with a ledger of format', () => {
     const history = await parley.json<Told[]>(['history'], { as: 'bob' });
     expect(history.map(({ body }) => body)).toContain('message number 2');
     const found = await parley.run(['doctor']);
-    expect(found.out).toContain(`the ledger is sound, format ${MIGRATIONS.length}`);
+    expect(found.out).toContain(`the ledger is intact (format ${MIGRATIONS.length})`);
     expect((await parley.run(['install', '--uninstall', '--yes'])).code).toBe(0);
     for (const path of Object.keys(FILES).filter((name) => `${name}${BEFORE}` in FILES)) {
       expect([path, readFileSync(`${parley.home}/${path}`, 'utf8')]).toEqual([path, FILES[`${path}${BEFORE}`] ?? '']);

@@ -1,20 +1,21 @@
 // The program from its sources, as npm installs it. All other tests start the compiled one.
 import { describe, expect, it } from 'bun:test';
-import { existsSync, readFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, symlinkSync } from 'node:fs';
 import { version } from '../../package.json' with { type: 'json' };
 import { until } from '../support/bch.ts';
 import { Caller } from '../support/caller.ts';
 import { Program } from '../support/program.ts';
 
-const LAUNCHER = new URL('../../bin/parley', import.meta.url).pathname;
+const ROOT = new URL('../..', import.meta.url).pathname;
+const LAUNCHER = `${ROOT}bin/parley`;
 
 function aHome(extra: Record<string, string> = {}) {
   const { home, env } = new Program(undefined, extra);
-  const run = (...args: string[]) => {
-    const { exitCode, stdout, stderr } = Bun.spawnSync([LAUNCHER, ...args], { cwd: home, env });
+  const start = (program: string, ...args: string[]) => {
+    const { exitCode, stdout, stderr } = Bun.spawnSync([program, ...args], { cwd: home, env });
     return { code: exitCode, out: stdout.toString(), err: stderr.toString() };
   };
-  return { home, run };
+  return { home, start, run: (...args: string[]) => start(LAUNCHER, ...args) };
 }
 
 describe('from source the program', () => {
@@ -28,6 +29,18 @@ describe('from source the program', () => {
     const refused = aHome().run('self', 'install');
     expect(refused).toMatchObject({ code: 64, out: '' });
     expect(refused.err).toContain('npm run build');
+  });
+
+  it('says how npm removes it, after it was taken out of the clients', () => {
+    const { home, run, start } = aHome();
+    const folder = `${home}/lib/node_modules/parley-mail`;
+    for (const name of ['bin', 'src', 'plugins', 'package.json', 'SKILL.md'])
+      cpSync(`${ROOT}${name}`, `${folder}/${name}`, { recursive: true });
+    symlinkSync(`${ROOT}node_modules`, `${folder}/node_modules`);
+    run('init', 'alice');
+    const { code, err } = start(`${folder}/bin/parley`, 'self', 'uninstall', '--purge', '--yes');
+    expect(err).toBe('the program itself stays; remove it with: npm uninstall -g parley-mail\n');
+    expect(code).toBe(0);
   });
 
   it('is started by its launcher in a client that it was installed in', () => {

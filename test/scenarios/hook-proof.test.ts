@@ -85,7 +85,7 @@ describe('what a hook has printed', () => {
     const take = await new Program(hooks.user).run(['take', id.slice(0, 8)], { as: 'bob' });
     expect(take.err).toContain(`message ${id.slice(0, 8)} is offered to a session`);
     const trace = (await new Program(hooks.user).run(['trace', id])).out;
-    expect(trace).toContain('offered to a session; its next event settles it or makes it wait again');
+    expect(trace).toContain('offered to a session; the next event of that session settles it, or it waits again');
   });
 
   it('waits again if the next event proves nothing, and is shown once more, marked', async () => {

@@ -64,7 +64,7 @@ describe('parley doctor', () => {
     const { code, all } = await findings(await anExchange());
     expect(code).toBe(0);
     expect(all.filter(({ level, about }) => level !== 'ok' && !['PATH', 'hook', 'owner'].includes(about))).toEqual([]);
-    expect(all.map(({ what }) => what)).toContain('the ledger is sound, format 4');
+    expect(all.map(({ what }) => what)).toContain('the ledger is intact (format 4)');
   });
 
   it('makes nothing where there is nothing, and says how to begin', async () => {
@@ -102,10 +102,10 @@ describe('parley doctor', () => {
       /^bad the record .*broken\.json cannot be read/,
       /^warn 1 older or damaged ledger is kept/,
       /^warn .*unknown key "keepBodys"; did you mean "keepBodies"\?/,
-      /^warn 1 message waits for ghost, who has no record/,
+      /^warn 1 message waits for ghost, which has no record/,
       /^warn 1 file is set aside/,
       /^warn [0-9a-f]{8} is held by a reader of @bob until /,
-      /^warn @bob was last seen .* still to come/,
+      /^warn @bob was last seen .* in the future/,
     ]) {
       expect(told.filter((line) => expected.test(line))).toHaveLength(1);
     }
@@ -122,11 +122,13 @@ describe('parley doctor', () => {
     const before = await findings(parley);
     expect(before.code).toBe(1);
     expect(before.all.find(({ level }) => level === 'bad')?.what).toStartWith(
-      '2 files and folders can be reached by others',
+      '2 files and folders can be read or changed by other users',
     );
     const fixed = await findings(parley, '--fix');
     expect(fixed.code).toBe(0);
-    expect(fixed.all.find((finding) => finding.fixed)?.what).toStartWith('2 files and folders were open to others');
+    expect(fixed.all.find((finding) => finding.fixed)?.what).toStartWith(
+      '2 files and folders were open to other users',
+    );
     expect(statSync(parley.root).mode & 0o777).toBe(0o700);
     expect(statSync(`${parley.root}/agents/bob.json`).mode & 0o777).toBe(0o600);
     expect(statSync(outside).mode & 0o777).toBe(0o644);
@@ -186,8 +188,8 @@ describe('parley doctor', () => {
     const { all } = await findings(parley);
     expect(all.filter(({ about }) => about === 'PATH').map(({ what }) => what)).toEqual([
       `parley is ${bin}/parley`,
-      `bch is another program (${bin}/bch) and is left alone`,
-      `ccc is ${bin}/ccc, and only says that it is not there yet`,
+      `bch is another program (${bin}/bch); Parley does not touch it`,
+      `ccc is ${bin}/ccc`,
     ]);
   });
 
@@ -199,7 +201,7 @@ describe('parley doctor', () => {
     await parley.run(['hook', '--write']);
     expect(await hook()).toBe(`${parley.root}/hook is current`);
     writeFileSync(`${parley.root}/hook`, 'of another program');
-    expect(await hook()).toContain('starts another Parley than this one');
+    expect(await hook()).toContain('starts another Parley');
   });
 
   it('calls a home on a network file system bad', async () => {
@@ -245,7 +247,7 @@ describe('parley prune', () => {
     await parley.run(['send', '@bob', 'still waiting']);
     age(parley.root, 1000);
     expect((await parley.run(['prune'])).out).toBe(
-      'forgot 1 body of messages that ended over 0d ago, 1 whole message that ended over 0d ago\n',
+      'deleted 1 body of messages that ended over 0d ago, 1 whole message that ended over 0d ago\n',
     );
     expect((await parley.run(['drain'], { as: 'bob' })).out).toContain('still waiting');
   });
@@ -276,7 +278,7 @@ describe('parley prune', () => {
 
   it('makes no home where there is none', async () => {
     const parley = new Program();
-    expect((await parley.run(['prune'])).out).toBe('nothing to forget: there is no home yet\n');
+    expect((await parley.run(['prune'])).out).toBe('nothing to delete: there is no home yet\n');
     expect(readdirSync(parley.home)).toEqual([]);
   });
 });
@@ -303,7 +305,7 @@ describe('parley forget', () => {
     await parley.run(['send', '@bob', 'waiting']);
     const run = await parley.run(['forget', 'bob']);
     expect(run).toMatchObject({ code: 64, out: '' });
-    expect(run.err).toContain('1 waiting message goes with it');
+    expect(run.err).toContain('with 1 waiting message');
     expect((await parley.run(['drain'], { as: 'bob' })).out).toContain('waiting');
   });
 
@@ -317,7 +319,7 @@ describe('parley forget', () => {
 
   it.each([
     ['an unknown name, with the nearest', 'bobb', 66, 'did you mean bob?'],
-    ['a path', '../bob', 64, 'is no recipient'],
+    ['a path', '../bob', 64, 'is not a recipient'],
     ['a channel', '#general', 64, 'name an agent'],
   ])('refuses %s', async (_name, word, code, said) => {
     const run = await (await anExchange()).run(['forget', word, '--yes']);
@@ -406,7 +408,7 @@ describe('parley version', () => {
     expect(await parley.json<Record<string, unknown>>(['version'])).toMatchObject({
       version,
       bun: Bun.version,
-      ledgerFormat: 3,
+      ledgerFormat: 4,
       compiled: true,
     });
     expect(readdirSync(parley.home)).toEqual([]);

@@ -3,7 +3,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { HOMES, InstallMachine } from '../support/install-home.ts';
 
 const CLIENTS = ['claude', 'codex', 'opencode', 'kimi', 'gemini'];
-const REPLY = ['mcp__parley__chat_send_message', 'mcp__parley__chat_react'];
+const REPLY = ['mcp__parley__reply', 'mcp__parley__react'];
+const ALL = ['inbox', 'read', 'reply', 'send', 'react', 'claim', 'defer', 'done', 'agents'];
 const RULES = /mcp__parley__|approval_mode|"permissions?"/;
 
 async function aMachine(files: Record<string, string> = {}): Promise<InstallMachine> {
@@ -17,9 +18,7 @@ describe('the rules that let a model answer without a dialog', () => {
     const machine = await aMachine({ '.claude/': '', '.codex/': '' });
     const said = await machine.does('parley', ['install', '--yes']);
     expect(JSON.stringify(machine.outside)).not.toMatch(RULES);
-    expect(said).toContain(
-      'To let it answer without a dialog, to every agent of this home: parley install claude --allow reply',
-    );
+    expect(said).toContain('To let it answer without a dialog: parley install claude --allow reply');
   });
 
   it('are those of the two tools that answer, in each client with such rules', async () => {
@@ -29,31 +28,33 @@ describe('the rules that let a model answer without a dialog', () => {
     expect(Bun.TOML.parse(machine.read('.codex/config.toml'))).toMatchObject({
       mcp_servers: {
         parley: {
-          tools: { chat_send_message: { approval_mode: 'approve' }, chat_react: { approval_mode: 'approve' } },
+          tools: { reply: { approval_mode: 'approve' }, react: { approval_mode: 'approve' } },
         },
       },
     });
     expect(machine.json('.config/opencode/opencode.json')).toMatchObject({
-      permission: { parley_chat_send_message: 'allow', parley_chat_react: 'allow' },
+      permission: { parley_reply: 'allow', parley_react: 'allow' },
     });
     expect(said).toContain('Kimi has no allow rule that is known to work: it goes on asking');
     expect(said).toContain('Gemini CLI has no allow rule that is known to work: it goes on asking');
     expect(machine.read('.gemini/settings.json')).not.toContain('trust');
+    expect(said).toContain(
+      'Its model answers those who wrote to it without asking you; these rules do not let it write to others',
+    );
   });
 
   it('are those of all tools when the user says so', async () => {
     const machine = await aMachine();
     await machine.does('parley', ['install', 'claude', '--allow', 'tools']);
     const { permissions } = machine.json('.claude/settings.json') as { permissions: { allow: string[] } };
-    expect(permissions.allow).toContain('mcp__parley__chat_resolve');
-    expect(permissions.allow.every((rule) => rule.startsWith('mcp__parley__chat_'))).toBe(true);
+    expect(permissions.allow).toEqual(ALL.map((tool) => `mcp__parley__${tool}`));
   });
 
   it('are offered at a terminal after the installation itself, and only the whole word counts', async () => {
     const machine = await aMachine({ '.claude/': '' });
     const env = { ...machine.env(), PATH: '/usr/bin:/bin' };
     const no = await machine.program.atTerminal(['install'], ['yes', 'y'], { env });
-    expect(no.shown).toContain('let it answer without asking you, to every agent of this home.');
+    expect(no.shown).toContain('Rules for reply and react let it answer those who wrote to it without asking you.');
     expect(no.shown).toContain('Add these rules? Type yes:');
     expect(machine.json('.claude/settings.json')).not.toHaveProperty('permissions');
     await machine.program.atTerminal(['install'], ['yes', 'yes'], { env });
@@ -74,7 +75,7 @@ describe('the rules that let a model answer without a dialog', () => {
   it('come with a line that says where such mail can go', async () => {
     const machine = await aMachine();
     await machine.program.atTerminal(['init', 'ann', '--human'], 'yes', { env: machine.env() });
-    const said = await machine.does('parley', ['install', 'claude', '--allow', 'reply']);
+    const said = await machine.does('parley', ['install', 'claude', '--allow', 'tools']);
     expect(said).toContain('Its model sends mail without asking you, to every agent of this home, to people (@ann)');
   });
 
@@ -92,7 +93,7 @@ describe('the rules that let a model answer without a dialog', () => {
     const said = await machine.does('parley', ['install', 'codex'], { env });
     expect(said).toMatch(/replaced +MCP server/);
     expect(Bun.TOML.parse(machine.read('.codex/config.toml'))).toMatchObject({
-      mcp_servers: { parley: { env, tools: { chat_react: { approval_mode: 'approve' } } } },
+      mcp_servers: { parley: { env, tools: { react: { approval_mode: 'approve' } } } },
       tui: { theme: 'x' },
     });
     await machine.does('parley', ['install', '--uninstall'], { env });
@@ -107,6 +108,82 @@ describe('the rules that let a model answer without a dialog', () => {
     await machine.does('parley', ['install', '--uninstall']);
     expect(machine.outside).toEqual(before);
   });
+});
+
+describe('the rules that 0.1.0 wrote for its tools', () => {
+  type Grant = 'reply' | 'tools';
+  const FILES = ['.claude/settings.json', '.codex/config.toml', '.config/opencode/opencode.json'];
+  const THEIRS = FILES.map((path) => `${path}.before-parley`);
+
+  /** A home with what `parley install claude codex opencode --no-hooks --allow …` of 0.1.0 wrote, and those files as they were before. */
+  async function aMachineOfOld(grant: Grant): Promise<{ machine: InstallMachine; before: string[] }> {
+    const machine = await aMachine();
+    const fixture = readFileSync(new URL('../fixtures/settings/0.1.0-allow.json', import.meta.url), 'utf8');
+    const homes = JSON.parse(fixture.replaceAll('@HOME@', machine.program.home)) as Record<
+      Grant,
+      Record<string, string>
+    >;
+    machine.with(homes[grant]);
+    return { machine, before: THEIRS.map((path) => machine.read(path)) };
+  }
+
+  it.each(['reply', 'tools'] as const)('go with every byte (--allow %s)', async (grant) => {
+    const { machine, before } = await aMachineOfOld(grant);
+    await machine.does('parley', ['install', '--uninstall']);
+    expect(FILES.map((path) => machine.read(path))).toEqual(before);
+  });
+
+  it.each([
+    ['reply', ['reply', 'react']],
+    ['tools', ALL],
+  ] as const)('become rules for the tools of today, and never more (--allow %s)', async (grant, tools) => {
+    const { machine, before } = await aMachineOfOld(grant);
+    const said = await machine.does('parley', ['install', 'claude', 'codex', 'opencode']);
+    expect(said.match(/replaced +allow rule for reply: /g)).toHaveLength(3);
+    expect(FILES.map((path) => machine.read(path)).join('')).not.toContain('chat_');
+    expect(allowedIn(machine)).toEqual([[...tools].sort(), [...tools].sort(), [...tools].sort()]);
+    const again = await machine.does('parley', ['install', 'claude', 'codex', 'opencode']);
+    expect(again).not.toMatch(/added|replaced/);
+    await machine.does('parley', ['install', '--uninstall']);
+    expect(FILES.map((path) => machine.read(path))).toEqual(before);
+  });
+
+  it('stay where the user changed them, and what the user wrote stays too', async () => {
+    const { machine } = await aMachineOfOld('reply');
+    const changed = machine
+      .read('.codex/config.toml')
+      .replace('chat_react]\napproval_mode = "approve"', 'chat_react]\napproval_mode = "prompt"');
+    writeFileSync(machine.at('.codex/config.toml'), `${changed}\n[tui]\ntheme = "x"\n`);
+    const said = await machine.does('parley', ['install', 'codex']);
+    expect(said).toMatch(/replaced +allow rule for reply: /);
+    expect(said).toMatch(/left alone +allow rule for react: /);
+    expect(Bun.TOML.parse(machine.read('.codex/config.toml'))).toMatchObject({
+      mcp_servers: {
+        parley: { tools: { reply: { approval_mode: 'approve' }, chat_react: { approval_mode: 'prompt' } } },
+      },
+      tui: { theme: 'x' },
+    });
+  });
+
+  it('are no rules for the tools of today: `parley doctor` says so', async () => {
+    const { machine } = await aMachineOfOld('reply');
+    const { out } = await machine.run('parley', ['doctor']);
+    expect(out).toContain('Claude Code may ask you before its model answers mail');
+    await machine.does('parley', ['install', 'claude', '--no-hooks']);
+    expect((await machine.run('parley', ['doctor'])).out).not.toContain('Claude Code may ask you');
+  });
+
+  /** The tools of Parley that run without a dialog, in each of the three clients. */
+  function allowedIn(machine: InstallMachine): string[][] {
+    const claude = machine.json('.claude/settings.json') as { permissions: { allow: string[] } };
+    const codex = Bun.TOML.parse(machine.read('.codex/config.toml')) as { mcp_servers: { parley: { tools: object } } };
+    const opencode = [...machine.read('.config/opencode/opencode.json').matchAll(/"parley_(\w+)": "allow"/g)];
+    return [
+      claude.permissions.allow.flatMap((rule) => /^mcp__parley__(\w+)$/.exec(rule)?.[1] ?? []),
+      Object.keys(codex.mcp_servers.parley.tools),
+      opencode.map(([, tool = '']) => tool),
+    ].map((tools) => tools.sort());
+  }
 });
 
 describe('the skill', () => {

@@ -12,7 +12,7 @@ beforeAll(async () => {
   await house.open('bob', 'carol');
   for (const name of ['bob', 'carol']) await house.program.run(['sub', '#dev'], { as: name });
   surface = await house.surface();
-  bob = new McpClient(house.program, ['--as', 'bob']);
+  bob = new McpClient(house.program, ['--as', 'bob', '--face', 'c2a']);
   await bob.initialize();
 });
 afterAll(async () => {
@@ -91,6 +91,17 @@ describe('an answer to somebody at a chat, by a tool of MCP', () => {
     expect(isError).toBe(false);
     expect(text).toMatch(/^stored as \w{8} for .*@carol.*; refused at @slack\._surface: .*the channel is archived/);
     expect(text).not.toContain('shown there');
+  });
+
+  it('is shown too when the mail tool sent it, which needs only the id and the text', async () => {
+    const eventId = await asked('and the docs?');
+    const mail = new McpClient(house.program, ['--as', 'bob']);
+    await mail.initialize();
+    const sending = mail.call('reply', { id: eventId, text: 'written' });
+    surface.ack(await nextShow());
+    expect((await sending).text).toEndWith('for @slack.will, and shown there');
+    expect(await endOf(eventId)).toBe('responded');
+    await mail.end();
   });
 
   it('says that it is not shown yet where the chat is slow or away, ends nothing, and is told later', async () => {

@@ -87,7 +87,7 @@ describe('what is owed', () => {
     const second = await parley.json<Owed>(['owe', '--after', first.next ?? ''], { as: 'codex' });
     expect(second.duties.map(({ id }) => id)).toEqual(ids.slice(2));
     const bad = await parley.run(['owe', '--after', 'there'], { as: 'codex' });
-    expect(bad).toMatchObject({ code: 64, err: expect.stringMatching(/^parley: that is no place; .*\n$/) });
+    expect(bad).toMatchObject({ code: 64, err: expect.stringMatching(/^parley: --after needs .*\n$/) });
   });
 
   it('stands in the trace beside its copy', async () => {
@@ -153,9 +153,9 @@ describe('a reaction', () => {
     const parley = await asked();
     const sign = await parley.run(['react', parley.id, '👍'], { as: 'codex' });
     expect(sign).toMatchObject({ code: 64, out: '' });
-    expect(sign.err).toMatch(/^parley: "👍" is no signal; use one of seen, agree, .*\n$/);
+    expect(sign.err).toMatch(/^parley: "👍" is not a signal; use one of seen, agree, .*\n$/);
     const typo = await parley.run(['react', parley.id, 'wroking'], { as: 'codex' });
-    expect(typo.err).toBe('parley: "wroking" is no signal; did you mean working?\n');
+    expect(typo.err).toBe('parley: "wroking" is not a signal; did you mean working?\n');
     expect(await parley.json<object[]>(['inbox'])).toEqual([]);
   });
 
@@ -190,7 +190,7 @@ describe('deferring', () => {
     const parley = await asked();
     expect((await parley.run(['defer', parley.id], { as: 'codex' })).err).toContain('--reason "…"');
     const late = await parley.run(['defer', parley.id, '--reason', 'x', '--until', '2020-01-01'], { as: 'codex' });
-    expect(late.err).toContain('is over; name a time to come');
+    expect(late.err).toContain('is in the past; give a later time');
   });
 });
 
@@ -204,7 +204,7 @@ describe('resolving', () => {
     });
     expect(new Set(resolved)).toEqual(new Set([parley.id, more.id]));
     expect(await owes(parley)).toEqual([]);
-    expect((await parley.run(['resolve', parley.id], { as: 'codex' })).out).toContain('nothing of yours was open');
+    expect((await parley.run(['resolve', parley.id], { as: 'codex' })).out).toContain('there is nothing open');
   });
 });
 
@@ -228,7 +228,9 @@ describe('a claim', () => {
     expect((await parley.run(['claim', parley.id, '--release'], { as: 'claude' })).out).toContain(
       'was not claimed by you',
     );
-    expect((await parley.run(['claim', parley.id, '--release'], { as: 'codex' })).out).toContain('gave up');
+    expect((await parley.run(['claim', parley.id, '--release'], { as: 'codex' })).out).toContain(
+      'another agent can claim it',
+    );
     expect((await parley.run(['claim', parley.id], { as: 'claude' })).code).toBe(0);
   });
 
@@ -268,7 +270,7 @@ describe('parley events', () => {
     expect(page.events.map((one) => one.id)).toEqual([id]);
     expect(await list('codex', '--cursor', page.cursor)).toEqual([parley.id]);
     expect((await parley.run(['events', '--policy', 'loud'], { as: 'codex' })).err).toContain(
-      'is no policy; use must_respond',
+      'is not a policy; use must_respond',
     );
   });
 });

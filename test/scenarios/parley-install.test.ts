@@ -109,7 +109,7 @@ describe('`parley install`', () => {
     const before = machine.outside;
     const env = { ...machine.env(), PATH: '/usr/bin:/bin' };
     const no = await machine.program.atTerminal(['install'], 'y', { env });
-    expect(no.shown).toContain('Shall this be done? Type yes:');
+    expect(no.shown).toContain('Make these changes? Type yes:');
     expect(no.shown).toContain('nothing was changed');
     expect(machine.outside).toEqual(before);
     const yes = await machine.program.atTerminal(['install'], 'yes', { env });
@@ -117,12 +117,23 @@ describe('`parley install`', () => {
     expect(machine.json('.gemini/settings.json')).toHaveProperty('mcpServers.parley');
   });
 
+  it('names the copy of each file once', async () => {
+    const machine = new InstallMachine().with({ '.claude/settings.json': '{}', '.claude.json': '{}' });
+    const said = await machine.does('parley', ['install', 'claude']);
+    const copies = said.split('\n').filter((line) => line.includes('.before-parley'));
+    expect(copies).toEqual(
+      ['.claude/settings.json', '.claude.json'].map(
+        (path) => `  copied     ${machine.at(path)} as it was: ${machine.at(path)}.before-parley`,
+      ),
+    );
+  });
+
   it('needs a client that it knows', async () => {
     const machine = new InstallMachine();
     expect((await machine.run('parley', ['install', 'vim'])).err).toContain(
       'no client is called "vim"; use some of claude',
     );
-    expect((await machine.run('parley', ['install'])).err).toContain('no client that Parley knows is here');
+    expect((await machine.run('parley', ['install'])).err).toContain('no known client is installed');
   });
 
   it('serves the other clients when the settings of one cannot be read, and says so at the end', async () => {
@@ -175,7 +186,7 @@ describe('the mailbox of a client', () => {
     expect(machine.runsLine(lineIn(machine, '.codex/hooks.json')).out).toContain('CANARY');
     const server = new McpClient({ home: machine.program.home, env: machine.env(), command: serverOf(machine) });
     await server.initialize();
-    expect((await server.call('chat_who')).text).toStartWith('you are @reviewer');
+    expect((await server.call('agents')).text).toStartWith('you are @reviewer');
     await server.end();
     expect(await machine.does('parley', ['install', 'codex'])).toStartWith('Codex, as @reviewer:');
   });
@@ -203,7 +214,7 @@ describe('the mailbox of a client', () => {
     const command = [PARLEY, 'mcp', '--client', 'codex'];
     const server = new McpClient({ home: machine.program.home, env: machine.env(), command });
     await server.initialize();
-    expect(await server.call('chat_who')).toEqual({
+    expect(await server.call('agents')).toEqual({
       isError: true,
       text: 'codex has no mailbox here; run `parley install codex` first',
     });
@@ -246,7 +257,7 @@ describe('the lines that 0.1.0 wrote', () => {
     expect(machine.runsLine(line).out).toContain('CANARY');
     const server = new McpClient({ home: machine.program.home, env: machine.env() }, ['--as', 'claude']);
     await server.initialize();
-    expect((await server.call('chat_who')).text).toStartWith('you are @claude');
+    expect((await server.call('agents')).text).toStartWith('you are @claude');
     await server.end();
   });
 
@@ -271,7 +282,7 @@ describe('the lines that 0.1.0 wrote', () => {
     const said = await machine.does('parley', ['install', 'codex']);
     expect(said).toContain('replaced   hook at Stop');
     expect(said).toContain('replaced   MCP server');
-    expect(said).toContain('its older lines said @claude; it is @codex from now on');
+    expect(said).toContain('its older settings named @claude; its mailbox is @codex now');
     expect(said).toContain('Codex does not run it before you trust it once more');
     expect(machine.read('.codex/hooks.json') + machine.read('.codex/config.toml')).not.toContain('--as');
     await machine.does('parley', ['install', '--uninstall']);

@@ -48,7 +48,7 @@ describe('people and the owner', () => {
     await parley.run(['init', 'slack._surface']);
     const refused = await parley.run(['init', 'slack.U1']);
     expect(refused).toMatchObject({ code: 73, out: '' });
-    expect(refused.err).toContain('names that begin with "slack." are those of a surface');
+    expect(refused.err).toContain('names that begin with "slack." belong to a surface');
     expect((await parley.run(['init', 'slacker.U1'])).code).toBe(0);
   });
 
@@ -65,7 +65,7 @@ describe('people and the owner', () => {
     const parley = await aTeam();
     const refused = await parley.byPerson(['init', 'ben', '--human', '--owner']);
     expect(refused).toMatchObject({ code: 73, out: '' });
-    expect(refused.err).toBe('parley: @ada is the owner; to take that place say --instead-of ada\n');
+    expect(refused.err).toBe('parley: @ada is the owner; to replace it: --instead-of ada\n');
     const wrong = await parley.byPerson(['init', 'ben', '--human', '--owner', '--instead-of', 'codex']);
     expect(wrong.err).toBe('parley: @codex is not the owner; @ada is\n');
     expect(await owners(parley)).toEqual(['ada']);
@@ -93,7 +93,7 @@ describe('people and the owner', () => {
   it('stay what they are: an agent becomes neither a person nor the owner', async () => {
     const parley = await aTeam();
     const person = await parley.byPerson(['init', 'codex', '--human']);
-    expect(person.err).toContain('@codex is here as an agent and stays one');
+    expect(person.err).toContain('@codex is the mailbox of an agent');
     const owner = await parley.run(['init', 'codex', '--owner', '--instead-of', 'ada']);
     expect(owner.err).toContain('only a person can be the owner');
     expect((await parley.byPerson(['init', 'eve', '--owner'])).err).toContain('parley init eve --human --owner');
@@ -129,7 +129,7 @@ describe('roles', () => {
     expect(await parley.json<object>(['role'])).toEqual([{ role: 'reviewer', home: 'parley', members: ['codex'] }]);
     await parley.run(['role', 'remove', '@codex', 'reviewer']);
     expect((await parley.run(['send', '@reviewer', 'again'])).err).toContain('no agent or role is called @reviewer');
-    expect((await parley.run(['role'])).out).toContain('nobody has a role');
+    expect((await parley.run(['role'])).out).toContain('there are no roles');
   });
 
   it('share no name with an agent, anyone who came first', async () => {
@@ -195,7 +195,7 @@ describe('what an agent owns', () => {
 describe('quiet', () => {
   it('is set, shown and ended', async () => {
     const parley = await new Program().init('codex');
-    expect((await parley.run(['quiet'])).out).toBe('not quiet: mail comes as it should\n');
+    expect((await parley.run(['quiet'])).out).toBe('not quiet: mail is shown as usual\n');
     expect((await parley.run(['quiet', 'on'])).out).toContain('parley quiet off');
     expect(await parley.json<object>(['quiet'])).toEqual({ agent: 'codex', quiet: { on: true }, now: true });
     const until = await parley.json<{ quiet: { until: string }; now: boolean }>(['quiet', 'until', '2h']);
@@ -208,10 +208,10 @@ describe('quiet', () => {
   });
 
   it.each([
-    [['until', 'soon'], '"soon" is no time; write 30m, 2h, 07:30 or an ISO time'],
-    [['until', '2020-01-01T00:00:00Z'], '"2020-01-01T00:00:00Z" is over; name a time to come'],
-    [['hours', '25:00-07:00'], '"25:00-07:00" are no hours; write two different times such as 22:00-07:00'],
-    [['hours', '07:00-07:00'], '"07:00-07:00" are no hours; write two different times such as 22:00-07:00'],
+    [['until', 'soon'], '"soon" is not a time; write 30m, 2h, 07:30 or an ISO time'],
+    [['until', '2020-01-01T00:00:00Z'], '"2020-01-01T00:00:00Z" is in the past; give a later time'],
+    [['hours', '25:00-07:00'], '"25:00-07:00" is not a range of hours; write two different times such as 22:00-07:00'],
+    [['hours', '07:00-07:00'], '"07:00-07:00" is not a range of hours; write two different times such as 22:00-07:00'],
     [['later'], 'usage: parley quiet on | off | until <time> | hours <22:00-07:00>'],
     [['until'], 'usage: parley quiet on | off | until <time> | hours <22:00-07:00>'],
   ])('refuses %j in one line, and changes nothing', async (words, why) => {

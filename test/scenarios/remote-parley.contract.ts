@@ -105,7 +105,7 @@ export function parleyAtARelay(
       await machine.wire.down();
       const one = await machine.parley('send', '@bob', 'one', '--key', 'k1');
       expect(one.err).toMatch(
-        /^parley: queued as [0-9a-f-]{36} \(key k1\): the relay \S+ cannot be reached \(nothing listens there\); it is sent when the relay is back/,
+        /^parley: queued as [0-9a-f]{8} \(key k1\): the relay \S+ cannot be reached \(nothing listens there\); your next command that reaches the relay sends it/,
       );
       expect(one.code).toBe(72);
       expect((await machine.parley('send', '@bob', 'two')).code).toBe(72);
@@ -133,8 +133,8 @@ export function parleyAtARelay(
       const { err } = await machine.parley('send', '@bob', 'one', '--key', 'k1');
       const [letter] = await machine.json<Letter[]>('outbox');
       const { id } = letter ?? { id: '' };
-      expect(err).toStartWith(`parley: queued as ${id} (key k1): `);
-      expect(await machine.tells('outbox')).toStartWith(`${id}  key k1  queued  to @bob`);
+      expect(err).toStartWith(`parley: queued as ${id.slice(0, 8)} (key k1): `);
+      expect(await machine.tells('outbox')).toStartWith(`${id.slice(0, 8)}  key k1  queued  to @bob`);
       expect((await machine.parley('trace', id)).err).toBe(
         `parley: ${id.slice(0, 8)} is in the outbox (queued), and not at the relay yet; see \`parley outbox\`\n`,
       );
@@ -162,6 +162,54 @@ export function parleyAtARelay(
       await machine.wire.up();
       expect(await machine.tells('outbox', 'retry', one?.id.slice(0, 8) ?? '')).toMatch(/^stored /);
       expect(await machine.peer.bodies()).toEqual(['one']);
+    });
+
+    it('sends the whole outbox when told to, and says when it would be sent otherwise', async () => {
+      const machine = await remote();
+      await machine.wire.down();
+      await machine.parley('send', '@bob', 'one');
+      await machine.parley('send', '@bob', 'two');
+      expect((await machine.parley('outbox')).err).toBe(
+        'send it now: parley outbox send   or your next command that reaches the relay sends it\n',
+      );
+      const early = await machine.parley('outbox', 'send');
+      expect([early.out, early.code]).toEqual(['', 76]);
+      expect(early.err).toContain('cannot be reached');
+      await machine.wire.up();
+      expect(await machine.tells('outbox', 'send')).toBe(`sent 2 to ${machine.wire.url}, 0 left\n`);
+      expect(await machine.tells('outbox', 'send')).toBe('outbox empty\n');
+      expect(await machine.peer.bodies()).toEqual(['one', 'two']);
+    });
+
+    it('lists the mailbox at the relay among one’s own, also for who acts as another', async () => {
+      const machine = await remote();
+      await machine.parley('init', 'me');
+      await machine.peer.send('@ann', 'hello');
+      const me = { PARLEY_AGENT: 'me' };
+      const mine = await machine.run('parley', ['agents', '--mine'], me);
+      expect(mine).toEqual({ out: `@me  0 waiting  you\n@ann at ${machine.wire.url}  1 waiting\n`, err: '', code: 0 });
+      expect((await machine.run('parley', ['agents'], me)).err).toContain(
+        `you also have @ann at ${machine.wire.url}; use --as, or see \`parley agents --mine\`\n`,
+      );
+      expect((await machine.run('parley', ['outbox'], me)).err).toContain('for your mailboxes at relays: --as ann');
+      await machine.wire.down();
+      await machine.parley('send', '@bob', 'queued');
+      const away = await machine.run('parley', ['agents', '--mine'], me);
+      expect(away.out).toContain(`@ann at ${machine.wire.url}  1 in the outbox\n`);
+      expect(away.err).toContain('cannot be reached');
+      expect((await machine.run('parley', ['doctor'], me)).out).toMatch(
+        /warn +mailbox ann +@ann is at \S+; 1 message waits in its outbox → `parley outbox send --as ann` sends it/,
+      );
+    });
+
+    it('is said by doctor to be away, with what to do', async () => {
+      const machine = await remote();
+      await machine.wire.down();
+      const { out } = await machine.parley('doctor');
+      expect(out).toMatch(
+        /warn +home relay +the relay \S+ cannot be reached .* → start the relay, or check the network/,
+      );
+      expect(out).not.toContain('see above');
     });
 
     it('keeps of the outbox what the relay refused, until it is dropped', async () => {
@@ -288,7 +336,7 @@ export function parleyAtARelay(
       const tokens = files.map((file) => (JSON.parse(readFileSync(file, 'utf8')) as { token: string }).token);
       expect(new Set(tokens).size).toBe(2);
       expect(await machine.tells('init', 'ann', '--url', machine.wire.url, '--token', 'room')).toContain(
-        'you were here already',
+        'mailbox exists already',
       );
       expect(files.map((file) => (JSON.parse(readFileSync(file, 'utf8')) as { token: string }).token)).toEqual(tokens);
     });

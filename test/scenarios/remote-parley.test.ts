@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, it } from 'bun:test';
+import { writeFileSync } from 'node:fs';
 import type { Message } from '../../src/core/message.ts';
 import { AgentName, newSenderId } from '../../src/core/names.ts';
 import { until } from '../support/bch.ts';
@@ -41,6 +42,27 @@ describe('parley at a relay that knows keys', () => {
     await machine.tells('inbox');
     expect(await machine.json<Letter[]>('outbox')).toEqual([]);
     expect(await machine.peer.bodies()).toEqual(['once']);
+  });
+
+  it('says what to do when its token is revoked', async () => {
+    const machine = await remote('ours');
+    const host = { HOME: machine.relay.home, BACKCHANNEL_HOME: machine.relay.home };
+    const revoked = await machine.run('parley', ['relay', 'token', 'revoke', 'ann'], host);
+    expect(revoked.code).toBe(0);
+    // A relay that runs learns it within a second.
+    let refused = await machine.parley('inbox');
+    for (; refused.code === 0; refused = await machine.parley('inbox')) await Bun.sleep(50);
+    const { url } = machine.wire;
+    expect(refused.code).toBe(67);
+    expect(refused.err).toBe(
+      `parley: the relay ${url} does not accept the token of @ann: it was revoked or replaced. Ask the operator of the relay for a ` +
+        `new one (\`parley relay token issue ann\`), then: parley init ann --url ${url} --token-file <file>\n`,
+    );
+    const issued = await machine.run('parley', ['relay', 'token', 'issue', 'ann'], host);
+    const file = `${machine.program.home}/new-token`;
+    writeFileSync(file, issued.out);
+    await machine.tells('init', 'ann', '--url', url, '--token-file', file);
+    expect(await machine.tells('inbox')).toBe('inbox empty\n');
   });
 
   it('keeps the id of what was queued, and of what is sent at once', async () => {

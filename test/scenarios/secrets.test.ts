@@ -96,31 +96,40 @@ describe('a secret that somebody wrote', () => {
     expect((await program.run(['read', id, '--as', 'bob'])).out).toContain(BODY);
   });
 
-  it('is masked in what tools answer, and in what they refuse [C2A-168]', async () => {
-    const program = await new Program().init('alice', 'bob');
-    await program.run(['send', '@bob', BODY], { as: 'alice' });
-    const client = new McpClient(program, ['--as', 'bob']);
-    const list = await client.call('chat_list_events');
-    const [, id = ''] = /\n(\w{8}) @alice/.exec(list.text) ?? [];
-    const told = [
-      list,
-      await client.call('chat_read_thread', { eventId: id }),
-      await client.call('chat_defer', { eventId: id, reason: BODY }),
-      await client.call('chat_resolve', { eventId: id, note: BODY }),
-      await client.call('chat_send_message', {
-        target: `@${KEY}`,
-        text: BODY,
-        idempotencyKey: 'k',
-        visibility: 'dm',
-        directedness: 'to_me',
-      }),
-    ];
-    const { err } = await client.end();
-    expect(told.map(({ isError }) => isError)).toEqual([false, false, false, false, true]);
-    expect(told[1]?.text).toContain('> the key is [secret], use it');
-    for (const { text } of told) expect(text).not.toContain('IOSFODNN7');
-    expect(err).not.toContain('IOSFODNN7');
-    const why = await program.run(['trace', id], { as: 'bob' });
-    expect(why.out).not.toContain('IOSFODNN7');
-  });
+  const AS_C2A = { idempotencyKey: 'k', visibility: 'dm', directedness: 'to_me' };
+  type Call = [tool: string, given: object];
+  const MAIL = (id: string): Call[] => [
+    ['read', { id }],
+    ['defer', { id, reason: BODY }],
+    ['done', { id, note: BODY }],
+    ['send', { to: `@${KEY}`, text: BODY }],
+  ];
+  const C2A = (id: string): Call[] => [
+    ['chat_read_thread', { eventId: id }],
+    ['chat_defer', { eventId: id, reason: BODY }],
+    ['chat_resolve', { eventId: id, note: BODY }],
+    ['chat_send_message', { target: `@${KEY}`, text: BODY, ...AS_C2A }],
+  ];
+
+  it.each([
+    ['parley', 'inbox', MAIL],
+    ['c2a', 'chat_list_events', C2A],
+  ] as const)(
+    'is masked in what tools answer, and in what they refuse, by the face %s [C2A-168]',
+    async (face, list, calls) => {
+      const program = await new Program().init('alice', 'bob');
+      await program.run(['send', '@bob', BODY], { as: 'alice' });
+      const client = new McpClient(program, ['--as', 'bob', '--face', face]);
+      const told = [await client.call(list)];
+      const [, id = ''] = /\n(\w{8}) @alice/.exec(told[0]?.text ?? '') ?? [];
+      for (const [tool, given] of calls(id)) told.push(await client.call(tool, given));
+      const { err } = await client.end();
+      expect(told.map(({ isError }) => isError)).toEqual([false, false, false, false, true]);
+      expect(told[1]?.text).toContain('> the key is [secret], use it');
+      for (const { text } of told) expect(text).not.toContain('IOSFODNN7');
+      expect(err).not.toContain('IOSFODNN7');
+      const why = await program.run(['trace', id], { as: 'bob' });
+      expect(why.out).not.toContain('IOSFODNN7');
+    },
+  );
 });

@@ -10,7 +10,7 @@ function codexWrites(machine: InstallMachine, places: string[]): void {
   const tables = places.map(
     (place) => `\n[hooks.state."${machine.at('.codex/hooks.json')}:${place}"]\ntrusted_hash = "sha256:00"\n`,
   );
-  const tool = '\n[mcp_servers.parley.tools.chat_who]\napproval_mode = "approve"\n';
+  const tool = '\n[mcp_servers.parley.tools.agents]\napproval_mode = "approve"\n';
   appendFileSync(machine.at('.codex/config.toml'), `\n[hooks.state]\n${tables.join('')}${tool}`);
 }
 
@@ -92,7 +92,7 @@ describe('`parley self uninstall`', () => {
     machine.with({ '.kimi-code/mcp.json': '{"mcpServers":{"parley":{"command":"parley"}}}\n' });
     const gone = await machine.run('parley', ['self', 'uninstall', '--purge', '--yes']);
     expect(gone.code).toBe(0);
-    expect(gone.err).toContain(`kimi: MCP server in ${machine.at('.kimi-code/mcp.json')} still starts it`);
+    expect(gone.err).toContain(`kimi: MCP server in ${machine.at('.kimi-code/mcp.json')} still starts Parley`);
   });
 });
 

@@ -17,7 +17,7 @@ import {
 import { tmpdir } from 'node:os';
 import { version } from '../../package.json' with { type: 'json' };
 import { temporaryHome } from '../support/home.ts';
-import { PARLEY } from '../support/program.ts';
+import { PARLEY, personAt } from '../support/program.ts';
 
 const ROOT = new URL('../..', import.meta.url).pathname;
 
@@ -76,12 +76,12 @@ describe('parley self', () => {
     expect(installed.err).toContain(`HOME is ${home}, a temporary folder`);
   });
 
-  it('is never ok in `doctor` under a name that does nothing yet', () => {
+  it('is named in `doctor` under each of its names', () => {
     const { env } = aUser();
     run(binary, ['self', 'install', '--names', 'bch,ccc'], { env });
     const { out } = run('parley', ['doctor'], { env });
     expect(out).toMatch(/^ok +PATH +bch is /m);
-    expect(out).toMatch(/^warn +PATH +ccc is .*, and only says that it is not there yet → use/m);
+    expect(out).toMatch(/^ok +PATH +ccc is /m);
   });
   afterAll(() => rmSync(binary, { force: true }));
 
@@ -153,7 +153,7 @@ describe('parley self', () => {
     expect(run(`${bin}/parley`, ['self', 'install', '--names', 'bch'], { env }).code).toBe(0);
     const removed = run('parley', ['self', 'uninstall'], { env });
     expect(removed.code).toBe(0);
-    expect(removed.out).toContain(`put back ${bin}/bch`);
+    expect(removed.out).toContain(`restored ${bin}/bch`);
     expect(readdirSync(bin).sort()).toEqual(['bch', 'parley']);
     expect(run('bch', [], { env }).out).toBe('another program\n');
     expect(run('parley', [], { env }).out).toBe('another program\n');
@@ -193,7 +193,7 @@ describe('parley self', () => {
     const refused = run(binary, ['self', 'install', '--names', 'bch'], { env });
     expect(refused.code).toBe(73);
     const removed = run(binary, ['self', 'uninstall'], { env });
-    expect(removed.err).toContain(`left ${bin}/bch`);
+    expect(removed.err).toContain(`${bin}/bch stays`);
     expect(readdirSync(bin)).toEqual(['bch']);
   });
 
@@ -216,8 +216,31 @@ describe('parley self', () => {
     expect(run('parley', ['inbox', '--as', 'bob'], { env }).out).toContain('hello');
     const purged = run('parley', ['self', 'uninstall', '--purge', '--yes'], { env });
     expect(purged.code).toBe(0);
+    expect(purged.err).toBe(`${home}/.backchannel stays: the mail of bch; delete it yourself if you do not need it\n`);
     expect(readdirSync(home).sort()).toEqual(['.backchannel']);
     expect(readdirSync(`${home}/.backchannel/agents`)).toEqual(['carol.json']);
+  });
+
+  it('asks at a terminal before it removes anything', async () => {
+    const { home, bin, env } = aUser();
+    run(binary, ['self', 'install'], { env });
+    run('parley', ['init', 'alice'], { env });
+    const person = (typed: string) =>
+      personAt({ command: [`${bin}/parley`, 'self', 'uninstall', '--purge'], cwd: '/', env, typed });
+    const no = await person('no');
+    expect(no.shown).toContain(`Remove Parley, and delete ${home}/.parley with @alice (0 waiting)? Type yes:`);
+    expect(no.shown).toContain('nothing was removed');
+    expect(existsSync(`${bin}/parley`)).toBe(true);
+    expect((await person('yes')).code).toBe(0);
+    expect(existsSync(`${bin}/parley`)).toBe(false);
+    expect(existsSync(`${home}/.parley`)).toBe(false);
+  });
+
+  it('says that the program stays where `self install` did not put it', () => {
+    const { env } = aUser();
+    run(binary, ['init', 'alice'], { env });
+    const { err, code } = run(binary, ['self', 'uninstall', '--purge', '--yes'], { env });
+    expect([err, code]).toEqual([`the program itself stays; it is ${binary}\n`, 0]);
   });
 
   it.each([

@@ -55,6 +55,35 @@ describe('parley send with two recipients before the text', () => {
   });
 });
 
+describe('a - for the text', () => {
+  it.each([[['send', '@bob', '-', 'more', 'text']], [['send', '@bob', 'see', '-']]])(
+    'reads stdin, so %j is refused in one line',
+    async (args) => {
+      const program = await new Program().init('alice', 'bob');
+      const { err, code } = await program.run(args, { stdin: 'from stdin' });
+      expect(err).toBe(
+        'parley: - reads the text from stdin, so leave out the other words; to send a - as text, put the whole text in quotes\n',
+      );
+      expect(code).toBe(64);
+      expect((await program.run(['inbox'], { as: 'bob' })).out).toBe('inbox empty\n');
+      expect((await program.run(['send', '@bob', 'this', '-', 'that'])).code).toBe(0);
+    },
+  );
+});
+
+describe('an answer to one’s own message', () => {
+  it('is stored, with a warning that names the line for the other recipient', async () => {
+    const program = await new Program().init('alice', 'bob');
+    const { id } = await program.json<{ id: string }>(['send', '@bob', 'is it safe?']);
+    const short = id.slice(0, 8);
+    const { out, err } = await program.run(['reply', short, 'I mean: today']);
+    expect(out).toMatch(/^stored [0-9a-f]{8} for @alice /);
+    expect(err).toBe(
+      `warning: ${short} is your own message, so this answer went to you. To write to @bob: parley send @bob "…" --reply-to ${short}\n`,
+    );
+  });
+});
+
 describe('a text that says nothing', () => {
   const EMPTY = 'parley: the text is empty; give it on the command line, or pipe it in\n';
   it.each(['', '   ', ' \n\t\n', '\u200b\ufeff'])('%j is refused in one line, as a word and on stdin', async (text) => {
@@ -72,8 +101,7 @@ describe('a text that says nothing', () => {
     const program = await new Program().init('alice', 'bob');
     const client = new McpClient(program, ['--as', 'alice']);
     await client.initialize();
-    const given = { target: '@bob', text: ' \n', idempotencyKey: 'k', visibility: 'dm', directedness: 'to_me' };
-    expect(await client.call('chat_send_message', given)).toEqual({
+    expect(await client.call('send', { to: '@bob', text: ' \n' })).toEqual({
       text: 'text is empty: write what you want to say',
       isError: true,
     });

@@ -104,7 +104,7 @@ describe('a message that may not be read', () => {
       const bad = findings.filter(({ level }) => level === 'bad');
       expect(status).toBe(1);
       expect(bad).toHaveLength(1);
-      expect(bad[0]?.what).toStartWith('2 messages wait for @bob and may not be read (EACCES)');
+      expect(bad[0]?.what).toStartWith('2 messages wait for @bob and cannot be read (EACCES)');
       for (const path of [loud, quiet]) expect(bad[0]?.what).toContain(path);
       expect(bad[0]?.what).not.toContain(open);
       expect(bad[0]?.next).toContain(`chmod u+rw ${loud}`);

@@ -23,7 +23,7 @@ describe('a hostile repository', () => {
     const run = await parley.run(['inbox'], { cwd: `${repo}/src` });
     expect(run).toMatchObject({ code: 0, out: 'inbox empty\n' });
     expect(run.err).toBe(
-      `parley: ${repo}/.parley.json came with this folder and is not trusted, so it does not count: look at it, then \`parley trust\`; without it: --as, --match, PARLEY_AGENT, PARLEY_MATCH\n`,
+      `parley: ${repo}/.parley.json came with this folder and is not trusted, so it is ignored: read it, then \`parley trust\`; without it: --as, --match, PARLEY_AGENT, PARLEY_MATCH\n`,
     );
     const sent = await parley.run(['send', '@payroll', 'hello', '--json'], { cwd: repo });
     expect(JSON.parse(sent.out)).toMatchObject({ step: 'stored' });
@@ -54,7 +54,7 @@ describe('a hostile repository', () => {
     const run = await parley.run(['inbox'], { cwd: repo });
     expect(run).toMatchObject({ code: 0, out: 'inbox empty\n' });
     expect(run.err.trim().split('\n')).toHaveLength(1);
-    expect(run.err).toContain('does not count');
+    expect(run.err).toContain('is ignored');
     expect(run.err).not.toContain('\u001b');
   });
 
@@ -91,10 +91,10 @@ describe('parley trust', () => {
     writeFileSync(`${repo}/.parley.json`, '{"agent": "payroll"}');
     expect(await own()).toBe('@me');
     expect((await parley.run(['inbox'], { cwd: repo })).err).toContain('has changed since you trusted it');
-    expect((await parley.run(['trust', '--list'])).out).toBe(`${repo}/.parley.json (changed, so it does not count)\n`);
+    expect((await parley.run(['trust', '--list'])).out).toBe(`${repo}/.parley.json (changed, so it is ignored)\n`);
     await parley.byPerson(['trust', `${repo}/.parley.json`]);
     expect(await own()).toBe('@payroll');
-    expect((await parley.byPerson(['trust', '--revoke', repo])).out).toContain('does not count any more');
+    expect((await parley.byPerson(['trust', '--revoke', repo])).out).toContain('is not trusted any more');
     expect(await own()).toBe('@me');
     expect((await parley.run(['trust', '--list'])).out).toBe('you trust no file of a repository\n');
     expect(statSync(`${parley.home}/.parley/trusted.json`).mode & 0o777).toBe(0o600);

@@ -72,7 +72,7 @@ describe('a key', () => {
   });
 });
 
-describe('a message in the hands of a running session', () => {
+describe('a message held by a running session', () => {
   it('cannot be settled by another', async () => {
     const parley = await new Program().init('alice');
     const { id } = await parley.json<Sent>(['send', '@alice', 'work on this']);

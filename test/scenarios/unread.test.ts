@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'bun:test';
 import { utimesSync, writeFileSync } from 'node:fs';
+import { HostClient } from '../support/host-client.ts';
 import { InstallMachine } from '../support/install-home.ts';
+import { PARLEY } from '../support/program.ts';
 
 const NOBODY = 'nobody reads @codex yet. ';
 const DAY = 24 * 60 * 60 * 1000;
@@ -25,12 +27,33 @@ describe('a mailbox that nobody reads', () => {
     expect(await noteOf(machine, ['agents'])).toBe(line);
     const agents = JSON.parse(await machine.does('parley', ['agents', '--json'])) as {
       name: string;
+      nobodyReads: boolean;
       unread: boolean;
     }[];
-    expect(agents.map(({ name, unread }) => [name, unread])).toEqual([
-      ['codex', true],
-      ['me', false],
+    // `unread` is the name of 0.1.0 for the same.
+    expect(agents.map(({ name, nobodyReads, unread }) => [name, nobodyReads, unread])).toEqual([
+      ['codex', true, true],
+      ['me', false, false],
     ]);
+  });
+
+  it('is one of several in one line of `agents`', async () => {
+    const machine = await aMachine();
+    await machine.does('parley', ['init', 'ci']);
+    expect(await noteOf(machine, ['agents'])).toBe(
+      'nobody reads @ci, @codex yet. Next: parley install <client> --as <name>, or parley inbox --as <name>\n',
+    );
+  });
+
+  it('is read once a session of a host is bound to it', async () => {
+    const machine = await aMachine();
+    const host = await HostClient.onStdio([PARLEY, 'host', '--stdio'], machine.env());
+    try {
+      await (await host.initialize()).done('session/bind', { sessionId: 'one', identities: ['codex'] });
+      expect(await noteOf(machine, ['send', '@codex', 'hello'])).toBe('');
+    } finally {
+      host.close();
+    }
   });
 
   it.each<[string, (machine: InstallMachine) => Promise<unknown>]>([

@@ -55,12 +55,10 @@ describe('what runs while its files are replaced goes on with the code that it w
     const { home, env } = program;
     const sent = await program.run(['send', '@bob', 'is it red?', '--json'], { as: 'bob' });
     const { id } = JSON.parse(sent.out) as { id: string };
-    const shape = { idempotencyKey: `answer-${id}`, visibility: 'thread', directedness: 'to_me' };
-    const answer = { target: `thread:${id}`, text: 'it is', inReplyTo: id, ...shape };
     const server = new McpClient({ home, env, command: installed.command('mcp', '--as', 'bob') });
     await server.initialize();
     replace(installed);
-    expect((await server.call('chat_send_message', answer)).isError).toBeFalsy();
+    expect((await server.call('reply', { id, text: 'it is' })).isError).toBeFalsy();
     expect((await server.end()).err).not.toContain('internal error');
   });
 

@@ -7,7 +7,12 @@ import { Program } from '../support/program.ts';
 /** Three words or more, with commas or an "or" between them: the values that the help lists. */
 const LISTED = /(?:^|: |only )((?:[a-z_]+, ){2,}[a-z_]+|(?:[a-z_]+, )+[a-z_]+ or [a-z_]+)/;
 /** What a command needs besides the option. `ID` is a message that waits. */
-const WORDS: Partial<Record<string, string[]>> = { send: ['@alice', 'hi'], reply: ['ID', 'hi'], ack: ['ID'] };
+const WORDS: Partial<Record<string, string[]>> = {
+  send: ['@alice', 'hi'],
+  reply: ['ID', 'hi'],
+  ack: ['ID'],
+  session: ['add', 'api'],
+};
 
 interface Listed {
   command: string;
@@ -36,6 +41,7 @@ describe('a value that an option does not know', () => {
       'send --blocks',
       'reply --intent',
       'ack --outcome',
+      'session --client',
       'events --policy',
       'up --with',
     ]);
@@ -80,7 +86,7 @@ describe('a setting that cannot be used', () => {
   ])('%s as %j is refused in our words: by config, in a file and in the environment', async (name, value, advice) => {
     const program = await new Program().init('alice');
     const { err } = await program.run(['config', 'set', name, value]);
-    expect(err).toBe(`parley: "${value}" is no value for ${name}: ${advice}\n`);
+    expect(err).toBe(`parley: "${value}" is not a value for ${name}: ${advice}\n`);
     const variable = `PARLEY_${name.replace(/[A-Z]/g, '_$&').toUpperCase()}`;
     const env = await new Program(program.home, { [variable]: value }).run(['inbox']);
     expect(env).toEqual({ out: '', err: `parley: ${name} from ${variable} is not usable: ${advice}\n`, code: 78 });
@@ -92,7 +98,20 @@ describe('a setting that cannot be used', () => {
 });
 
 describe('arguments of a tool that do not fit', () => {
-  const GIVEN: [tool: string, given: object, answer: string][] = [
+  type Wrong = [tool: string, given: object, answer: string];
+  const MAIL: Wrong[] = [
+    ['inbox', { owed: 'foo' }, 'owed: use true or false'],
+    ['inbox', { limit: 'x' }, 'limit: use a number'],
+    ['inbox', { since: 'soon' }, '"soon" is not a time; write 2h, 1d or an ISO time'],
+    ['claim', { id: 'x', release: 'foo' }, 'release: use true or false'],
+    ['claim', {}, 'id is missing'],
+    [
+      'send',
+      { to: '@alice', text: 'x', intent: 'foo' },
+      'intent: use none, question, assignment, approval, blocker, fyi, status or thanks',
+    ],
+  ];
+  const C2A: Wrong[] = [
     ['chat_list_events', { policy: 'foo' }, 'policy: use must_respond, may_respond, ack_only or must_not_respond'],
     ['chat_list_events', { limit: 'x' }, 'limit: use a number'],
     ['chat_list_events', { since: 'soon' }, 'since: use an ISO time, such as 2026-11-17T08:30:00Z'],
@@ -104,11 +123,13 @@ describe('arguments of a tool that do not fit', () => {
       'visibility: use dm, thread, channel or ephemeral',
     ],
   ];
-  it('are refused in our words', async () => {
+  const GIVEN = { parley: MAIL, c2a: C2A };
+  it.each(['parley', 'c2a'] as const)('are refused in our words by the face %s', async (face) => {
     const program = await new Program().init('alice');
-    const client = new McpClient(program, ['--as', 'alice']);
+    const client = new McpClient(program, ['--as', 'alice', '--face', face]);
     await client.initialize();
-    for (const [tool, given, text] of GIVEN) expect(await client.call(tool, given)).toEqual({ text, isError: true });
+    for (const [tool, given, text] of GIVEN[face])
+      expect(await client.call(tool, given)).toEqual({ text, isError: true });
     await client.end();
   });
 

@@ -275,6 +275,12 @@ async function enter(): Promise<void> {
     composer = `${composer.slice(0, -1)}\n`;
     return draw();
   }
+  if (/(^|\s)(:[a-z+]\w+|@\/\S+)$/.test(composer)) {
+    // It takes what is offered for the word, and stays.
+    composer += ' ';
+    note({ completed: composer });
+    return draw();
+  }
   const clean = composer.replace(INVISIBLE, '').replace(REVIEWED, '').trim();
   const uncovers = /^[!/]/.test(clean) && !/^\s*[!/]/.test(composer);
   if (!isReviewed && clean !== composer.trim() && (REVIEWED.test(composer) || uncovers)) {
@@ -372,7 +378,7 @@ async function take(): Promise<void> {
     if (pasting) {
       const end = input.indexOf(PASTE.end);
       if (end < 0) return;
-      const text = input.slice(0, end).replaceAll('\r', '\n').replaceAll('\t', '    ');
+      const text = withImages(input.slice(0, end)).replaceAll('\r', '\n').replaceAll('\t', '    ');
       [input, pasting] = [input.slice(end + PASTE.end.length), false];
       if (mode === 'composer') composer += text;
       else if (mode === 'asking') {
@@ -398,6 +404,15 @@ async function take(): Promise<void> {
       await press(key);
     }
   }
+}
+
+/** Lines that are nothing but the path of an image become the image. */
+function withImages(text: string): string {
+  const lines = text.split('\n');
+  const isImage = (line: string): boolean =>
+    /^\/.*\.(png|jpe?g|gif|webp)$/i.test(line.trim()) && existsSync(line.trim());
+  const images = lines.filter(isImage).map((_line, n) => `[Image #${n + 1}]`);
+  return [images.join(' '), lines.filter((line) => !isImage(line)).join('\n')].join('');
 }
 
 async function escaped(): Promise<void> {

@@ -9,7 +9,7 @@
 // A prompt says how it is answered: `@@{"delay":500,"text":"…"}@@` (ClaudeAnswer). Without that the answer is `re: <its first 60 characters>`.
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import type { DialogCall, DialogEnd } from './claude-dialog.ts';
-import { isAlive } from '../../src/platform/process.ts';
+import { isProcessAlive } from '../../src/platform/process.ts';
 import { temporaryHome } from './home.ts';
 import { within } from './within.ts';
 
@@ -91,6 +91,8 @@ export interface ClaudeNoted {
   dialog?: string;
   command?: string;
   ignored?: string;
+  /** Enter took what was offered for the last word. */
+  completed?: string;
 }
 
 export class ClaudeTui {
@@ -150,7 +152,7 @@ export class ClaudeTui {
 
   /** Those that run, the newest last. */
   running(): ClaudeNoted[] {
-    return this.noted().filter(({ started, ended, pid }) => started && ended === undefined && isAlive(pid));
+    return this.noted().filter(({ started, ended, pid }) => started && ended === undefined && isProcessAlive(pid));
   }
 
   /** What one of them says of itself. */
@@ -206,6 +208,6 @@ export class ClaudeTui {
   async close(): Promise<void> {
     const pids = this.running().map(({ pid }) => pid);
     await this.tmux('kill-server').catch(() => 'it ended before');
-    await within(DEADLINE, async () => !pids.some(isAlive));
+    await within(DEADLINE, async () => !pids.some(isProcessAlive));
   }
 }

@@ -98,7 +98,9 @@ export class ControlRig {
   }
 
   async history(session: string, fields: object = {}): Promise<Said[]> {
-    return (await this.request({ cmd: 'history', session, ...fields }))['messages'] as Said[];
+    const answer = await this.request({ cmd: 'history', session, ...fields });
+    if (!answer.ok) throw new Error(answer.error);
+    return answer['messages'] as Said[];
   }
 
   async status(session: string): Promise<string> {

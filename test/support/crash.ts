@@ -1,4 +1,9 @@
+import { cpSync } from 'node:fs';
+import { SendKey } from '../../src/core/names.ts';
 import type { MessageId } from '../../src/core/names.ts';
+import type { Entry } from '../../src/core/ports/journal.ts';
+import { temporaryHome } from './home.ts';
+import { anEntry, bob, carol, LOUD, QUIET } from './mail.ts';
 
 /** What a child process said before it ended or died. */
 export interface Said {
@@ -78,6 +83,31 @@ export async function run(order: Order): Promise<Said> {
 export async function stepsOf(order: Order): Promise<[step: string, nth: number][]> {
   const { steps } = await run(order);
   return steps.map((step, at) => [step, steps.slice(0, at + 1).filter((one) => one === step).length]);
+}
+
+/** Whether a step comes at or after another in its act. */
+export function isFrom(steps: [step: string, nth: number][], first: string, [step, nth]: [string, number]): boolean {
+  const at = steps.findIndex(([name, n]) => name === step && n === nth);
+  return at >= steps.findIndex(([name]) => name === first);
+}
+
+/** What the child sends under this key. */
+export function entryFor(key: string): Entry {
+  const copies = [
+    { mailbox: bob, attention: LOUD },
+    { mailbox: carol, attention: QUIET },
+  ];
+  return anEntry({ to: '#dev', body: 'x'.repeat(100) }, { key: SendKey.parse(key), copies });
+}
+
+const made = new Map<string, string>();
+/** A home like one that was made before: copying is cheaper than making. */
+export async function homeLike(name: string, make: () => Promise<string>): Promise<string> {
+  const first = made.get(name) ?? (await make());
+  made.set(name, first);
+  const home = temporaryHome();
+  cpSync(first, home, { recursive: true });
+  return home;
 }
 
 function understood(heard: string, died: boolean): Said {

@@ -34,6 +34,11 @@ export async function openHome(root: string, options: HomeOptions = {}): Promise
   return { mailboxes, journal, close: () => journal.close() };
 }
 
+/** Leaves a message in a mailbox the way another program does. */
+export function leaveMessage(root: string, mailbox: AgentName, message: Message): void {
+  leaveFile(root, mailbox, `${message.id}.json`, JSON.stringify(message));
+}
+
 /** Writes a file straight into a mailbox, as a plain script would: no draft, no rename, no ledger. */
 export function leaveFile(root: string, mailbox: AgentName, name: string, text: string): string {
   const folder = `${root}/spool/${mailbox}/new`;

@@ -2,7 +2,7 @@ import type { SessionState } from '../../src/core/ports/session.ts';
 import type { SessionStore, StoredPrompt } from '../../src/core/ports/session-store.ts';
 import { SessionAnswers } from '../../src/core/questions/answers.ts';
 import type { AnswerEnd, AnswerRequest, PendingQuestions } from '../../src/core/questions/questions.ts';
-import type { PromptEnd, PromptRequest, Sent, SessionControl, Started } from '../../src/core/sessions/control.ts';
+import type { PromptEnd, PromptRequest, PromptSent, SessionControl, Started } from '../../src/core/sessions/control.ts';
 import { Refusal } from '../../src/core/refusal.ts';
 import { targetOf } from '../../src/protocols/control/config.ts';
 import type { ControlFile } from '../../src/protocols/control/config.ts';
@@ -71,12 +71,12 @@ export class ScriptedControl implements SessionControl {
     return { outcome: 'answered', reply };
   }
 
-  async send(request: PromptRequest): Promise<Sent> {
+  async send(request: PromptRequest): Promise<PromptSent> {
     const { prompt, end } = await this.#say(request);
-    void end.then(async (said) => {
-      if (typeof said !== 'string') return;
+    void end.then(async (said): Promise<unknown> => {
+      if (typeof said !== 'string') return null;
       const ts = Math.floor(Date.now() / 1000);
-      await this.store.answer(prompt.id, {
+      return this.store.answer(prompt.id, {
         session: request.session,
         ts,
         from: 'claude',

@@ -268,7 +268,10 @@ export class ControlRig {
   readonly logged: string[] = [];
   targets: SessionTarget[] = [];
   recordsTerminal = true;
-  published = 0;
+  /** Methods of the store that fail the next time they are called. */
+  readonly failing = new Set<keyof SessionStore>();
+  /** How often a driver was made while another one of the same session was open. */
+  overlaps = 0;
   publish: () => Promise<void> = async () => {};
   limits = { ...QUICK };
   readonly store: SessionStore;
@@ -295,17 +298,13 @@ export class ControlRig {
   }
 
   get control(): SessionControl {
-    return (this.#control ??= openControl(this.#deps(this.store)));
+    return (this.#control ??= openControl(this.#deps(() => false)));
   }
 
-  /** A control whose store fails from the moment on that `crash` is called: as if its process had ended there. */
+  /** A control that stops short from the moment on that `crash` is called: as if its process had ended there. */
   openMortal(): { control: SessionControl; crash: () => void } {
     let isDead = false;
-    const store = new Proxy(this.store, {
-      get: (target, name: keyof SessionStore) =>
-        isDead ? () => NEVER : (target[name] as (...args: unknown[]) => unknown).bind(target),
-    });
-    const control = openControl(this.#deps(store, () => isDead));
+    const control = openControl(this.#deps(() => isDead));
     this.#control = control;
     const crash = (): void => {
       isDead = true;
@@ -321,19 +320,25 @@ export class ControlRig {
     return this.control;
   }
 
-  #deps(store: SessionStore, isDead = (): boolean => false): ControlDeps {
+  #deps(isDead: () => boolean): ControlDeps {
+    const store = new Proxy(this.store, {
+      get: (target, name: keyof SessionStore) => {
+        if (isDead()) return () => NEVER;
+        if (this.failing.delete(name)) return () => Promise.reject(new Error('disk full'));
+        return (target[name] as (...args: unknown[]) => unknown).bind(target);
+      },
+    });
     return {
       store,
       targets: async () => (isDead() ? NEVER : this.targets),
       driver: (target) => {
+        const same = this.drivers.filter((one) => one.target.name === target.name && !one.isDead());
+        if (same.some(({ isClosed }) => !isClosed)) this.overlaps += 1;
         const driver = new ScriptedDriver(this.client(target.name), target, isDead);
         this.drivers.push(driver);
         return driver;
       },
-      publish: async () => {
-        this.published += 1;
-        await this.publish();
-      },
+      publish: () => this.publish(),
       recordsTerminal: async () => this.recordsTerminal,
       now: Date.now,
       log: (event, facts) => this.logged.push(`${event} ${JSON.stringify(facts)}`),

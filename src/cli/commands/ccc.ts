@@ -66,7 +66,11 @@ async function stop(context: Context, file: ControlFile, name: string): Promise<
   } catch (error) {
     if (!(error instanceof Refusal) || error.code !== 'unreachable') throw error;
     const driver = driverFor(await targetNamed(context, file, name), context.env);
-    await driver.stop().finally(() => driver.close());
+    try {
+      await driver.stop();
+    } finally {
+      await driver.close();
+    }
   }
 }
 

@@ -15,8 +15,8 @@ const NAMES = Object.keys(SETTINGS) as SettingName[];
 const configCommand = command({
   usage: 'config [set|unset] [key] [value]',
   about:
-    'Every setting, its value, and where that comes from: a flag, the environment, the nearest .parley.json of the project, ' +
-    "config.json in Parley's home, or the default, in this order. `set` and `unset` change config.json and leave its comments alone.",
+    'Shows every setting, its value, and its source: an option, the environment, the nearest trusted .parley.json, config.json of the ' +
+    'home, or the default, in this order. `set` and `unset` change config.json and keep its comments.',
   words: [0, 3],
   examples: [
     'parley config',
@@ -59,8 +59,7 @@ function change(context: Context, verb: 'set' | 'unset', key: string | undefined
   const now = originOf(context, name);
   if (context.json) return context.sayJson({ name, value: written(now), from: now.from, file: path });
   context.say(verb === 'set' ? `set ${name} in ${path}` : `${name} is not set in ${path}`);
-  if (verb === 'set' && now.from !== path)
-    context.note(`${now.from} still decides: ${name} is ${String(written(now))}`);
+  if (verb === 'set' && now.from !== path) context.note(`${now.from} overrides it: ${name} is ${String(written(now))}`);
 }
 
 /** A known name; another is refused with the nearest one. */
@@ -80,7 +79,7 @@ function usable(name: SettingName, text: string): string | number {
   const value = typeof fallback === 'number' && /^\d+$/.test(text) ? Number(text) : text;
   const parsed = schema.safeParse(value);
   if (parsed.success) return value;
-  throw new Refusal('invalid_request', `"${lineForModel(text, 40)}" is no value for ${name}: ${parsed.why}`);
+  throw new Refusal('invalid_request', `"${lineForModel(text, 40)}" is not a value for ${name}: ${parsed.why}`);
 }
 
 function originOf(context: Context, name: SettingName): Origin {

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { command } from '../../core/command.ts';
-import { lineForModel, visible } from '../../core/gate.ts';
+import { lineForModel, visibleText } from '../../core/gate.ts';
 import { ago, clockTime, countFrom } from '../../core/time.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { CLIENT_NAMES } from '../../clients/client-names.ts';
@@ -39,7 +39,7 @@ const askCommand = command({
       const answer = await Promise.race([asking, question]);
       if ('waiting_for' in answer) return tellQuestion(context, session, String(answer['waiting_for']));
       if (context.json) return context.sayJson(answer);
-      context.say(visible(String(answer['response'])));
+      context.say(visibleText(String(answer['response'])));
     } catch (error) {
       if (!(error instanceof Refusal) || error.message !== SAID.timeout) throw error;
       context.note(`parley: no answer within the time; \`parley history ${session}\` shows it when it comes`);
@@ -87,7 +87,7 @@ const promptCommand = command({
     const from = fromOf(context, values.from);
     const sent = await requestControl(context.env, { cmd: 'send', session, text, from, raw: values.raw });
     if (context.json) return context.sayJson(sent);
-    const because = sent['because'] === undefined ? '' : ` (${lineForModel(String(sent['because']))})`;
+    const because = typeof sent['because'] === 'string' ? ` (${lineForModel(sent['because'])})` : '';
     context.say(`${String(sent['status'])} as ${String(sent['message_id'])}${because}`);
   },
 });
@@ -133,7 +133,8 @@ async function follow(context: Context): Promise<void> {
     if (event['ok'] === false) throw new Refusal('unreachable', String(event['error']));
     if (context.json) process.stdout.write(`${JSON.stringify(event)}\n`);
     else if (event['event'] === 'status') {
-      const waits = event['waiting_for'] === undefined ? '' : `, waits for a person: ${String(event['waiting_for'])}`;
+      const { waiting_for: what } = event;
+      const waits = typeof what === 'string' ? `, waits for a person: ${what}` : '';
       context.say(
         `${clockTime(Date.now())}  ${lineForModel(`${String(event['session'])}  ${String(event['status'])}${waits}`)}`,
       );
@@ -192,7 +193,7 @@ export function addSession(
   const name = newSessionName(text);
   const { host, base } = splitName(name);
   if (client !== undefined && !CLIENT_NAMES.some((one) => one === client))
-    throw new Refusal('invalid_request', `--client is ${CLIENT_NAMES.join(', ')}`);
+    throw new Refusal('invalid_request', `--client: use ${CLIENT_NAMES.join(', ')}`);
   const { projects_dir: projects } = file.read();
   const path = host === 'local' ? localFolder(context, folder, projects, base) : (folder ?? base);
   file.add(name, { path, ...(client && { client }), ...(flag && { flags: flag }) });
@@ -253,7 +254,7 @@ const screenshotCommand = command({
     const limit = countFrom(values.lines, 50);
     const answer = await requestControl(context.env, { cmd: 'screenshot', session, limit });
     if (context.json) return context.sayJson(answer);
-    context.say(visible(String(answer['response'])));
+    context.say(visibleText(String(answer['response'])));
   },
 });
 
@@ -265,7 +266,14 @@ const questionsCommand = command({
   examples: ['parley questions api'],
   async run(context: Context, _values, [session]) {
     const answer = await requestControl(context.env, { cmd: 'questions', session });
-    if (context.json) return context.sayJson(answer);
+    const { sessions } = await requestControl(context.env, { cmd: 'sessions' });
+    const waitingFor = (sessions as Listed[]).find(({ name }) => name === session)?.waiting_for;
+    if (context.json)
+      return context.sayJson({ ...answer, ...(waitingFor !== undefined && { waiting_for: waitingFor }) });
+    if (waitingFor !== undefined)
+      return context.say(
+        `${session} waits for a person: ${lineForModel(waitingFor)}\nsee it: parley screenshot ${session}`,
+      );
     context.say('no question is open');
   },
 });
@@ -283,7 +291,7 @@ const answerCommand = command({
       option_index: indexFrom(option),
     });
     if (context.json) return context.sayJson(answer);
-    context.say(visible(String(answer['response'])));
+    context.say(visibleText(String(answer['response'])));
   },
 });
 
@@ -304,11 +312,11 @@ export async function tellSessionHistory(context: Context, session: string, limi
   const said = messages as Said[];
   if (said.length === 0) return context.say('nothing was said yet');
   for (const { id, ts, from, text, agent, username, status } of said) {
-    const who = from === 'api' ? `[${agent ?? 'api'}]` : from === 'human' ? `${username ?? 'a person'}` : from;
+    const who = from === 'api' ? `[${agent ?? 'api'}]` : from === 'human' ? (username ?? 'a person') : from;
     const when = context.paint.dim(ago(new Date(ts * 1000).toISOString(), Date.now()));
     const end = status === undefined ? '' : `  ${lineForModel(status)}`;
     context.say(
-      `${context.paint.bold(String(id))}  ${lineForModel(who)}  ${when}${end}\n  ${visible(text).replaceAll('\n', '\n  ')}`,
+      `${context.paint.bold(String(id))}  ${lineForModel(who)}  ${when}${end}\n  ${visibleText(text).replaceAll('\n', '\n  ')}`,
     );
   }
 }

@@ -26,15 +26,15 @@ const OWN = {
     value: 'service',
     help: `run this service: ${SERVICES.map((row) => row.name).join(', ')}`,
   },
-  detach: { type: 'boolean', help: 'leave it running in the background; returns when every service answers' },
+  detach: { type: 'boolean', help: 'run in the background; return when every service answers' },
 } as const satisfies Record<string, Option>;
 
 const upCommand = command({
   usage: 'up --with <service>',
   about: [
-    'Runs the one daemon of your home, which serves others, until Ctrl-C or `parley down`. Everything else works without it.',
+    'Runs the daemon of your home with these services, until Ctrl-C or `parley down`. Sending and reading work without it.',
     ...SERVICES.map((row) => `--with ${row.name}: ${row.summary}.`),
-    'Its further options are those of the relay (`parley relay --help`), and those of the host begin with --host-.',
+    'The other options are for the relay (see `parley relay --help`) and for the host (they begin with --host-).',
   ].join('\n'),
   options: { ...Object.assign({}, ...SERVICES.map((row) => row.options)), ...OWN },
   examples: [
@@ -102,11 +102,11 @@ function wanted(names: readonly string[]): ServiceRow[] {
     const shown = name.replace(/\p{Cc}/gu, '?').slice(0, 40);
     throw new Refusal(
       'invalid_request',
-      `there is no service "${shown}"; ${near ? `did you mean --with ${near}?` : `there is ${known.join(', ')}`}`,
+      `unknown service "${shown}"; ${near ? `did you mean --with ${near}?` : `use ${known.join(', ')}`}`,
     );
   });
   if (rows.length > 0) return rows;
-  throw new Refusal('invalid_request', `nothing to run; say which service: --with ${known.join(', --with ')}`);
+  throw new Refusal('invalid_request', `name a service to run: --with ${known.join(', --with ')}`);
 }
 
 function runsAlready(context: Context): Refusal {
@@ -126,8 +126,8 @@ const DEFAULT_PATIENCE = '30s';
 const downCommand = command({
   usage: 'down',
   about:
-    'Asks the daemon of your home to end, and waits until it has: it takes nothing new, finishes the requests in hand, and writes what\n' +
-    'it has accepted. With nothing to end it says so and ends with 0.',
+    'Stops the daemon of your home, and waits until it has ended. It finishes open requests and writes what it has accepted.\n' +
+    'The exit code is 0 also if no daemon runs.',
   options: {
     patience: { type: 'string', value: 'span', help: `how long to wait for it (default ${DEFAULT_PATIENCE})` },
   },
@@ -140,8 +140,7 @@ const downCommand = command({
       if (context.json) return context.sayJson({ was: null });
       context.say(`nothing runs in ${home}`);
       const alone = daemonNotice(`${backchannelHome(context.env)}/relay`);
-      if (alone)
-        context.note(`a relay runs by itself (pid ${alone.pid}); end it where it runs, or with: kill ${alone.pid}`);
+      if (alone) context.note(`a relay runs without the daemon (pid ${alone.pid}); stop it with: kill ${alone.pid}`);
       return;
     }
     const began = Date.now();
@@ -213,8 +212,9 @@ interface Running extends Omit<DaemonNotice, 'doors' | 'v'> {
 const statusCommand = command({
   usage: 'status',
   about:
-    'What runs for your homes: the daemon (`parley up`), a relay (`parley relay`), a host (`parley host`) or a control server (`ccc listen`) by itself, since when, and whether each service answers.\n' +
-    'Ends with 0 if something runs and answers, with 3 if nothing runs, with 1 if a service does not answer.',
+    'Shows what runs for your homes: the daemon (`parley up`), a relay (`parley relay`), a host (`parley host`) or a control ' +
+    'server (`ccc listen`), since when, and whether each service answers.\n' +
+    'Exit code 0: everything answers. 1: a service does not answer. 3: nothing runs.',
   examples: ['parley status', 'parley status --json'],
   async run(context: Context) {
     const running = await whatRuns(context);
@@ -285,7 +285,7 @@ async function detach(context: Context, rows: readonly ServiceRow[], values: Rec
   if (started.isLate)
     throw new Refusal(
       'storage_failed',
-      `the daemon does not answer after ${PATIENCE_MS / 1000} s and was told to end; see ${log}`,
+      `the daemon does not answer after ${PATIENCE_MS / 1000} s and was stopped; see ${log}`,
     );
   // Its exit code says which kind of "no" it was.
   const codes = Object.keys(REFUSALS) as RefusalCode[];
@@ -323,7 +323,7 @@ function tellUp(context: Context, home: string, notice: DaemonNotice, log: strin
   if (context.json) return context.sayJson({ ...notice, home, log });
   context.say(`up in ${home} (pid ${notice.pid})`);
   for (const { name, address } of notice.doors) context.say(`  ${name} on ${address}`);
-  context.say(`log: ${log}      look: parley status      end: parley down`);
+  context.say(`log: ${log}      state: parley status      stop: parley down`);
 }
 
 /** It runs already. For a service that it does not run it has to be ended first. */
@@ -336,7 +336,7 @@ function tellRunning(context: Context, home: string, notice: DaemonNotice, rows:
       `the daemon of ${home} runs already (pid ${notice.pid}) without ${names}; \`parley down\` first, then \`parley up\` with everything you want`,
     );
   }
-  if (!context.json) context.note(`it ran already, since ${notice.since}; nothing was changed`);
+  if (!context.json) context.note(`it was already running, since ${notice.since}; nothing was changed`);
   tellUp(context, home, notice, `${home}/daemon.log`);
 }
 

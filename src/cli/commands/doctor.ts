@@ -7,7 +7,7 @@ import { on } from '../doctor/finding.ts';
 import type { Finding } from '../doctor/finding.ts';
 import { examineHook, examineMachine } from '../doctor/machine.ts';
 import { examineLedger, examineOwner, examinePlace, waitingIn } from '../doctor/home.ts';
-import { examineAgents, examineMail } from '../doctor/mail.ts';
+import { examineAgents, examineMail, examineRelayMailboxes } from '../doctor/mail.ts';
 import { examinePermissions } from '../doctor/permissions.ts';
 import { examineIdentity, examineSettings } from '../doctor/settings.ts';
 import type { WaitingMail } from '../doctor/home.ts';
@@ -17,14 +17,17 @@ import type { Home } from '../../core/mail/workspace.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { BODY_LIMIT } from '../../core/message.ts';
 import { Refusal } from '../../core/refusal.ts';
+import { NoRelayAnswer } from '../../protocols/backchannel/remote-http.ts';
 import { brokerRoot } from '../../protocols/c2c/broker-root.ts';
 
 const doctorCommand = command({
   usage: 'doctor',
   about:
-    'Looks for trouble in the program, the settings and every home, and says for each what to do. Looking changes nothing. ' +
-    'ok is only what was checked; warn is something to look at. It ends with 1 if something is bad, otherwise with 0.',
-  options: { fix: { type: 'boolean', help: 'close what others can read, and remove drafts of dead senders' } },
+    'Checks the program, the settings, the clients and every home, and says what to do about each problem. It changes nothing without --fix.\n' +
+    'ok: checked, no problem. warn: look at it. bad: something does not work. The exit code is 1 if something is bad, otherwise 0.',
+  options: {
+    fix: { type: 'boolean', help: 'remove the access of other users to the home, and drafts of senders that crashed' },
+  },
   examples: ['parley doctor', 'parley doctor --fix', 'parley doctor --json'],
   async run(context: Context, values) {
     const findings = await examine(context, values.fix ?? false);
@@ -41,7 +44,7 @@ const doctorCommand = command({
 
 async function examine(context: Context, fix: boolean): Promise<Finding[]> {
   const { loaded, findings } = examineSettings(context);
-  // Broken settings must not keep anybody from looking at the homes.
+  // The homes are checked even if the settings are broken.
   const workspace = loaded
     ? context.workspace
     : openWorkspace(context.env, { bodyLimit: BODY_LIMIT, durability: 'normal' });
@@ -52,7 +55,8 @@ async function examine(context: Context, fix: boolean): Promise<Finding[]> {
   const ofHomes: Finding[] = [];
   for (const home of workspace.homes) ofHomes.push(...(await examineHome(home, workspace.now(), fix, waiting)));
   const clients = [...(await examineClients(context, waiting)), ...examineOlderLines(context.env, context.cwd)];
-  return [...findings, ...clients, ...(await examineBindings(context.env, workspace)), ...ofHomes];
+  const bindings = await examineBindings(context.env, workspace);
+  return [...findings, ...clients, ...bindings, ...ofHomes, ...examineRelayMailboxes(context.env)];
 }
 
 /** The clients that are here, and the sessions of this folder's broker. */
@@ -63,11 +67,11 @@ async function examineClients({ env, cwd }: Context, waiting: readonly WaitingMa
     return await examineWays(env, cwd, sessions, waiting);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    return [on('clients').warn(`their sessions could not be looked at: ${why}`, 'look at the broker of this folder')];
+    return [on('clients').warn(`their sessions cannot be checked: ${why}`, 'check the c2c broker of this folder')];
   }
 }
 
-/** From the outside in: each step only looks at what the one before found usable. Adds the mail that must be answered to `waiting`. */
+/** From the outside in: each step checks only what the step before found usable. Adds the mail that must be answered to `waiting`. */
 async function examineHome(home: Home, now: number, fix: boolean, waiting: WaitingMail[]): Promise<Finding[]> {
   const findings = examinePlace(home);
   if (!existsSync(home.root)) return findings;
@@ -81,8 +85,11 @@ async function examineHome(home: Home, now: number, fix: boolean, waiting: Waiti
     }
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    const next = error instanceof Refusal ? 'see above' : 'check its permissions, and report it if they are right';
-    findings.push(on(`home ${home.label}`).bad(`it could not be looked through: ${why}`, next));
+    const { warn, bad } = on(`home ${home.label}`);
+    if (error instanceof NoRelayAnswer)
+      findings.push(warn(why, 'start the relay, or check the network; what you send waits in the outbox'));
+    else if (error instanceof Refusal) findings.push(bad(`it cannot be checked: ${why}`, 'correct that first'));
+    else findings.push(bad(`it cannot be checked: ${why}`, 'check its permissions, and report it if they are right'));
   }
   return findings;
 }

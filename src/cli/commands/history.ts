@@ -26,14 +26,14 @@ const POLICIES = Policy.inner.options;
 const eventsCommand = command({
   usage: 'events',
   about:
-    'Everything that you may see, quiet or not, with the decision on it, what became of it, and who answers for it. Looking changes nothing.',
+    'Lists every message that you may see, quiet ones too, with the attention decision, its state, and who claimed it. It changes nothing.',
   options: {
-    stream: { type: 'string', value: '#channel', help: 'only of this channel' },
+    stream: { type: 'string', value: '#channel', help: 'only this channel' },
     policy: { type: 'string', value: 'policy', help: `only ${POLICIES.join(', ')}` },
-    since: { type: 'string', value: 'when', help: 'only what came after: 2h, 1d or an ISO time' },
+    since: { type: 'string', value: 'when', help: 'only after this: 2h, 1d or an ISO time' },
     limit: { type: 'string', value: 'n', help: 'how many (default 20, at most 200)' },
-    all: { type: 'boolean', help: 'also each of those that were meant for nobody' },
-    cursor: { type: 'string', value: 'text', help: 'the next page: what the page before names at its end' },
+    all: { type: 'boolean', help: 'also list each message that is addressed to nobody' },
+    cursor: { type: 'string', value: 'text', help: 'the next page: the text that the page before ends with' },
   },
   examples: ['parley events', 'parley events --stream "#deploy" --since 1d', 'parley events --policy must_respond'],
   async run(context: Context, values) {
@@ -54,8 +54,8 @@ const eventsCommand = command({
     for (const event of told) context.say(line(context, event));
     for (const [place, some] of Map.groupBy(folded, ({ to }) => to)) context.say(fold(context, place, some));
     if (folded.length > 0)
-      context.note('each of them: parley events --all   hand one to an agent: parley raise <id> <@agent>');
-    if (next !== null) context.note(`the next: --cursor ${next}`);
+      context.note('list them: parley events --all   assign one to an agent: parley raise <id> <@agent>');
+    if (next !== null) context.note(`next page: --cursor ${next}`);
   },
 });
 
@@ -63,11 +63,11 @@ function isAmbient({ attention, claim }: EventView): boolean {
   return attention.directedness === 'ambient' && claim === null;
 }
 
-/** What was meant for nobody, as one line, and why it was not shown. */
+/** Messages that are addressed to nobody, as one line, and why they were not shown. */
 function fold({ workspace, paint }: Context, place: string, events: readonly EventView[]): string {
   const reasons = [...new Set(events.map(({ attention }) => attention.reason))];
   const [last] = events;
-  return `${paint.bold(String(events.length))} in ${lineForModel(place, 64)} for nobody in particular (${reasons.join(', ')}), the last ${last ? `${shortId(last.id)} ${ago(last.at, workspace.now())}` : ''}`;
+  return `${paint.bold(String(events.length))} in ${lineForModel(place, 64)} addressed to nobody (${reasons.join(', ')}), the last ${last ? `${shortId(last.id)} ${ago(last.at, workspace.now())}` : ''}`;
 }
 
 function line(
@@ -92,14 +92,17 @@ function line(
 function policyFrom(text: string): Policy {
   const policy = POLICIES.find((one) => one === text.replaceAll(/[\s-]/g, '_'));
   if (policy) return policy;
-  throw new Refusal('invalid_request', `"${text.slice(0, 40)}" is no policy; use ${POLICIES.join(', ')}`);
+  throw new Refusal('invalid_request', `"${text.slice(0, 40)}" is not a policy; use ${POLICIES.join(', ')}`);
 }
+
+/** The beginning of an id names the message as well, and is easier to read. */
+const UUID = /\b([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g;
 
 const whyCommand = command({
   usage: 'why <id>',
   about:
-    'Who did what with a message, when, and why: how each copy was judged, claims, reactions, refusals, escalations and its end. The words of ' +
-    'the message are not part of it.',
+    'Lists who did what with a message, when, and why: the attention decision for each recipient, claims, reactions, refused replies, ' +
+    'escalations and how it ended. It never shows the text of the message.',
   words: [1, 1],
   examples: ['parley why 1f2e3d4c', 'parley why 1f2e3d4c --json'],
   async run(context: Context, _values, [prefix = '']) {
@@ -110,13 +113,13 @@ const whyCommand = command({
     const rows = lines.map(({ at, who, what, why: because }) => ({ at, who: named(who), what, because }));
     const width = Math.max(...rows.map(({ who }) => who.length));
     for (const { at, who, what, because } of rows) {
-      const reason = because === '' ? '' : context.paint.dim(`  ${lineForModel(because)}`);
+      const reason = because === '' ? '' : context.paint.dim(`  ${lineForModel(because.replaceAll(UUID, '$1'))}`);
       context.say(`${at}  ${context.paint.bold(who.padEnd(width))}  ${lineForModel(what)}${reason}`);
     }
   },
 });
 
-/** What nobody decided but the program is its own doing. */
+/** What Parley itself decided. */
 function named(who: string): string {
   return who === 'parley' ? 'Parley' : `@${lineForModel(who, 128)}`;
 }
@@ -124,7 +127,7 @@ function named(who: string): string {
 const traceCommand = command({
   usage: 'trace <id>',
   about:
-    'What became of a message: every step of every copy that is proven, and by what. What is not proven is not said.',
+    'Shows each proven step of a message, for each recipient, with the evidence. A step without proof is not shown.',
   words: [1, 1],
   examples: ['parley trace 1f2e3d4c', 'parley trace 1f2e3d4c --json'],
   async run(context: Context, _values, [prefix = '']) {
@@ -205,10 +208,10 @@ function told(context: Context, trace: Trace, label: string, obligations: Map<st
 }
 
 function offered({ due }: Obligation): string {
-  return `may take it${due === null ? '' : ` until ${clockTime(due)}, then the next is asked`}; owes nothing before that`;
+  return `may claim it${due === null ? '' : ` until ${clockTime(due)}, then the next agent is asked`}; owes nothing unless it does`;
 }
 
-/** Where the duty stands, in words: a copy can have ended while its answer is still owed. */
+/** The state of the obligation: a copy can have ended while its answer is still owed. */
 function owed({ kind, state, due, returns, tier, note, ended }: Obligation): string {
   const what = kind === 'obligation' ? 'an obligation' : 'an answer';
   if (ended) return `${what} was owed: ${ended.as} at ${clockTime(ended.at)}, ${facts(ended.by)}`;
@@ -216,13 +219,13 @@ function owed({ kind, state, due, returns, tier, note, ended }: Obligation): str
     state,
     due === null ? '' : `due again ${clockTime(due)}`,
     returns === 0 ? '' : `came back ${returns === 1 ? 'once' : `${returns} times`}`,
-    ['', 'a coordinator was told', 'a person was told'][tier] ?? '',
+    ['', 'a coordinator got a notice', 'a person got a notice'][tier] ?? '',
     note === null ? '' : lineForModel(note),
   ].filter(Boolean);
   return `owes ${what}: ${more.join(', ')}`;
 }
 
-/** Where the copy stands now, in words. */
+/** The state of the copy. */
 function now(copy: Copy): string {
   switch (copy.state) {
     case 'stored':
@@ -230,12 +233,12 @@ function now(copy: Copy): string {
     case 'held':
       if (!copy.owner) return `waiting until ${time(copy.until)}`;
       return isOffered(copy)
-        ? 'offered to a session; its next event settles it or makes it wait again'
+        ? 'offered to a session; the next event of that session settles it, or it waits again'
         : `held by a reader until ${time(copy.until)}`;
     case 'settled':
       return copy.receipts.some(({ step }) => step === 'shown') ? 'ended' : 'ended; no proof that a model saw it';
     case 'gone':
-      return 'another program took it; what became of it there is unknown';
+      return 'another program took it; what happened then is unknown';
   }
 }
 
@@ -273,7 +276,7 @@ const Told = new Schema(() =>
 
 function toldThere(context: Context, there: unknown): string {
   const told = Told.safeParse(there);
-  if (!told.success) return '    it does not say what became of it';
+  if (!told.success) return '    the relay has no trace of it';
   const { paint } = context;
   return told.data.copies
     .flatMap(({ mailbox, state, disposition, settledAt, settledBy, receipts }) => [
@@ -294,13 +297,13 @@ function toldThere(context: Context, there: unknown): string {
 const historyCommand = command({
   usage: 'history [session]',
   about:
-    'What was said, newest first, in every home. Old bodies are forgotten after a while (see `parley config`).\n' +
-    'With the name of a session of control (`parley sessions`): its prompts and answers, oldest first. Mail of an agent: --with.',
+    'Lists messages of every home, newest first. Old bodies are deleted after a while (see keepBodies in `parley config`).\n' +
+    'With the name of a session (`parley sessions`): its prompts and answers, oldest first. Mail of an agent: --with.',
   options: {
     limit: { type: 'string', value: 'n', help: 'how many (default 20)' },
-    before: { type: 'string', value: 'n', help: 'the next page: only what is older than this number' },
-    with: { type: 'string', value: 'agent', help: 'only what this agent sent or got' },
-    thread: { type: 'string', value: 'id', help: 'only the exchange of this message' },
+    before: { type: 'string', value: 'n', help: 'the next page: only messages before this number' },
+    with: { type: 'string', value: 'agent', help: 'only messages from or to this agent' },
+    thread: { type: 'string', value: 'id', help: 'only the thread of this message' },
   },
   words: [0, 1],
   examples: ['parley history', 'parley history --with codex-1 --limit 50', 'parley history api'],
@@ -327,11 +330,11 @@ const historyCommand = command({
 const searchCommand = command({
   usage: 'search <words …>',
   about:
-    'Messages that hold all these words, newest first, in every home. If there is none: those with words that begin so.',
+    'Finds messages with all these words, in every home, newest first. If there is none, words that begin so count too.',
   options: {
     limit: { type: 'string', value: 'n', help: 'how many (default 20)' },
-    before: { type: 'string', value: 'n', help: 'the next page: only what is older than this number' },
-    with: { type: 'string', value: 'agent', help: 'only what this agent sent or got' },
+    before: { type: 'string', value: 'n', help: 'the next page: only messages before this number' },
+    with: { type: 'string', value: 'agent', help: 'only messages from or to this agent' },
   },
   words: [1, Infinity],
   examples: ['parley search rollback migration', 'parley search deploy --with codex-1'],
@@ -376,7 +379,7 @@ async function printRows(
     );
   }
   if (rows.length === limit && !several)
-    context.note(`older ones: --before ${Math.min(...rows.map((row) => row.seq))}`);
+    context.note(`older messages: --before ${Math.min(...rows.map((row) => row.seq))}`);
 }
 
 export const commands = {

@@ -23,11 +23,11 @@ const NAMES = HOOK_CLIENTS.map((client) => client.name);
 export default command({
   usage: `hook <${NAMES.join('|')}>`,
   about:
-    'Puts waiting mail before the model of a client that runs hooks. The client calls it, with the event on stdin; you do not. ' +
-    'It prints whole messages, up to 9,000 characters at a time; longer ones it points at. What it prints is settled by the next event of ' +
-    'the session if that shows that the model was asked; otherwise it waits again, marked as redelivered. At the start of a session it says nothing. ' +
-    'It never makes a hook fail: if something is wrong it says so on stderr, and nothing is taken.\n\n' +
-    '`parley install` adds it to the settings of a client; or merge these by hand into what you have there:\n\n' +
+    'Shows waiting mail to the model of a client that runs hooks. The client runs this, with the event on stdin; you do not. ' +
+    'It prints whole messages, up to 9,000 characters at a time; of a longer one it prints how to read it. The next event of the session ' +
+    'settles what was printed, if it shows that the model was asked; otherwise the mail waits again, marked as redelivered. ' +
+    'At the start of a session it prints nothing. It never makes the client fail: on an error it writes to stderr and takes nothing.\n\n' +
+    '`parley install` adds it to the settings of a client. To add it by hand, merge these lines:\n\n' +
     HOOK_CLIENTS.map((client) => client.settings(hookLine(process.env, client.name))).join('\n\n'),
   options: {
     write: { type: 'boolean', help: 'write the script that the settings above call, and say where it is' },
@@ -43,17 +43,17 @@ export default command({
       const script = writeScript(context.env);
       return context.json
         ? context.sayJson({ script })
-        : context.say(`wrote ${script}; what to paste where: parley hook --help`);
+        : context.say(`wrote ${script}; the settings to paste: parley hook --help`);
     }
     if (!name)
       throw new Refusal(
         'invalid_request',
-        `name the client (${NAMES.join(', ')}); what to paste where: parley hook --help`,
+        `name the client (${NAMES.join(', ')}); the settings to paste: parley hook --help`,
       );
     const client = hookClient(name);
     try {
       const event = readEvent(values.relay !== undefined);
-      await answer(context, client, event, { as: values.as, fineTimes: values.relay === 'fine' });
+      await answerHook(context, client, event, { as: values.as, fineTimes: values.relay === 'fine' });
     } catch (error) {
       complain('parley hook', error);
     }
@@ -68,7 +68,7 @@ export interface Circumstances {
 }
 
 /** Binds the session of this event and says what waits for it. */
-export async function answer(
+export async function answerHook(
   context: Context,
   client: HookClient,
   event: HookEvent,

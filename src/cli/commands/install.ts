@@ -1,7 +1,7 @@
 import {
   isRefused,
   uninstallProfile,
-  appliedLine,
+  appliedLines,
   Installer,
   isHere,
   oneAtATime,
@@ -23,11 +23,12 @@ import { SETTINGS_CLIENTS } from '../../clients/installable.ts';
 import type { Recorded } from '../../clients/settings/manifest.ts';
 import type { Who } from '../../core/mail/workspace.ts';
 import { AgentName } from '../../core/names.ts';
+import { nearest } from '../../core/nearest.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { bindClient, clientBindings, clientOf, unbindClient } from '../client-bindings.ts';
 import { agentName, Context } from '../context.ts';
 import { scriptText, writeScript } from '../hook-setup.ts';
-import { grantAdvice, grantAtTerminal, grantFrom, reachOf, toolsOf } from '../install/allow.ts';
+import { grantAdvice, grantAtTerminal, grantFrom, grantWith, reachOf, toolsOf } from '../install/allow.ts';
 import type { Grant } from '../install/allow.ts';
 import { recordChangedHooks, tablesLine } from '../../clients/codex/trust.ts';
 import type { Applied, Removed } from '../../clients/settings/installer.ts';
@@ -36,22 +37,21 @@ import { parleyProfile } from '../install/parley-profile.ts';
 export default command({
   usage: `install [${CLIENT_NAMES.join('|')} …]`,
   about:
-    'Adds Parley to clients: its hook, which puts waiting mail before the model, its tools (`parley mcp`) and its skill. Each client gets a ' +
-    'mailbox of its own, named like the client; --as gives it another. The settings of a client name only the client, so a later ' +
-    '--as changes none of them. Without a name it looks which clients are here, shows what it would do, and asks. What is in their ' +
-    'settings stays, comments included; a file that cannot be read is left alone, and then nothing of that client is changed. ' +
-    'Everything is listed with a copy of each file as it was, and --uninstall gives back the very bytes, or takes out only what is ' +
-    'ours where others wrote since. It never answers for you what a client asks you to trust. Only --allow changes what ' +
-    'its models may do without a dialog.',
+    'Adds Parley to clients: its hook, which shows waiting mail to the model, its tools (`parley mcp`) and its skill. ' +
+    'Without a client it looks for installed clients, shows what it would do, and asks.\n' +
+    'Each client gets a mailbox with its own name; --as gives it another, also later.\n' +
+    'Nothing else in the settings changes. A copy of each file is kept, and --uninstall restores the same bytes, or removes only what ' +
+    'Parley added if the file has changed since. A file that cannot be read is not changed.\n' +
+    'What a client asks you to trust, you decide. Only --allow changes what its models may do without a dialog.',
   options: {
     as: { type: 'string', value: 'agent', help: 'give the client this mailbox instead of one with its own name' },
     project: {
       type: 'boolean',
-      help: "the tools only for the project here, where the client has a project's settings",
+      help: 'add the tools to this project only, if the client has project settings',
     },
-    global: { type: 'boolean', help: 'the tools for all projects (as without it)' },
-    hooks: { type: 'boolean', help: 'the hook and the tools (as without it)' },
-    'no-hooks': { type: 'boolean', help: 'the tools only; mail then waits until the model asks for it' },
+    global: { type: 'boolean', help: 'add the tools for all projects (default)' },
+    hooks: { type: 'boolean', help: 'add the hook and the tools (default)' },
+    'no-hooks': { type: 'boolean', help: 'add the tools only; mail waits until the model asks for it' },
     allow: {
       type: 'string',
       value: 'what',
@@ -80,9 +80,10 @@ export default command({
     if (clients.length === 0)
       throw new Refusal(
         'not_found',
-        `no client that Parley knows is here; name it if it comes later: parley install ${CLIENT_NAMES[0]}`,
+        `no known client is installed; to prepare for one: parley install ${CLIENT_NAMES[0]}`,
       );
-    const permit: Permit = { grant: grantFrom(values.allow, context.env), reach: await reachOf(context) };
+    const grant = grantFrom(values.allow, context.env);
+    const reach = await reachOf(context);
     const plans: Plan[] = [];
     for (const client of clients)
       plans.push(
@@ -90,22 +91,23 @@ export default command({
           as: values.as === undefined ? undefined : agentName(values.as),
           project: values.project ?? false,
           hooks: !values['no-hooks'],
-          grant: permit.grant,
+          grant,
         }),
       );
     const isAsked = named.length > 0 || values.yes === true;
-    if (dry || !isAsked) report(context, target, plans, permit, true);
+    if (dry || !isAsked) report(context, target, plans, reach, true);
     if (dry) return;
     if (!isAsked && (context.json || !isTerminal(0)))
       return context.note('nothing was changed; to do this: parley install --yes');
-    if (!isAsked && !isSure(context, 'Shall this be done?')) return context.note('nothing was changed');
-    if (!isAsked) permit.grant ??= grantAtTerminal(context, target, clients, permit.reach);
+    if (!isAsked && !isSure(context, 'Make these changes?')) return context.note('nothing was changed');
+    const asking = plans.filter((plan) => plan.grant === null).map(({ client }) => client);
+    const added = isAsked ? null : grantAtTerminal(context, target, asking);
     for (const { mailbox, refused } of plans)
       if (mailbox?.isMissing && refused === null) await makeMailbox(context, mailbox.agent);
     oneAtATime(context.env, () => {
       keepScript(context);
-      const done = plans.map((plan) => applyPlan(context, plan, permit.grant));
-      report(context, target, done, permit, false);
+      const done = plans.map((plan) => applyPlan(context, { ...plan, grant: plan.grant ?? added }));
+      report(context, target, done, reach, false);
     });
   },
 });
@@ -114,19 +116,19 @@ function clientCalled(name: string): ClientSettings {
   const found = SETTINGS_CLIENTS.find((one) => one.name === name);
   if (found) return found;
   const shown = name.replace(/\p{Cc}/gu, '?').slice(0, 40);
-  throw new Refusal('invalid_request', `no client is called "${shown}"; use some of ${CLIENT_NAMES.join(', ')}`);
-}
-
-/** What the models may do without a dialog, and where the mail goes that they send so. */
-interface Permit {
-  grant: Grant | null;
-  reach: string;
+  const [near] = nearest(name, CLIENT_NAMES);
+  throw new Refusal(
+    'invalid_request',
+    `no client is called "${shown}"; ${near ? `did you mean ${near}?` : `use some of ${CLIENT_NAMES.join(', ')}`}`,
+  );
 }
 
 /** What one client gets, or why it gets nothing. A refused client does not stop the others. */
 interface Plan {
   client: ClientSettings;
   mailbox: ClientMailbox | null;
+  /** What its model may do without a dialog. */
+  grant: Grant | null;
   apply: (dry: boolean, grant: Grant | null) => Applied[];
   applied: Applied[];
   refused: string | null;
@@ -146,6 +148,7 @@ async function planFor(
   const plan: Plan = {
     client,
     mailbox: null,
+    grant: order.grant,
     apply: (dry, grant) => installer.apply(additionsOf(client, target, { ...profile, allow: toolsOf(grant) }), dry),
     applied: [],
     refused: null,
@@ -153,12 +156,14 @@ async function planFor(
   };
   try {
     const mailbox = await clientMailbox(context, client.name, order.as);
-    const former = formerMailbox(installer.recorded('parley', [client.name]));
+    const recorded = installer.recorded('parley', [client.name]);
+    const grant = grantWith(order.grant, recorded);
+    const former = formerMailbox(recorded);
     if (former !== undefined && former !== mailbox.agent)
       plan.advice.push(
-        `its older lines said @${former}; it is @${mailbox.agent} from now on. To keep that one: ${again} --as ${former}`,
+        `its older settings named @${former}; its mailbox is @${mailbox.agent} now. To keep @${former}: ${again} --as ${former}`,
       );
-    return { ...plan, mailbox, applied: plan.apply(true, order.grant) };
+    return { ...plan, mailbox, grant, applied: plan.apply(true, grant) };
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     return { ...plan, refused: error.message };
@@ -220,8 +225,8 @@ function formerMailbox(recorded: readonly Recorded[]): string | undefined {
 }
 
 /** Writes the settings of a client, then binds its mailbox. */
-function applyPlan({ env }: Context, plan: Plan, grant: Grant | null): Plan {
-  const { client, mailbox, advice } = plan;
+function applyPlan({ env }: Context, plan: Plan): Plan {
+  const { client, mailbox, grant, advice } = plan;
   if (plan.refused !== null || mailbox === null) return plan;
   try {
     const applied = plan.apply(false, grant);
@@ -241,16 +246,10 @@ function trustAdvice({ name }: ClientSettings, applied: readonly Applied[]): str
     : [];
 }
 
-function report(
-  context: Context,
-  target: InstallTarget,
-  given: readonly Plan[],
-  { grant, reach }: Permit,
-  dry: boolean,
-): void {
+function report(context: Context, target: InstallTarget, given: readonly Plan[], reach: string, dry: boolean): void {
   const plans = given.map((plan) => ({
     ...plan,
-    advice: [...plan.advice, ...grantAdvice(plan.client, target, grant, reach)],
+    advice: [...plan.advice, ...grantAdvice(plan.client, target, plan.grant, reach)],
   }));
   if (plans.some(({ refused }) => refused !== null)) process.exitCode = 1;
   if (context.json)
@@ -271,13 +270,13 @@ function report(
       continue;
     }
     if (mailbox?.isMissing) context.say(`  ${(dry ? 'would make' : 'made').padEnd(10)} mailbox @${mailbox.agent}`);
-    for (const one of applied) context.say(appliedLine(one));
+    for (const line of appliedLines(applied)) context.say(line);
     for (const one of advice) context.say(`  note: ${one}`);
   }
-  if (!dry) context.say('Restart a client to use it. `parley install --uninstall` takes everything out again.');
+  if (!dry) context.say('Restart a client to use it. `parley install --uninstall` removes everything again.');
   const home = temporaryHome(context.env);
   if (home !== null)
-    context.note(`HOME is ${home}, a temporary folder: everything installed there is lost when it is emptied`);
+    context.note(`HOME is ${home}, a temporary folder: what is installed there is lost when it is emptied`);
 }
 
 /** The hook's script is part of Parley's own home. */

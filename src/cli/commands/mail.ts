@@ -10,7 +10,7 @@ import { answer, send } from '../../core/mail/send.ts';
 import type { Sent } from '../../core/mail/send.ts';
 import { withdraw } from '../../core/mail/settle.ts';
 import { findMessage } from '../../core/mail/workspace.ts';
-import type { Who } from '../../core/mail/workspace.ts';
+import type { Home, Who } from '../../core/mail/workspace.ts';
 import { textFrom } from '../../platform/input.ts';
 import { policyWords } from '../../core/attention/attention.ts';
 import type { Policy } from '../../core/attention/attention.ts';
@@ -22,33 +22,37 @@ import { StorageFailure, storageTrouble } from '../../core/disk.ts';
 import { agentName } from '../context.ts';
 import type { Context } from '../context.ts';
 import { eventFrom, bringHere } from '../find.ts';
-import { isUnread, unreadAdvice } from '../unread.ts';
+import { hasNoReader, noReaderAdvice } from '../unread.ts';
 
 const sendCommand = command({
   usage: 'send <@agent|@role|#channel> [text …]',
   about:
-    'Leaves a message. It is stored durably before this says so. Without text, or with -, the body is read from stdin.',
+    'Sends a message to one agent, role or channel. "stored" means: flushed to disk. Without text, or with -, it reads the text from stdin.',
   options: {
     intent: {
       type: 'string',
       value: 'intent',
       help: 'none, question, assignment, approval, blocker, fyi, status or thanks',
     },
-    fyi: { type: 'boolean', help: 'for information: shown like any mail, and nobody owes an answer (--intent fyi)' },
+    fyi: { type: 'boolean', help: 'for information: nobody owes an answer (same as --intent fyi)' },
     deadline: { type: 'string', value: 'when', help: 'when an answer is needed: 30m, 2h, 1d or an ISO time' },
-    key: { type: 'string', value: 'key', help: 'send once per key: repeating it changes nothing' },
-    'first-tried': { type: 'string', value: 'time', help: 'when this key was first tried, for a repeat after trouble' },
+    key: { type: 'string', value: 'key', help: 'send once per key: a repeat changes nothing' },
+    'first-tried': {
+      type: 'string',
+      value: 'time',
+      help: 'when you first tried this key (ISO time), for a repeat after a failure',
+    },
     'reply-to': { type: 'string', value: 'id', help: 'the message that this answers' },
-    scope: { type: 'string', value: 'repo', help: "only for the recipient's sessions in this context" },
-    ref: { type: 'string', multiple: true, value: 'path|url', help: 'something this is about' },
-    urgent: { type: 'boolean', help: 'ask for attention sooner' },
+    scope: { type: 'string', value: 'repo', help: "only for the recipient's sessions in this repository" },
+    ref: { type: 'string', multiple: true, value: 'path|url', help: 'a file or link that this is about' },
+    urgent: { type: 'boolean', help: 'mark it as urgent' },
     blocks: {
       type: 'string',
       value: 'how',
-      help: 'my work stands still until this is dealt with: halted, degraded or none; only I can say that it is',
+      help: 'my work waits for this: halted, degraded or none; only I can end it (parley react <id> done --for @agent)',
     },
-    'or-else': { type: 'string', value: 'text', help: 'with --blocks: what I will do if nobody answers' },
-    delegate: { type: 'string', value: 'agent', help: 'with --blocks: who besides me may say that it is done' },
+    'or-else': { type: 'string', value: 'text', help: 'with --blocks: what I do if nobody answers' },
+    delegate: { type: 'string', value: 'agent', help: 'with --blocks: who else may say that it is done' },
   },
   words: [1, Infinity],
   examples: [
@@ -79,7 +83,7 @@ const sendCommand = command({
     });
     const sent = await send(context.workspace, who.name, draft);
     report(context, sent);
-    await warnUnread(context, sent);
+    await warnNoReader(context, sent);
   },
 });
 
@@ -87,19 +91,20 @@ function noRecipient(word: string): Refusal {
   const shown = word.replace(/\p{Cc}/gu, ' ').slice(0, 40);
   return new Refusal(
     'invalid_request',
-    `"${shown}" is no recipient: begin it with @ for an agent or a role, or with # for a channel, in quotes; as in parley send @codex "…"`,
+    `"${shown}" is not a recipient: write @name for an agent or a role, "#name" for a channel; for example: parley send @codex "…"`,
   );
 }
 
 /** Says when nobody reads the one mailbox that got this. The message is stored: what fails here must not hide that. */
-async function warnUnread(context: Context, { copies, home, message }: Sent): Promise<void> {
+async function warnNoReader(context: Context, { copies, home, message }: Sent): Promise<void> {
   const [only, ...others] = copies;
   if (!only || others.length > 0 || only.mailbox === message.from) return;
   try {
     const record = await home.directory.get(only.mailbox);
-    if (record && isUnread(home, record, context.workspace.now())) context.note(await unreadAdvice(only.mailbox));
+    if (record && (await hasNoReader(home, record, context.workspace.now())))
+      context.note(noReaderAdvice([only.mailbox]));
   } catch (error) {
-    context.log('unread', { error: String(error) });
+    context.log('no_reader', { error: String(error) });
   }
 }
 
@@ -136,7 +141,7 @@ export function parseDraft(input: Record<string, unknown>): Draft {
 
 /** What the reader has to do, as its sender reads it. */
 function policyOf(policy: Policy): string {
-  return policy === 'must_not_respond' ? 'must not respond: it is read, not answered' : policyWords(policy);
+  return policy === 'must_not_respond' ? 'must not respond: for reading only' : policyWords(policy);
 }
 
 /** Says what is proven of a send, and no more: stored. */
@@ -178,7 +183,7 @@ function tell(context: Context, sent: Sent): void {
   const names = copies.map((copy) => `@${copy.mailbox}`).join(', ');
   const policy = copies.length === 1 && only ? ` (${policyOf(only.attention.policy)})` : '';
   const word = first ? 'stored' : 'already stored under this key:';
-  const after = trouble === undefined ? '' : `; what follows a send could not be done: ${trouble}`;
+  const after = trouble === undefined ? '' : `; the steps after the send failed: ${trouble}`;
   context.say(`${context.paint.green(word)} ${shortId(message.id)} for ${names}${policy}${after}`);
   for (const line of heldLines(copies, 'command')) context.say(line);
 }
@@ -193,18 +198,18 @@ function intentFrom({ intent, fyi }: { intent?: string; fyi?: boolean }): string
 const replyCommand = command({
   usage: 'reply <id> [text …]',
   about:
-    'Answers the sender of a message, in its thread, and settles your copy as responded. Without text the body is read from stdin.',
+    'Answers the sender of a message, in its thread, and settles your copy as responded. Without text, or with -, it reads the text from stdin.',
   options: {
     intent: {
       type: 'string',
       value: 'intent',
       help: 'none, question, assignment, approval, blocker, fyi, status or thanks',
     },
-    fyi: { type: 'boolean', help: 'for information: nobody owes an answer to it (--intent fyi)' },
+    fyi: { type: 'boolean', help: 'for information: nobody owes an answer (same as --intent fyi)' },
     deadline: { type: 'string', value: 'when', help: 'when an answer is needed: 30m, 2h, 1d or an ISO time' },
     key: { type: 'string', value: 'key', help: 'send once per key' },
-    ref: { type: 'string', multiple: true, value: 'path|url', help: 'something this is about' },
-    urgent: { type: 'boolean', help: 'ask for attention sooner' },
+    ref: { type: 'string', multiple: true, value: 'path|url', help: 'a file or link that this is about' },
+    urgent: { type: 'boolean', help: 'mark it as urgent' },
   },
   words: [1, Infinity],
   examples: ['parley reply 1f2e3d4c "yes, rolled back at 14:02"'],
@@ -223,9 +228,21 @@ const replyCommand = command({
       deadline: deadlineFrom(values.deadline, context.workspace.now()),
       key: values.key,
     });
-    report(context, await answer(context.workspace, who, home, id, draft));
+    const sent = await answer(context.workspace, who, home, id, draft);
+    report(context, sent);
+    if (sent.message.to === `@${who.name}`) await warnOwnMessage(context, home, id);
   },
 });
+
+/** An answer to one's own message comes back to oneself: rarely what was wanted. */
+async function warnOwnMessage(context: Context, home: Home, id: MessageId): Promise<void> {
+  const message = await home.journal.message(id);
+  if (!message || message.to === `@${message.from}`) return;
+  const again = `parley send ${shellWord(message.to)} "…" --reply-to ${shortId(id)}${context.asOption}`;
+  context.note(
+    `warning: ${shortId(id)} is your own message, so this answer went to you. To write to ${message.to}: ${again}`,
+  );
+}
 
 /** Ids of ours. One that is complete may be of a message that is still on its way. */
 const WHOLE_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -233,11 +250,11 @@ const WHOLE_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$
 const reactCommand = command({
   usage: 'react <id> <signal>',
   about:
-    'Answers with one word instead of a message: it costs nobody a turn. ' +
+    'Answers with one word. No model spends a turn on it. ' +
     `Signals: ${Object.keys(SIGNALS).join(', ')}, or one of your own, x-….`,
   options: {
-    eta: { type: 'string', value: 'text', help: 'when, in your own words, with queued or working' },
-    for: { type: 'string', value: '@agent', help: 'with done: end what this agent owes you' },
+    eta: { type: 'string', value: 'text', help: 'with queued or working: when, in your own words' },
+    for: { type: 'string', value: '@agent', help: 'with done: this agent owes you no answer any more' },
     key: { type: 'string', value: 'key', help: 'react once per key' },
   },
   words: [2, 2],
@@ -277,7 +294,7 @@ function signalFrom(word: string): Signal {
   if (signal.success) return signal.data;
   const [near] = nearest(word, Object.keys(SIGNALS));
   const shown = word.replace(/\p{Cc}/gu, '?').slice(0, 40);
-  throw new Refusal('invalid_request', `"${shown}" is no signal; ${near ? `did you mean ${near}?` : signal.why}`);
+  throw new Refusal('invalid_request', `"${shown}" is not a signal; ${near ? `did you mean ${near}?` : signal.why}`);
 }
 
 function etaFrom(text: string): string {
@@ -307,15 +324,15 @@ async function refuseForgedConsent({ name, home }: Who, id: MessageId, signal: S
   const verb = signal === 'agree' ? 'approve' : 'deny';
   throw new Refusal(
     'not_yours',
-    `@${name} is a person and is asked for approval; a person says \`parley ${verb} ${shortId(id)}\``,
+    `@${name} is a person and is asked for approval; a person answers with \`parley ${verb} ${shortId(id)}\``,
   );
 }
 
 const raiseCommand = command({
   usage: 'raise <id> <@agent> [note …]',
   about:
-    'Hands something that was said to nobody in particular to an agent: by a message of yours about it, which the agent must answer. ' +
-    'Only a person can. What was raised stays what it is.',
+    'Assigns a message to an agent: sends a message of yours about it, which the agent must answer. Only a person can do this. ' +
+    'The raised message itself does not change.',
   words: [2, Infinity],
   examples: ['parley raise 1f2e3d4c @codex', 'parley raise 1f2e3d4c @codex "this breaks the release"'],
   async run(context: Context, _values, [prefix = '', to = '', ...note]) {
@@ -330,7 +347,7 @@ const raiseCommand = command({
 
 const withdrawCommand = command({
   usage: 'withdraw <id>',
-  about: 'Takes back the copies of your message that nobody has taken yet, and says which were taken.',
+  about: 'Takes back your message from every recipient who has not taken it yet, and says who has.',
   words: [1, 1],
   examples: ['parley withdraw 1f2e3d4c'],
   async run(context: Context, _values, [prefix = '']) {
@@ -343,7 +360,7 @@ const withdrawCommand = command({
     const taken = copies.filter((copy) => !back.includes(copy.mailbox)).map((copy) => copy.mailbox);
     if (context.json) return context.sayJson({ id, withdrawn: back, taken });
     if (back.length > 0) context.say(`withdrew ${shortId(id)} from ${back.map((name) => `@${name}`).join(', ')}`);
-    if (copies.length === 0) context.say('nobody has a copy any more');
+    if (copies.length === 0) context.say('there is no copy left to take back');
     if (taken.length > 0)
       context.say(`too late for ${taken.map((name) => `@${name}`).join(', ')}: already taken or settled`);
   },

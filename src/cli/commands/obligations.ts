@@ -28,12 +28,11 @@ type Owed = Awaited<ReturnType<typeof owe>>['obligations'][number];
 const oweCommand = command({
   usage: 'owe',
   about:
-    'What you owe: every message that you must answer and have not, the oldest first. Being shown it is no answer. With --blocking: what ' +
-    'others owe you.',
+    'Lists the messages that you must answer and have not answered, oldest first. With --blocking: the answers that others owe you.',
   options: {
-    blocking: { type: 'boolean', help: 'what you are waiting for from others' },
+    blocking: { type: 'boolean', help: 'answers that others owe you' },
     limit: { type: 'string', value: 'n', help: 'how many (default 20)' },
-    after: { type: 'string', value: 'place', help: 'the next page: what the page before names at its end' },
+    after: { type: 'string', value: 'place', help: 'the next page: the text that the page before ends with' },
   },
   examples: ['parley owe', 'parley owe --blocking', 'parley owe --json'],
   async run(context: Context, values) {
@@ -45,7 +44,7 @@ const oweCommand = command({
     if (context.json) return context.sayJson({ duties: obligations, count, more, next });
     if (obligations.length === 0) return context.say(values.blocking ? 'nobody owes you anything' : 'you owe nothing');
     for (const obligation of obligations) context.say(line(context, obligation, values.blocking ?? false));
-    if (next) context.note(`${total(count, obligations.length)}the next: --after ${next}`);
+    if (next) context.note(`${total(count, obligations.length)}next page: --after ${next}`);
     if (!values.blocking)
       context.note(
         'answer: parley reply <id> "…"   one word: parley react <id> done   later: parley defer <id> --reason "…"',
@@ -76,15 +75,15 @@ function placeFrom(text: string | undefined): ObligationPage['after'] {
   if (text === undefined) return undefined;
   const [, at = '', id] = /^(\d{1,15}):(.+)$/.exec(text) ?? [];
   if (isMessageId(id)) return { at: Number(at), id };
-  throw new Refusal('invalid_request', 'that is no place; use what the page before names after --after');
+  throw new Refusal('invalid_request', '--after needs the text that the page before ends with');
 }
 
 const claimCommand = command({
   usage: 'claim <id>',
   about:
-    'You answer for a message that several could answer, such as one to a role or a channel. Nobody else answers it while the claim ' +
-    'stands: ten minutes, and longer while you work on it. It refuses with the name of the one who was first.',
-  options: { release: { type: 'boolean', help: 'give it up, so that another can' } },
+    'Makes you the one who answers a message to several agents, such as one to a role or a channel. A claim lasts ten minutes, and is ' +
+    'extended while you work on it. If another agent has claimed it, this is refused with its name.',
+  options: { release: { type: 'boolean', help: 'give it up, so that another agent can answer' } },
   words: [1, 1],
   examples: ['parley claim 1f2e3d4c', 'parley claim 1f2e3d4c --release'],
   async run(context: Context, values, [prefix = '']) {
@@ -93,7 +92,7 @@ const claimCommand = command({
       const released = await unclaim(context.workspace, who, id);
       if (context.json) return context.sayJson({ id, released });
       return context.say(
-        released ? `gave up ${shortId(id)}: another may claim it` : `${shortId(id)} was not claimed by you`,
+        released ? `released ${shortId(id)}: another agent can claim it` : `${shortId(id)} was not claimed by you`,
       );
     }
     const { holder, until, key } = await claim(context.workspace, who, id);
@@ -106,16 +105,16 @@ const claimCommand = command({
 const deferCommand = command({
   usage: 'defer <id>',
   about:
-    'Puts off what you owe, and tells the one who waits why. It stays owed: it comes back at the time that you name, or after half an hour.',
+    'Postpones an answer that you owe, and tells the sender why. You still owe it: it comes back at --until, or after 30 minutes.',
   options: {
-    reason: { type: 'string', value: 'text', help: 'why it cannot be now; the one who waits is told (needed)' },
+    reason: { type: 'string', value: 'text', help: 'why; the sender sees it (required)' },
     until: { type: 'string', value: 'when', help: 'when it comes back: 30m, 2h, 07:30 or an ISO time' },
   },
   words: [1, 1],
   examples: ['parley defer 1f2e3d4c --reason "the tests run until five" --until 17:00'],
   async run(context: Context, values, [prefix = '']) {
     const { reason = '' } = values;
-    if (reason.trim() === '') throw new Refusal('invalid_request', 'say why, for the one who waits: --reason "…"');
+    if (reason.trim() === '') throw new Refusal('invalid_request', 'give a reason for the sender: --reason "…"');
     const until = values.until === undefined ? undefined : momentFrom(values.until, context.workspace.now());
     const { who, id } = await eventFrom(context, prefix);
     const { state, due } = await defer(context.workspace, who, id, { reason, ...(until !== undefined && { until }) });
@@ -128,7 +127,7 @@ const deferCommand = command({
 const resolveCommand = command({
   usage: 'resolve <id>',
   about:
-    'Says that a message is dealt with: what you owe for it is ended, and what others owe you for it. If it opened an exchange, so is everything in it.',
+    'Ends what you owe for a message, and what others owe you for it. For the first message of a thread: for the whole thread.',
   options: { note: { type: 'string', value: 'text', help: 'how, for the record' } },
   words: [1, 1],
   examples: ['parley resolve 1f2e3d4c --note "fixed in 4f2c1d"'],
@@ -137,7 +136,7 @@ const resolveCommand = command({
     const resolved = await resolve(context.workspace, who, id, values.note);
     if (context.json) return context.sayJson({ id, resolved });
     if (resolved.length === 0)
-      return context.say(`nothing of yours was open in ${shortId(id)} that you can end; see \`parley owe\``);
+      return context.say(`there is nothing open in ${shortId(id)} that you can end; see \`parley owe\``);
     context.say(`resolved ${resolved.map(shortId).join(', ')}`);
   },
 });
@@ -145,8 +144,8 @@ const resolveCommand = command({
 const ownCommand = command({
   usage: 'own [#channel|id]',
   about:
-    'Makes a channel, or the exchange that a message is part of, yours: of what is said there you are told first, and nobody else is woken. ' +
-    'Without words it lists what you own.',
+    'Makes you the owner of a channel, or of the thread of a message: messages there that name nobody go to you, and wake no other model. ' +
+    'Without arguments it lists what you own.',
   options: { release: { type: 'boolean', help: 'give it up' } },
   words: [0, 1],
   examples: ['parley own "#deploy"', 'parley own 1f2e3d4c', 'parley own "#deploy" --release', 'parley own'],
@@ -162,11 +161,11 @@ const ownCommand = command({
       context.say(changed ? `${name} is not @${who.name}'s any more` : `${name} was not @${who.name}'s`);
     else context.say(`${name} ${changed ? 'is' : 'was'} @${who.name}'s${changed ? ' now' : ' already'}`);
     if (!values.release && what.startsWith('#') && !record?.subscriptions.includes(what))
-      context.note(`you get nothing from it before you subscribe: parley sub "${what}"`);
+      context.note(`you get its mail only if you subscribe: parley sub "${what}"`);
   },
 });
 
-/** The first message of the exchange. Only who has part in it can own it. */
+/** The first message of the thread. Only its senders and recipients can own it. */
 async function exchangeFrom(context: Context, { name, home }: Who, prefix: string): Promise<string> {
   const { home: found, id } = await findMessage(context.workspace, prefix);
   const message = await found.journal.message(id);
@@ -186,14 +185,14 @@ async function list(context: Context, who: Who): Promise<void> {
 }
 
 function shown(what: string): string {
-  return what.startsWith('#') ? what : `the exchange ${shortId(what)}`;
+  return what.startsWith('#') ? what : `the thread ${shortId(what)}`;
 }
 
 const quietCommand = command({
   usage: 'quiet [on|off|until|hours] [when]',
   about:
-    'While it is quiet nothing disturbs you but what a person sends as urgent. Mail waits, and what you owe stays owed. Without words ' +
-    'it says how it stands. Hours are of this machine’s clock and may cross midnight.',
+    'Mutes your mail: only urgent mail from people interrupts you. Mail waits, and what you owe stays owed. Without arguments it shows ' +
+    'the state. Hours are local time and may cross midnight.',
   words: [0, 2],
   examples: [
     'parley quiet',
@@ -229,13 +228,13 @@ function hoursFrom(text: string): string {
   if (from === undefined || from === to)
     throw new Refusal(
       'invalid_request',
-      `"${text.slice(0, 40)}" are no hours; write two different times such as 22:00-07:00`,
+      `"${text.slice(0, 40)}" is not a range of hours; write two different times such as 22:00-07:00`,
     );
   return text;
 }
 
 function told(quiet: Quiet | undefined, isNow: boolean): string {
-  if (!quiet || (!isNow && 'until' in quiet)) return 'not quiet: mail comes as it should';
+  if (!quiet || (!isNow && 'until' in quiet)) return 'not quiet: mail is shown as usual';
   if ('on' in quiet) return 'quiet until you say `parley quiet off`';
   if ('until' in quiet) return `quiet until ${quiet.until}`;
   return `quiet every day ${quiet.hours.replace('-', ' to ')}; ${isNow ? 'it is quiet now' : 'not now'}`;
@@ -249,9 +248,8 @@ function minutesOfDay(now: number): number {
 const approveCommand = command({
   usage: 'approve <id> [note …]',
   about:
-    'Says yes to what an agent asked you for. Only a person can, at a terminal: the request is shown whole, and you are asked once more. ' +
-    'A terminal is always needed.',
-  options: { yes: { type: 'boolean', help: 'skip the second question; a terminal is needed all the same' } },
+    'Approves a request of an agent. Only a person can, at a terminal: it shows the request in full and asks you to confirm.',
+  options: { yes: { type: 'boolean', help: 'do not ask to confirm; a terminal is still needed' } },
   words: [1, Infinity],
   examples: ['parley approve 1f2e3d4c', 'parley approve 1f2e3d4c "only on staging"'],
   async run(context: Context, values, [prefix = '', ...note]) {
@@ -262,8 +260,8 @@ const approveCommand = command({
 const denyCommand = command({
   usage: 'deny <id> [reason …]',
   about:
-    'Says no to what an agent asked you for. Only a person can, at a terminal. The agent is told, and why, if you say it.',
-  options: { yes: { type: 'boolean', help: 'skip the second question; a terminal is needed all the same' } },
+    'Denies a request of an agent. Only a person can, at a terminal. The agent gets your answer, with the reason if you give one.',
+  options: { yes: { type: 'boolean', help: 'do not ask to confirm; a terminal is still needed' } },
   words: [1, Infinity],
   examples: ['parley deny 1f2e3d4c', 'parley deny 1f2e3d4c "not on a Friday"'],
   async run(context: Context, values, [prefix = '', ...reason]) {
@@ -292,15 +290,17 @@ async function answerApproval(context: Context, prefix: string, verdict: Verdict
   const [word, verb] = signal === 'agree' ? (['approved', 'approve'] as const) : (['denied', 'deny'] as const);
   if ((await lastWord(who, request)) === signal) {
     if (context.json) return context.sayJson({ id, signal, first: false });
-    return context.say(`you have ${word} ${shortId(id)} before; nothing was sent`);
+    return context.say(`you already ${word} ${shortId(id)}; nothing was sent`);
   }
   context.note(whole({ message: request }, context.workspace.now(), context.paint));
   const held = request.parley?.held;
   if (held)
-    context.note(`a yes says this to ${lineForModel(held.to, 64)}, as @${request.from}; it was told in private`);
+    context.note(
+      `if you approve, this goes to ${lineForModel(held.to, 64)} from @${request.from}; it came from a private message`,
+    );
   const question = `Do you, @${who.name}, ${verb} this?`;
   if (!verdict.sure && !isSure(context, question))
-    throw new Refusal('invalid_request', `nothing was said to @${request.from}; the request still waits`);
+    throw new Refusal('invalid_request', `nothing was sent to @${request.from}; the request still waits`);
   const note = verdict.note.trim();
   // What a person types is one act, also if it was said before and taken back since.
   const key = SendKey.parse(`approval/${crypto.randomUUID()}`);
@@ -308,7 +308,7 @@ async function answerApproval(context: Context, prefix: string, verdict: Verdict
   const { sent, disposition } = await react(context.workspace, who, id, reaction);
   if (context.json)
     return context.sayJson({ id, signal, reaction: sent?.message.id ?? null, disposition, first: true });
-  context.say(`${context.paint.green(word)} ${shortId(id)}; @${request.from} is told`);
+  context.say(`${context.paint.green(word)} ${shortId(id)}; @${request.from} gets your answer`);
 }
 
 /** The request, if it is one, and if it is this person who was asked. */
@@ -345,7 +345,7 @@ function refuseWithoutPerson({ env }: Context): void {
   if (isTerminal(0)) return;
   throw new Refusal(
     'not_yours',
-    'Only the user can approve or deny. The answer is read from stdin, which is no terminal. Run it in your own terminal.',
+    'Only the user can approve or deny. The answer is read from stdin, which is not a terminal. Run it in your own terminal.',
   );
 }
 

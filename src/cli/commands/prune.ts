@@ -13,11 +13,11 @@ const SESSION_MS = 30 * 24 * 60 * 60 * 1000;
 const pruneCommand = command({
   usage: 'prune',
   about:
-    'Forgets, in every home, the bodies of messages that ended longer ago than keepBodies, and all that is known of messages that ended ' +
-    'longer ago than keepFacts (see `parley config`). What still waits is never touched.',
+    'Deletes, in every home, the bodies of messages that were settled longer ago than keepBodies, and the traces of messages that were ' +
+    'settled longer ago than keepFacts (see `parley config`). It never deletes waiting mail.',
   options: {
-    'dry-run': { type: 'boolean', help: 'only say what would go' },
-    asides: { type: 'boolean', help: 'also remove the files that were set aside because they are no messages' },
+    'dry-run': { type: 'boolean', help: 'only say what would be deleted' },
+    asides: { type: 'boolean', help: 'also delete files that were set aside because they are not messages' },
   },
   examples: ['parley prune --dry-run', 'parley prune', 'PARLEY_KEEP_BODIES=0 parley prune'],
   async run(context: Context, values) {
@@ -39,7 +39,7 @@ const pruneCommand = command({
         keepFacts: spanText(keepFacts),
         homes: done,
       });
-    if (done.length === 0) context.say('nothing to forget: there is no home yet');
+    if (done.length === 0) context.say('nothing to delete: there is no home yet');
     for (const home of done) say(context, home, dry, done.length > 1);
   },
 });
@@ -63,7 +63,7 @@ function say(
   context.say(
     parts.length === 0
       ? `everything is kept for ever${where}`
-      : `${dry ? 'would forget' : 'forgot'} ${parts.join(', ')}${where}`,
+      : `${dry ? 'would delete' : 'deleted'} ${parts.join(', ')}${where}`,
   );
 }
 

@@ -22,11 +22,12 @@ import { PartlyShown } from '../../core/disk.ts';
 
 const inboxCommand = command({
   usage: 'inbox',
-  about: 'Everything that waits for you, oldest first, scoped mail of other contexts included. Takes nothing.',
+  about:
+    'Lists everything that waits for you, oldest first, with scoped mail for other repositories. It takes nothing.',
   options: {
-    brief: { type: 'boolean', help: 'one line a message' },
-    match: { type: 'string', value: 'context', help: 'only what a session in this context would take' },
-    loud: { type: 'boolean', help: 'leave out what waits quietly' },
+    brief: { type: 'boolean', help: 'one line per message' },
+    match: { type: 'string', value: 'context', help: 'only what a session in this repository would take' },
+    loud: { type: 'boolean', help: 'leave out quiet mail' },
   },
   examples: ['parley inbox', 'parley inbox --match "$(git remote get-url origin)" --json'],
   async run(context: Context, values) {
@@ -52,7 +53,8 @@ const inboxCommand = command({
         values.brief ? `${headline(row, now, paint)}: ${gist(row.message.body)}` : `${whole(row, now, paint)}\n`,
       );
     }
-    if (held > 0) context.note(`${held} more ${held === 1 ? 'is' : 'are'} held by a reader or waiting for a time`);
+    if (held > 0)
+      context.note(`${held} more ${held === 1 ? 'is' : 'are'} held by a reader, or waiting until a later time`);
     const as = context.asOption;
     if (rows.length > 0)
       context.note(`take one: parley take [id]${as}   all: parley drain${as}   answer: parley reply <id> "…"${as}`);
@@ -63,10 +65,10 @@ const inboxCommand = command({
 const readCommand = command({
   usage: 'read <id>',
   about:
-    'Shows one whole message. If it waits for you it is taken, whatever its scope; with --peek it is left. Old ones can be read again.',
+    'Shows one message in full. If it waits for you, this takes it, whatever its scope; with --peek it still waits. You can read old messages again.',
   options: {
-    peek: { type: 'boolean', help: 'leave it waiting' },
-    keep: { type: 'boolean', help: 'keep the file in cur/' },
+    peek: { type: 'boolean', help: 'do not take it' },
+    keep: { type: 'boolean', help: 'keep its file, in cur/' },
   },
   words: [1, 1],
   examples: ['parley read 1f2e3d4c'],
@@ -88,7 +90,7 @@ const readCommand = command({
     if (!message || (!copy && message.from !== who.name)) {
       throw new Refusal(
         'not_yours',
-        `message ${prefix} is neither from you nor to you; \`parley trace ${prefix}\` says what became of it`,
+        `message ${prefix} is neither from you nor to you; \`parley trace ${prefix}\` shows what happened to it`,
       );
     }
     const attention = copy && asOwed(copy.attention, (await claimedBy({ ...who, home })).has(id));
@@ -100,12 +102,12 @@ const readCommand = command({
 const takeCommand = command({
   usage: 'take [id]',
   about:
-    'Takes one message: that one, or the oldest that waits for you here. It is settled as acknowledged when it has been printed. ' +
-    'With --lease you hold it instead: end it with `parley ack`, `parley reply` or `parley release`, or it waits again when the time is up.',
+    'Takes one message: this id, or the oldest that waits for you. It is settled as acknowledged when it is printed.\n' +
+    'With --lease you hold it instead: end it with `parley ack`, `parley reply` or `parley release`. When the lease ends, it waits again.',
   options: {
-    match: { type: 'string', value: 'context', help: 'your context, for scoped mail' },
-    lease: { type: 'string', value: 'span', help: 'hold it this long instead of settling it: 30s, 10m, 2h' },
-    keep: { type: 'boolean', help: 'keep the file in cur/ after it is settled' },
+    match: { type: 'string', value: 'context', help: 'your repository, for scoped mail' },
+    lease: { type: 'string', value: 'span', help: 'hold it for this time instead of settling it: 30s, 10m, 2h' },
+    keep: { type: 'boolean', help: 'keep its file, in cur/' },
   },
   words: [0, 1],
   examples: ['parley take', 'parley take 1f2e3d4c --lease 10m && parley ack 1f2e3d4c'],
@@ -157,10 +159,10 @@ const FINAL = Disposition.inner.options.filter((word) => word !== 'claimed' && w
 
 const ackCommand = command({
   usage: 'ack <id>',
-  about: 'Settles a message that waits for you, or that you hold by `take --lease`, without showing it.',
+  about: 'Settles a message that waits for you, or that you hold with `take --lease`. It does not show the message.',
   options: {
     outcome: { type: 'string', value: 'word', help: `${FINAL.join(', ')} (default: acknowledged)` },
-    keep: { type: 'boolean', help: 'keep the file in cur/' },
+    keep: { type: 'boolean', help: 'keep its file, in cur/' },
   },
   words: [1, 1],
   examples: ['parley ack 1f2e3d4c', 'parley ack 1f2e3d4c --outcome ignored'],
@@ -168,7 +170,7 @@ const ackCommand = command({
     const who = await context.who('read');
     const outcome = values.outcome ?? 'acknowledged';
     const disposition = FINAL.find((word) => word === outcome);
-    if (!disposition) throw new Refusal('invalid_request', `"${outcome}" is no outcome; use ${FINAL.join(', ')}`);
+    if (!disposition) throw new Refusal('invalid_request', `"${outcome}" is not an outcome; use ${FINAL.join(', ')}`);
     const { id } = onlyOne(prefix, await openId(who, prefix));
     await settle(who, id, disposition, byCommand('ack', who), values.keep);
     if (context.json) return context.sayJson({ id, step: 'settled', disposition });
@@ -179,9 +181,8 @@ const ackCommand = command({
 const releaseCommand = command({
   usage: 'release <id>',
   about:
-    'Gives back a message that you hold by `take --lease`, or that a hook has just shown you: it waits again, at once or after a ' +
-    'while, and is then marked as redelivered.',
-  options: { after: { type: 'string', value: 'span', help: 'not before this has passed: 30s, 10m, 2h' } },
+    'Puts back a message that you hold with `take --lease`, or that a hook has just shown you. It waits again, and is then marked as redelivered.',
+  options: { after: { type: 'string', value: 'span', help: 'let it wait again only after this time: 30s, 10m, 2h' } },
   words: [1, 1],
   examples: ['parley release 1f2e3d4c', 'parley release 1f2e3d4c --after 10m'],
   async run(context: Context, values, [prefix = '']) {
@@ -197,13 +198,13 @@ const releaseCommand = command({
 const drainCommand = command({
   usage: 'drain',
   about:
-    'Takes and prints everything that waits for you here: unscoped mail, and scoped mail that matches your context. ' +
-    'What could not be printed still waits.',
+    'Takes and prints everything that waits for you: unscoped mail, and scoped mail for your repository. ' +
+    'What cannot be printed still waits.',
   options: {
-    match: { type: 'string', value: 'context', help: 'your context, for scoped mail' },
-    loud: { type: 'boolean', help: 'leave out what waits quietly' },
+    match: { type: 'string', value: 'context', help: 'your repository, for scoped mail' },
+    loud: { type: 'boolean', help: 'leave out quiet mail' },
     limit: { type: 'string', value: 'n', help: 'take at most this many' },
-    keep: { type: 'boolean', help: 'keep the files in cur/' },
+    keep: { type: 'boolean', help: 'keep the files, in cur/' },
   },
   examples: ['parley drain', 'parley drain --match "$(git remote get-url origin)" --json'],
   async run(context: Context, values) {
@@ -222,24 +223,24 @@ const drainCommand = command({
 const watchCommand = command({
   usage: 'watch',
   about:
-    'Shows each message once, what waits now and what comes, until Ctrl-C. It takes nothing: the mail still waits, and the next watch\n' +
-    'shows it again. With --take a message is taken when it is printed. (Earlier builds took without it.)\n' +
-    'With --exec a command takes each message: it runs by `sh -c`, with BCH_ID, BCH_FROM, BCH_TO, BCH_PRIORITY, BCH_SCOPE, BCH_THREAD,\n' +
-    'BCH_TS and BCH_BODY in its environment and the whole message as JSON on stdin. {{body}} means ${BCH_BODY}, and so for the other\n' +
-    'fields: write them in double quotes, and never inside code for another shell. The message is settled when the command ends with 0;\n' +
-    'otherwise it comes back after 5 s, 10 s, … 5 min. (Of a body above 100,000 bytes BCH_BODY holds the start, and BCH_BODY_CUT is 1.)',
+    'Shows each message once, waiting and new, until Ctrl-C. It takes nothing: the next `watch` shows the mail again.\n' +
+    '--take takes each message when it is printed.\n' +
+    '--exec runs a command on each message, by `sh -c`, with BCH_ID, BCH_FROM, BCH_TO, BCH_PRIORITY, BCH_SCOPE, BCH_THREAD,\n' +
+    'BCH_TS and BCH_BODY in its environment and the message as JSON on stdin. {{body}} means ${BCH_BODY}, and so on: write\n' +
+    'them in double quotes, and never inside code for another shell. If the command ends with 0, the message is settled; otherwise it is\n' +
+    'tried again after 5 s, 10 s, … 5 min. (If a body has more than 100,000 bytes, BCH_BODY is its start, and BCH_BODY_CUT is 1.)',
   options: {
     take: { type: 'boolean', help: 'take each message when it is printed' },
     exec: {
       type: 'string',
       value: 'command',
-      help: 'run this on each message, and settle it when the command ends with 0',
+      help: 'run this on each message; settle it if the command ends with 0',
     },
-    peek: { type: 'boolean', help: 'with --exec: leave the messages waiting; the command runs once on each' },
+    peek: { type: 'boolean', help: 'with --exec: take nothing; the command runs once per message' },
     'urgent-only': { type: 'boolean', help: 'only urgent messages' },
-    match: { type: 'string', value: 'context', help: 'your context, for scoped mail' },
-    all: { type: 'boolean', help: 'also what waits quietly' },
-    notify: { type: 'boolean', help: 'tell the desktop of each message, or ring the bell' },
+    match: { type: 'string', value: 'context', help: 'your repository, for scoped mail' },
+    all: { type: 'boolean', help: 'also quiet mail' },
+    notify: { type: 'boolean', help: 'show a desktop notification for each message, or ring the bell' },
   },
   examples: [
     'parley watch --urgent-only --notify',
@@ -324,7 +325,7 @@ export const overview = command({
       if (context.json) return context.sayJson({ agent: null, next: 'parley init <name>' });
       const isUnnamed = context.settings.agent === undefined;
       context.say(isUnnamed ? 'You have no mailbox here yet.' : `You have no mailbox here: ${who.message}.`);
-      return context.say('Next: parley init <name>      See it work first: parley demo      Everything: parley help');
+      return context.say('Next: parley init <name>      See it work first: parley demo      Help: parley help');
     }
     const mail = await waiting(who, { any: true });
     const loud = mail.filter((one) => !one.quiet);
@@ -347,7 +348,7 @@ export const overview = command({
     context.say(
       mail.length > 0
         ? 'Next: parley inbox'
-        : 'Next: parley send @<someone> "…"      Who is here: parley agents      Everything: parley help',
+        : 'Next: parley send @<someone> "…"      Who is here: parley agents      Help: parley help',
     );
     await forgetDaily(context, who.home);
   },

@@ -76,7 +76,7 @@ describe('parley relay token', () => {
 
   it('revokes a token, and does not mind if there is none', async () => {
     await directory.register(bob, 'agent', hashOf('t'));
-    expect((await run('revoke bob')).out).toContain('cannot sign in any more');
+    expect((await run('revoke bob')).out).toContain('cannot log in any more');
     expect(textOf('bob')).not.toContain('tokenHash');
     expect((await run('revoke bob')).out).toContain('had no token');
     expect(JSON.parse((await run('revoke bob', { json: true })).out)).toEqual({

@@ -21,9 +21,9 @@ const relayCommand = command({
   usage: 'relay  |  relay token <list|issue|rotate|revoke> [agent]',
   about:
     'Serves the rooms of your Backchannel home over HTTP, until Ctrl-C: agents on other machines register there and exchange mail.\n' +
-    'It listens on this machine only, unless you say --host or let a proxy offer it (--public); then a room token is required.\n' +
-    'BACKCHANNEL_TOKEN is the room token of the default room, BACKCHANNEL_ADMIN_TOKEN who may make rooms and see /metrics.\n' +
-    'relay token lists who has a token, and issues, replaces or takes one away; the relay may run meanwhile.',
+    'It listens on this machine only, unless you give --host, or --public for a proxy; then a room token is required.\n' +
+    'BACKCHANNEL_TOKEN is the token of the default room. BACKCHANNEL_ADMIN_TOKEN allows to make rooms and to read /metrics.\n' +
+    '`relay token` lists who has a token, and issues, replaces or revokes one, also while the relay runs.',
   options: {
     ...RELAY_OPTIONS,
     room: { type: 'string', value: 'id', help: 'relay token: in this room (default: the default room)' },
@@ -74,7 +74,7 @@ interface Bearer {
 }
 
 /**
- * `parley relay token …`: who may sign in at the relay of this machine. It works on the records; a relay that runs sees them, so
+ * `parley relay token …`: who may log in at the relay of this machine. It works on the records; a relay that runs sees them, so
  * nothing has to be restarted. A token is told once: only its hash is kept.
  */
 export async function relayToken(context: Context, words: string[], values: { room?: string }): Promise<void> {
@@ -115,7 +115,7 @@ const ACTS: Record<string, (context: Context, bearer: Bearer) => Promise<void>> 
     if (tokenHash) await directory.giveToken(name, null);
     if (context.json) return context.sayJson({ agent: name, room, revoked: Boolean(tokenHash) });
     if (!tokenHash) return context.say(`@${name} had no token`);
-    context.say(`@${name} cannot sign in any more, within a second`);
+    context.say(`@${name} cannot log in any more; a running relay knows it within a second`);
     context.note(
       `its name and mail stay; nobody gets them by the room token, only by \`parley relay token issue ${name}\``,
     );
@@ -133,7 +133,7 @@ async function list(context: Context, room: RoomId, directory: Directory): Promi
   if (context.json) context.sayJson(rows);
   else if (rows.length === 0) context.say(`nobody is in room ${room}`);
   else context.say(rows.map(({ agent, hasToken }) => `@${agent}  ${hasToken ? 'has a token' : 'no token'}`).join('\n'));
-  for (const path of await directory.unreadable()) context.note(`${path} cannot be read: its agent cannot sign in`);
+  for (const path of await directory.unreadable()) context.note(`${path} cannot be read: its agent cannot log in`);
   for (const names of sharing(records)) {
     const all = names.map((name) => `@${name}`).join(' and ');
     context.note(`${all} share one token, so it is nobody's: rotate it for each`);

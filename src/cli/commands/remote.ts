@@ -16,24 +16,25 @@ import { firstAbilities, makeRoom, registerAt, relayAddress } from '../../protoc
 import { agentName, channelName } from '../context.ts';
 import type { Context } from '../context.ts';
 import { prepareHook } from '../hook-setup.ts';
+import { relayMailboxes } from '../relay-mailboxes.ts';
 import { becomeDefault } from '../settings-file.ts';
 import { gist } from '../words.ts';
 
 const joinCommand = command({
   usage: 'join - --as <name>  (the invite is read from stdin)',
   about:
-    'Accepts an invite to a room of a relay: registers you there under this name, keeps your own token in a file that only you can ' +
-    'read, and subscribes you to the channels that the invite names. It changes no settings of a client, but says what to add.\n' +
-    'An invite holds a token. As a word on the command line it works too, and everybody on this machine can see it in `ps`.',
+    'Joins a room of a relay with an invite: registers you under this name, keeps your token in a file that only you can read, and ' +
+    'subscribes you to the channels of the invite. It changes no client settings.\n' +
+    'An invite holds a token, so give it on stdin: on the command line other users of this machine can see it in `ps`.',
   options: {
-    as: { type: 'string', value: 'name', help: 'your name there' },
-    default: { type: 'boolean', help: 'be this agent from now on' },
+    as: { type: 'string', value: 'name', help: 'your name in that room' },
+    default: { type: 'boolean', help: 'make it your default' },
     insecure: { type: 'boolean', help: 'accept an address without TLS on a network that you trust' },
   },
   words: [1, 1],
   examples: ['echo bch1-eyJ1cmwiOi… | parley join - --as codex-1', 'parley join - --as codex-1 < invite'],
   async run(context: Context, values, [text = '']) {
-    if (values.as === undefined) throw new Refusal('invalid_request', 'say who you are there: --as <name>');
+    if (values.as === undefined) throw new Refusal('invalid_request', 'give your name in the room: --as <name>');
     const agent = agentName(values.as);
     const { url, token, room, channels } = readInvite(text === '-' ? secretFromStdin() : text);
     if (text !== '-' && token !== undefined)
@@ -62,14 +63,14 @@ const joinCommand = command({
 const inviteCommand = command({
   usage: 'invite --token-file <path|->',
   about:
-    "Prints an invite to a room of a relay. It needs the room's token: your own does not admit others. Nothing is sent anywhere.\n" +
+    "Prints an invite to a room of a relay. It needs the room's token; your own token admits nobody else. Nothing is sent.\n" +
     'The token comes from --token-file, from stdin (--token-file -) or from PARLEY_TOKEN.',
   options: {
     'token-file': { ...TOKEN_FILE, help: "the room's token, in a file or on stdin (-)" },
-    token: { type: 'string', value: 'token', help: 'the same, seen by everybody in `ps`' },
-    url: { type: 'string', value: 'url', help: 'the relay (default: where you are)' },
-    room: { type: 'string', value: 'id', help: 'the room (default: where you are, else the default room)' },
-    channel: { type: 'string', multiple: true, value: '#name', help: 'a channel that they will be subscribed to' },
+    token: { type: 'string', value: 'token', help: 'the same; other users can see it in `ps`' },
+    url: { type: 'string', value: 'url', help: 'the relay (default: yours)' },
+    room: { type: 'string', value: 'id', help: 'the room (default: yours, else the default room)' },
+    channel: { type: 'string', multiple: true, value: '#name', help: 'a channel that the invited agent subscribes to' },
   },
   examples: ['parley invite --token-file room-token --url https://relay.example.org --channel "#backend"'],
   async run(context: Context, values) {
@@ -77,23 +78,22 @@ const inviteCommand = command({
     if (!token)
       throw new Refusal(
         'invalid_request',
-        "give the room's token: --token-file <path> or PARLEY_TOKEN; an agent's own admits nobody else",
+        "give the room's token: --token-file <path> or PARLEY_TOKEN; the token of an agent admits nobody else",
       );
     if (values.token !== undefined) context.note(`warning: ${tokenWarning('PARLEY_TOKEN')}`);
     const [home] = context.settings.agent === undefined ? [] : context.workspace.homes;
     const here = home?.remote ? readIdentity(home.root) : null;
     const given = values.url ?? here?.url;
-    if (!given)
-      throw new Refusal('invalid_request', 'there is no default relay; say which: --url https://relay.example.org');
+    if (!given) throw new Refusal('invalid_request', 'name the relay: --url https://relay.example.org');
     const url = relayAddress(given, true);
     const room = values.room ?? (url === here?.url ? here.room : undefined);
     if (room !== undefined && !RoomId.safeParse(room).success)
-      throw new Refusal('invalid_request', `"${room}" is no room id; use 1 to 64 letters, digits, _ -`);
+      throw new Refusal('invalid_request', `"${room}" is not a room id; use 1 to 64 letters, digits, _ -`);
     const channels = (values.channel ?? []).map(channelName);
     const invite = writeInvite({ url, token, room, channels });
     if (context.json) return context.sayJson({ url, room, channels, invite });
     context.say(joinLine(invite));
-    context.note('anybody who has the invite can join, any number of times: send it in private');
+    context.note('anyone with this invite can join, any number of times: send it in private');
   },
 });
 
@@ -105,8 +105,8 @@ function joinLine(invite: string): string {
 const roomCommand = command({
   usage: 'room new [#channel …]',
   about:
-    'Makes a room on a relay, closed to everybody who has no invite, and prints an invite to it. There is no default relay: ' +
-    'give its address, or act as an agent that is at one already.',
+    'Makes a room on a relay and prints an invite to it. Only agents with an invite can join. Without --url it uses the relay of ' +
+    'the agent that you act as.',
   options: {
     url: { type: 'string', value: 'url', help: 'the relay' },
     insecure: { type: 'boolean', help: 'accept an address without TLS on a network that you trust' },
@@ -120,8 +120,7 @@ const roomCommand = command({
     if (verb !== 'new') throw new Refusal('invalid_request', 'usage: parley room new [#channel …] [--url <relay>]');
     const channels = names.map(channelName);
     const given = values.url ?? (context.settings.agent && context.workspace.homes[0]?.remote?.url);
-    if (!given)
-      throw new Refusal('invalid_request', 'there is no default relay; say which: --url https://relay.example.org');
+    if (!given) throw new Refusal('invalid_request', 'name the relay: --url https://relay.example.org');
     const url = relayAddress(given, (values.insecure ?? false) || values.url === undefined);
     const { room, token } = await makeRoom(url);
     const invite = writeInvite({ url, token, room, channels });
@@ -129,23 +128,25 @@ const roomCommand = command({
     context.say(`${context.paint.green(`room "${room}" made`)} at ${url}`);
     context.say(joinLine(invite));
     context.say(`room token: ${token}   (keep it: \`parley invite --token-file\` needs it)`);
-    context.note('anybody who has the invite can join, any number of times: send it in private');
+    context.note('anyone with this invite can join, any number of times: send it in private');
   },
 });
 
 const outboxCommand = command({
-  usage: 'outbox [retry|drop <id|key>]',
+  usage: 'outbox [send|retry|drop] [id|key]',
   about:
-    'What you sent to a relay and is not known to have arrived. What never left this machine (queued) is sent by the next command ' +
-    'that reaches the relay. What may have arrived (unknown) is sent again by itself only to a relay that knows keys; otherwise ' +
-    'ask the reader, then retry it or drop it.',
+    'Lists what you sent to a relay and is not known to have arrived.\n' +
+    '`send` sends it now. By itself it is sent by your next command that reaches the relay, and by `parley up --with outbox`.\n' +
+    'queued: it never left this machine. unknown: it may have arrived; it is sent again only to a relay that knows keys.\n' +
+    'Otherwise ask the reader, then `retry` it or `drop` it.',
   words: [0, 2],
-  examples: ['parley outbox', 'parley outbox retry 1f2e3d4c', 'parley outbox drop 1f2e3d4c'],
+  examples: ['parley outbox', 'parley outbox send', 'parley outbox retry 1f2e3d4c', 'parley outbox drop 1f2e3d4c'],
   async run(context: Context, _values, [verb, key]) {
     const remote = await remoteOf(context);
     if (verb === undefined) return list(context, await remote.outbox());
+    if (verb === 'send' && key === undefined) return sendAll(context, remote);
     if ((verb !== 'retry' && verb !== 'drop') || key === undefined)
-      throw new Refusal('invalid_request', 'usage: parley outbox [retry|drop <id|key>]');
+      throw new Refusal('invalid_request', 'usage: parley outbox [send | retry <id|key> | drop <id|key>]');
     if (verb === 'drop') {
       await remote.drop(key);
       return context.json ? context.sayJson({ dropped: key }) : context.say(`dropped ${key}`);
@@ -161,12 +162,28 @@ const outboxCommand = command({
   },
 });
 
+/** Sends what waits, and says what stayed. */
+async function sendAll(context: Context, remote: Remote): Promise<void> {
+  const before = (await remote.outbox()).length;
+  const trouble = await remote.sendOutbox();
+  if (trouble) throw trouble;
+  const left = await remote.outbox();
+  const sent = before - left.length;
+  if (context.json) return context.sayJson({ sent, left: left.length });
+  context.say(
+    before === 0 ? 'outbox empty' : `${context.paint.green(`sent ${sent}`)} to ${remote.url}, ${left.length} left`,
+  );
+  if (left.length > 0) context.note('see `parley outbox` for what each of them needs');
+}
+
 async function remoteOf(context: Context): Promise<Remote> {
   if (!context.settings.agent)
     throw new Refusal('no_identity', 'no agent identity; run `parley init <name>` first (or set PARLEY_AGENT)');
   const [home] = context.workspace.homes;
   if (home?.remote) return home.remote;
-  throw new Refusal('not_found', `@${context.settings.agent} is at no relay; what it sends is stored at once`);
+  const others = relayMailboxes(parleyHome(context.env)).map(({ agent }) => `--as ${agent}`);
+  const hint = others.length > 0 ? `; for your mailboxes at relays: ${[...new Set(others)].join(', ')}` : '';
+  throw new Refusal('not_found', `@${context.settings.agent} is at no relay; what it sends is stored at once${hint}`);
 }
 
 function list(context: Context, waiting: OutboxRow[]): void {
@@ -190,12 +207,16 @@ function list(context: Context, waiting: OutboxRow[]): void {
       `${line}\n  ${gist(body)}${letter.why ? `\n  ${context.paint.dim(lineForModel(letter.why, 400))}` : ''}`,
     );
   }
+  if (waiting.some(({ state }) => state === 'queued'))
+    context.note(
+      `send it now: parley outbox send${context.asOption}   or your next command that reaches the relay sends it`,
+    );
 }
 
-/** Its id, and its key if the sender gave it one. */
+/** Its short id, and its key if the sender gave it one. */
 function nameOf({ id, key, named }: OutgoingMessage): string {
-  if (id === undefined || !named) return key;
-  return `${id}  key ${lineForModel(key, 80)}`;
+  if (id === undefined) return lineForModel(key, 80);
+  return named ? `${shortId(id)}  key ${lineForModel(key, 80)}` : shortId(id);
 }
 
 /** Who wants to be at which relay, and what admits it there. */
@@ -242,7 +263,7 @@ export async function joinRelay(context: Context, order: JoinOrder): Promise<Joi
   const isDefault = becomeDefault(config, agent, order.byDefault) === agent;
   const all = readdirSync(`${parleyHome(context.env)}/relays`).filter((name) => name.startsWith(`${agent}@`));
   if (all.length > 1)
-    context.note(`@${agent} is at several relays now; PARLEY_RELAY says which is meant: ${all.join(', ')}`);
+    context.note(`@${agent} is at several relays now; choose one with PARLEY_RELAY: ${all.join(', ')}`);
   return { url, root, existed: saved !== null && !known.issued, isDefault };
 }
 

@@ -1,8 +1,11 @@
 import { command } from '../../core/command.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { nearest } from '../../core/nearest.ts';
-import { isCompiled, VERSION } from '../../platform/program.ts';
-import { backchannelHome, parleyHome } from '../../platform/env.ts';
+import type { Env } from '../../core/env.ts';
+import { isSure } from '../../platform/authority.ts';
+import { isCompiled, MAIN, VERSION } from '../../platform/program.ts';
+import { isTerminal } from '../../platform/terminal.ts';
+import { backchannelHome, brokersFolder, parleyHome } from '../../platform/env.ts';
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -10,7 +13,7 @@ import type { Context } from '../context.ts';
 import { tablesLine } from '../../clients/codex/trust.ts';
 import { removedLine } from '../../clients/settings/installer.ts';
 import { forgetHookState, isInClients, leaveClients } from '../self/leave-clients.ts';
-import { installProgram, isSameFile, readManifest, uninstallProgram } from '../../clients/program-files.ts';
+import { installProgram, isSameFile, readInstalled, uninstallProgram } from '../../clients/program-files.ts';
 import { holdings, purge, refuseUnsafe } from '../self/purge.ts';
 import { isOnPath, onPath } from '../../platform/search-path.ts';
 
@@ -20,15 +23,20 @@ const NAMES = ['bch', 'c2c', 'c2c-deliver-inbox', 'ccc'];
 const selfCommand = command({
   usage: 'self <install|uninstall>',
   about:
-    'install copies this program to a folder as `parley`, and links further names to it. A program of somebody else is never replaced ' +
-    'unless you say --force; it is then kept beside and comes back with uninstall. uninstall first takes Parley out of the ' +
-    'clients, then removes exactly what was installed. If something of a client cannot be taken out, it names each such file and changes nothing.',
+    '`install` copies this program to a folder as `parley`, and links further names to it. It replaces no other program without --force, ' +
+    'which keeps a copy that `uninstall` restores.\n' +
+    '`uninstall` removes Parley from the clients, then what `install` installed. At a terminal it asks first. If a file of a client ' +
+    'was changed by hand, it names the file and changes nothing. A program that npm installed stays: npm uninstall -g parley-mail.',
   options: {
-    dir: { type: 'string', value: 'folder', help: 'install there (default ~/.local/bin)' },
-    names: { type: 'string', value: 'list', help: `further names, with commas: ${NAMES.join(',')} (default: none)` },
-    force: { type: 'boolean', help: 'move programs of others out of the way' },
+    dir: { type: 'string', value: 'folder', help: 'install: into this folder (default ~/.local/bin)' },
+    names: {
+      type: 'string',
+      value: 'list',
+      help: `install: further names, with commas: ${NAMES.join(',')} (default: none)`,
+    },
+    force: { type: 'boolean', help: 'install: replace other programs, and keep copies of them' },
     purge: { type: 'boolean', help: "uninstall: also remove Parley's home with all mail in it" },
-    yes: { type: 'boolean', help: 'uninstall: do not ask; with --purge: really do it' },
+    yes: { type: 'boolean', help: 'uninstall: do not ask' },
   },
   words: [1, 1],
   examples: [
@@ -53,7 +61,7 @@ function installed(context: Context, manifest: string, dir: string | undefined, 
   if (!isCompiled()) {
     throw new Refusal(
       'invalid_request',
-      'this is Parley run from its source; make the program first: npm run build, then dist/parley self install',
+      'this Parley runs from its source; build the program first: npm run build, then dist/parley self install',
     );
   }
   const folder = resolve(context.cwd, dir ?? join(context.env['HOME'] || homedir(), '.local/bin'));
@@ -64,7 +72,7 @@ function installed(context: Context, manifest: string, dir: string | undefined, 
   if (context.json)
     return context.sayJson({ version: VERSION, files, onPath: isOnPath(folder, context.env), shadowedBy: shadowed });
   for (const file of files) {
-    const before = file.before ? ` (what stood there is ${file.before})` : '';
+    const before = file.before ? ` (the program that was there is now ${file.before})` : '';
     context.say(
       `${context.paint.green('installed')} ${file.path}${file.is.startsWith('link:') ? ' → parley' : ` ${VERSION}`}${before}`,
     );
@@ -78,19 +86,22 @@ function installed(context: Context, manifest: string, dir: string | undefined, 
 async function uninstalled(context: Context, manifest: string, withHome: boolean, sure: boolean): Promise<void> {
   const root = parleyHome(context.env);
   const inClients = isInClients(context.env);
-  if (!withHome && !inClients && readManifest(manifest).files.length === 0) {
+  if (!withHome && !inClients && readInstalled(manifest).files.length === 0) {
     throw new Refusal(
       'not_found',
-      `nothing was installed by \`parley self install\` (no ${manifest}); what npm installed goes with: npm rm -g parley-mail`,
+      `nothing was installed by \`parley self install\` (no ${manifest}); if npm installed it: npm uninstall -g parley-mail`,
     );
   }
   const there = withHome && existsSync(root);
   if (there) refuseUnsafe(root, [context.env['HOME'] || homedir(), backchannelHome(context.env), context.cwd]);
   const lost = withHome ? await holdingsOf(context, root) : '';
-  if (withHome && !sure) {
+  const isAsked = !sure && !context.json && isTerminal(0);
+  const question = withHome ? `Remove Parley, and delete ${root} with ${lost}?` : 'Remove Parley?';
+  if (isAsked && !isSure(context, question)) return context.note('nothing was removed');
+  if (withHome && !sure && !isAsked) {
     throw new Refusal(
       'invalid_request',
-      `${root} would be removed for good: ${lost}; say --yes to do it (nothing was removed or uninstalled)`,
+      `${root} would be deleted with everything in it: ${lost}; add --yes to do it (nothing was removed)`,
     );
   }
   // What npm installed is not ours to remove, but the clients are.
@@ -101,11 +112,27 @@ async function uninstalled(context: Context, manifest: string, withHome: boolean
   for (const one of result.clients) context.say(removedLine(one).trim());
   for (const one of result.codexTables) context.say(tablesLine(one).trim());
   for (const path of result.removed) context.say(`removed ${path}`);
-  for (const path of result.restored) context.say(`put back ${path}, which had stood there before`);
-  for (const one of result.otherServers) context.note(`${one} still starts it; remove it there`);
-  for (const path of result.left) context.note(`left ${path}: it was changed since it was installed`);
+  for (const path of result.restored) context.say(`restored ${path}, which was there before`);
+  for (const one of result.otherServers) context.note(`${one} still starts Parley; remove it there`);
+  for (const path of result.left) context.note(`${path} stays: it was changed after it was installed`);
   if (there) context.say(`removed ${root} with ${lost}`);
   else if (withHome) context.say(`there was no ${root}`);
+  for (const line of whatStays(context.env, withHome, result.removed)) context.note(line);
+}
+
+/** What the user may believe to be gone: the program itself, and the homes of the other dialects. */
+function whatStays(env: Env, withHome: boolean, removed: readonly string[]): string[] {
+  const program = isCompiled() ? process.execPath : MAIN;
+  const isGone = removed.length > 0 || !existsSync(program);
+  const how = MAIN.includes('/node_modules/') ? 'remove it with: npm uninstall -g parley-mail' : `it is ${program}`;
+  const homes = [
+    { path: backchannelHome(env), of: 'bch' },
+    { path: brokersFolder(env), of: 'c2c' },
+  ].filter(({ path }) => withHome && existsSync(path));
+  return [
+    ...(isGone ? [] : [`the program itself stays; ${how}`]),
+    ...homes.map(({ path, of }) => `${path} stays: the mail of ${of}; delete it yourself if you do not need it`),
+  ];
 }
 
 /** Who would lose what. A home that cannot be read is said to be so. */
@@ -124,7 +151,7 @@ function namesFrom(text = ''): string[] {
     const [near] = nearest(name, NAMES);
     throw new Refusal(
       'invalid_request',
-      `"${name.replace(/\p{Cc}/gu, '?').slice(0, 40)}" is no name of this program; ${near ? `did you mean ${near}?` : `use ${NAMES.join(', ')}`}`,
+      `"${name.replace(/\p{Cc}/gu, '?').slice(0, 40)}" is not a name of this program; ${near ? `did you mean ${near}?` : `use ${NAMES.join(', ')}`}`,
     );
   }
   return names;

@@ -3,11 +3,14 @@ import { hostAddresses } from '../../protocols/c2a/options.ts';
 import { serveMcp } from '../../wire/mcp-stdio.ts';
 import { CLIENT_NAMES } from '../../clients/client-names.ts';
 import { chatFace } from '../../protocols/c2a/mcp.ts';
+import { mailFace } from '../../protocols/mcp/mail-face.ts';
+import type { Face } from '../../wire/mcp.ts';
 import { speak } from '../table.ts';
 import { refuseClientWithoutMailbox, Context } from '../context.ts';
 import { bringHere } from '../find.ts';
 import { command } from '../../core/command.ts';
 import type { OpenService } from '../../core/service.ts';
+import type { ToolCaller } from '../../core/mail/tool-call.ts';
 import type { Who } from '../../core/mail/workspace.ts';
 import { servingLog } from '../../platform/log.ts';
 import { VERSION } from '../../platform/program.ts';
@@ -50,7 +53,7 @@ const mcpCommand = command({
   usage: 'mcp',
   about:
     'Serves your mail as MCP tools over stdin and stdout, until stdin ends. A client starts it; you do not. ' +
-    'The tools list, read, send, react, claim, defer and resolve, and say who is here.\n\n' +
+    'The tools are inbox, read, reply, send, react, claim, defer, done and agents.\n\n' +
     'As a server of a client:\n\n' +
     '  claude mcp add parley -- parley mcp --client claude\n' +
     '  codex mcp add parley -- parley mcp --client codex\n\n' +
@@ -61,28 +64,37 @@ const mcpCommand = command({
     face: {
       type: 'string',
       value: 'face',
-      help: 'parley (the default), backchannel (as `bch mcp`) or c2c (as `c2c mcp`)',
+      help: 'parley (the default), c2a (the tools of the C2A protocol), backchannel (as `bch mcp`) or c2c (as `c2c mcp`)',
     },
   },
   examples: ['parley mcp --client claude', 'parley mcp --as reviewer'],
   async run(context: Context, { as, client, face = 'parley' }) {
     if (face === 'backchannel') return speak('bch', ['mcp']);
     if (face === 'c2c') return speak('c2c', ['mcp']);
-    if (face !== 'parley') throw new Refusal('invalid_request', '--face is parley, backchannel or c2c');
+    if (face !== 'parley' && face !== 'c2a')
+      throw new Refusal('invalid_request', '--face is parley, c2a, backchannel or c2c');
     if (client !== undefined && !CLIENT_NAMES.some((name) => name === client))
       throw new Refusal('invalid_request', `--client is ${CLIENT_NAMES.join(', ')}`);
     let current: Context | undefined;
-    const shown = chatFace(VERSION, async () => {
+    const caller = async (): Promise<ToolCaller> => {
       // Only a workspace that has its agent is kept: the mailbox may be made while we run.
       const workspace = current ?? new Context(context.env, context.cwd, { as, client });
       if (client !== undefined) refuseClientWithoutMailbox(workspace, client, 'mcp');
       const who = await workspace.who('serve');
       current = workspace;
       return { workspace: workspace.workspace, who, gather };
-    });
+    };
+    const chat = chatFace(VERSION, caller);
+    const shown = face === 'c2a' ? chat : withFormerNames(mailFace(VERSION, caller), chat);
     await serveMcp(shown, servingLog({ json: context.env['PARLEY_LOG'] === 'json', verbose: context.verbose }));
   },
 });
+
+/** A session that began with 0.1.0 knows the tools by their C2A names: in 0.2 a call by such a name works too. spec: mcp#former */
+function withFormerNames(mail: Face, chat: Face): Face {
+  const isMail = (name: string): boolean => mail.tools.some((tool) => tool.name === name);
+  return { ...mail, unlisted: chat.tools, call: (name, ...rest) => (isMail(name) ? mail : chat).call(name, ...rest) };
+}
 
 async function gather(who: Who, prefix: string): Promise<void> {
   if (prefix !== '') await bringHere(who, prefix);

@@ -5,7 +5,9 @@ import { clientBindings, clientOf } from '../client-bindings.ts';
 import { agentName, channelName } from '../context.ts';
 import type { Context } from '../context.ts';
 import { ceaseDefault } from '../settings-file.ts';
-import { isUnread, unreadAdvice } from '../unread.ts';
+import { relayMailboxes } from '../relay-mailboxes.ts';
+import type { RelayMailbox } from '../relay-mailboxes.ts';
+import { hasNoReader, noReaderAdvice } from '../unread.ts';
 import { agentFrom } from '../find.ts';
 import { command } from '../../core/command.ts';
 import { ago } from '../../core/time.ts';
@@ -16,10 +18,11 @@ import { parleyHome } from '../../platform/env.ts';
 import { shortId } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { refuseUnlessUser } from '../../platform/authority.ts';
+import { openRemoteHome } from '../../protocols/backchannel/homes.ts';
 
 const whoamiCommand = command({
   usage: 'whoami',
-  about: 'Who you are here, where that comes from, and where your mail waits.',
+  about: 'Shows which agent you are, which setting says so, and where your mailbox is.',
   examples: ['parley whoami'],
   async run(context: Context) {
     const who = await context.who('read');
@@ -54,14 +57,19 @@ const whoamiCommand = command({
 
 const agentsCommand = command({
   usage: 'agents',
-  about: 'Everyone with a mailbox on this machine, in every home.',
-  examples: ['parley agents', 'parley agents --json'],
-  async run(context: Context) {
+  about:
+    'Lists the agents and people with a mailbox on this machine, in every home; at a relay, those of your room. ' +
+    'With --mine: every mailbox that you can use here, those at relays too, with the number of waiting messages.',
+  options: { mine: { type: 'boolean', help: 'only my mailboxes, with how much waits in each' } },
+  examples: ['parley agents', 'parley agents --mine', 'parley agents --json'],
+  async run(context: Context, values) {
+    if (values.mine) return listMine(context);
     const now = context.workspace.now();
     const rows = [];
     for (const home of context.workspace.homes) {
       for (const record of await home.directory.list()) {
         const { name, subscriptions, lastSeen, parley } = record;
+        const nobodyReads = name !== context.settings.agent && (await hasNoReader(home, record, now));
         rows.push({
           name,
           home: home.label,
@@ -71,12 +79,14 @@ const agentsCommand = command({
           owns: parley?.owns ?? [],
           subscriptions,
           lastSeen,
-          unread: name !== context.settings.agent && isUnread(home, record, now),
+          nobodyReads,
+          // The name of 0.1.0 for the same.
+          unread: nobodyReads,
         });
       }
     }
     if (context.json) return context.sayJson(rows);
-    if (rows.length === 0) return context.say('nobody is here yet; make a mailbox with `parley init <name>`');
+    if (rows.length === 0) return context.say('there are no mailboxes yet; make one with `parley init <name>`');
     for (const row of rows) {
       const notes = [
         ...row.subscriptions.map((name) => lineForModel(name, 80)),
@@ -90,14 +100,72 @@ const agentsCommand = command({
         `${context.paint.bold(`@${row.name}${where}`)}${about}  ${context.paint.dim(`seen ${ago(row.lastSeen, now)}`)}`,
       );
     }
-    for (const { name, unread } of rows) if (unread) context.note(await unreadAdvice(name));
+    const unread = rows.filter(({ nobodyReads }) => nobodyReads).map(({ name }) => name);
+    if (unread.length > 0) context.note(noReaderAdvice(unread));
+    noteRelayMailboxes(context);
   },
 });
+
+/** The agents of a relay are listed only for the mailbox that one acts as. A broken file of another must not stop the list. */
+function noteRelayMailboxes(context: Context): void {
+  try {
+    const roots = context.workspace.homes.map(({ root }) => root);
+    const others = relayMailboxes(parleyHome(context.env)).filter(({ root }) => !roots.includes(root));
+    if (others.length === 0) return;
+    const names = others.map(({ agent, url }) => `@${agent} at ${url}`).join(', ');
+    context.note(`you also have ${names}; use --as, or see \`parley agents --mine\``);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    context.note(error.message);
+  }
+}
+
+/** A mailbox of this user. `waiting` is null if the relay did not say. */
+interface OwnMailbox {
+  name: string;
+  home: string;
+  url?: string;
+  room?: string | undefined;
+  waiting: number | null;
+  unsent?: number;
+  trouble?: string;
+}
+
+async function listMine(context: Context): Promise<void> {
+  const rows: OwnMailbox[] = [];
+  const local = context.workspace.homes.find(({ label }) => label === 'parley');
+  for (const { name } of (await local?.directory.list()) ?? [])
+    rows.push({ name, home: 'parley', waiting: (await local?.mailboxes.ids(name))?.length ?? 0 });
+  rows.push(...(await Promise.all(relayMailboxes(parleyHome(context.env)).map((one) => atRelay(context, one)))));
+  if (context.json) return context.sayJson(rows);
+  if (rows.length === 0) return context.say('you have no mailbox yet; make one with `parley init <name>`');
+  for (const { name, url, room, waiting, unsent = 0, trouble } of rows) {
+    const where = url === undefined ? '' : ` at ${url}${room === undefined ? '' : ` (room ${room})`}`;
+    const isDefault = name === context.settings.agent ? '  you' : '';
+    const counts = [waiting === null ? '' : `${waiting} waiting`, unsent > 0 ? `${unsent} in the outbox` : ''];
+    context.say(
+      `${context.paint.bold(`@${name}`)}${where}  ${counts.filter(Boolean).join(', ') || 'unknown'}${context.paint.dim(isDefault)}`,
+    );
+    if (trouble !== undefined) context.note(`  ${trouble}`);
+  }
+}
+
+/** Asks the relay what waits. One that does not answer must not hide the other mailboxes. */
+async function atRelay(context: Context, { agent, url, room, root, unsent }: RelayMailbox): Promise<OwnMailbox> {
+  const row = { name: agent, home: 'relay', url, room, unsent };
+  try {
+    const { mailboxes } = openRemoteHome({ root, durability: context.settings.durability });
+    return { ...row, waiting: (await mailboxes.ids(agent)).length };
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return { ...row, waiting: null, trouble: error.message };
+  }
+}
 
 const roleCommand = command({
   usage: 'role [add|remove] [@agent] [role]',
   about:
-    'Gives a role to an agent, or takes it away; without words it lists the roles. Mail to @role goes to one of those who have it, and ' +
+    'Gives a role to an agent, or removes it. Without arguments it lists the roles. Mail to @role asks one agent with that role, and ' +
     'the others can look it up. A name is an agent or a role, never both.',
   words: [0, 3],
   examples: ['parley role', 'parley role add @codex-1 reviewer', 'parley role remove @codex-1 reviewer'],
@@ -126,7 +194,7 @@ async function list(context: Context): Promise<void> {
     }
   }
   if (context.json) return context.sayJson(roles);
-  if (roles.length === 0) return context.say('nobody has a role; give one with `parley role add @agent <role>`');
+  if (roles.length === 0) return context.say('there are no roles; give one with `parley role add @agent <role>`');
   for (const { role, home, members } of roles) {
     const where = home === 'parley' ? '' : `%${home}`;
     context.say(`${context.paint.bold(`@${role}${where}`)}  ${members.map((name) => `@${name}`).join(', ')}`);
@@ -135,7 +203,7 @@ async function list(context: Context): Promise<void> {
 
 const channelsCommand = command({
   usage: 'channels',
-  about: 'Every channel that somebody subscribes to.',
+  about: 'Lists the channels and who subscribes to each.',
   examples: ['parley channels'],
   async run(context: Context) {
     const rows = [];
@@ -160,7 +228,7 @@ const channelsCommand = command({
 
 const subCommand = command({
   usage: 'sub <#channel>',
-  about: 'Subscribes you to a channel. The first subscriber makes it.',
+  about: 'Subscribes you to a channel. The first subscriber creates it.',
   words: [1, 1],
   examples: ['parley sub "#backend"'],
   async run(context: Context, _values, [text = '']) {
@@ -189,28 +257,26 @@ const unsubCommand = command({
 const forgetCommand = command({
   usage: 'forget <agent>',
   about:
-    'Removes an agent for good: its record, its mailbox with everything that waits there, and its copies in the ledger, with the ' +
-    'messages that it alone had part in. What it wrote to others stays with them.',
-  options: { yes: { type: 'boolean', help: 'really do it' } },
+    'Deletes an agent: its record, its mailbox with all waiting mail, and its copies in the ledger. What it wrote to others stays with them. ' +
+    'This cannot be undone.',
+  options: { yes: { type: 'boolean', help: 'delete it; without this it only says what would be deleted' } },
   words: [1, 1],
   examples: ['parley forget codex-1 --yes', 'parley forget codex-1%bch --yes'],
   async run(context: Context, values, [text = '']) {
     const who = await agentFrom(context.workspace, text);
     const { name, home } = who;
     if (home.remote)
-      throw new Refusal('not_yours', `@${name} is at ${home.remote.url}; only the host of that relay removes agents`);
+      throw new Refusal(
+        'not_yours',
+        `@${name} is at ${home.remote.url}; only the operator of that relay can remove it`,
+      );
     if ((await home.directory.get(name))?.parley?.kind === 'human')
       refuseUnlessUser(context.env, "forget a person's mailbox");
     const waiting = (await home.mailboxes.ids(name)).length;
     if (!values.yes) {
       const mail =
-        waiting === 0
-          ? 'nothing waits for it'
-          : `${waiting} waiting ${waiting === 1 ? 'message goes' : 'messages go'} with it`;
-      throw new Refusal(
-        'invalid_request',
-        `@${name} in ${home.root} would be removed for good (${mail}); say --yes to do it`,
-      );
+        waiting === 0 ? 'no waiting mail' : `with ${waiting} waiting ${waiting === 1 ? 'message' : 'messages'}`;
+      throw new Refusal('invalid_request', `this would delete @${name} in ${home.root} (${mail}); add --yes to do it`);
     }
     const wasOwner = (await home.directory.get(name))?.parley?.owner === true;
     const client = clientOf(clientBindings(parleyHome(context.env)), name);
@@ -226,10 +292,10 @@ const forgetCommand = command({
     context.say(
       `forgot @${name}: its record and mailbox (${waiting} waiting), ${copies} copies and ${messages} messages in the ledger`,
     );
-    if (wasOwner) context.note('it was the owner; another person becomes it with `parley init <name> --human --owner`');
+    if (wasOwner) context.note('it was the owner; name another: parley init <name> --human --owner');
     if (client !== undefined && home.label === 'parley')
-      context.note(`${client} is still bound to it; \`parley install ${client} --as <name>\` gives it another`);
-    if (wasDefault) context.note('it was who you are here; be another with `parley init <name> --default`');
+      context.note(`${client} still uses this mailbox; give it another: parley install ${client} --as <name>`);
+    if (wasDefault) context.note('it was your default agent; choose another: parley init <name> --default');
   },
 });
 

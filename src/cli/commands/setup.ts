@@ -30,20 +30,20 @@ import type { JoinOrder } from './remote.ts';
 const initCommand = command({
   usage: 'init <name>',
   about:
-    'Makes a mailbox on this machine, or, with --url, on a relay. The first one made is who you are here; others are used with ' +
-    '--as or PARLEY_AGENT.',
+    'Makes a mailbox on this machine, or, with --url, on a relay. The first one becomes your default; use others with --as or ' +
+    'PARLEY_AGENT. For yourself: parley init <your name> --human --owner.',
   options: {
-    human: { type: 'boolean', help: 'this mailbox belongs to a person' },
-    owner: { type: 'boolean', help: 'this person is told when nobody else can decide; there is one' },
-    'instead-of': { type: 'string', value: 'name', help: 'take the place of this owner' },
-    default: { type: 'boolean', help: 'be this agent from now on' },
+    human: { type: 'boolean', help: 'a mailbox of a person, not of an agent' },
+    owner: { type: 'boolean', help: 'this person gets a notice when nobody else can decide; a home has one owner' },
+    'instead-of': { type: 'string', value: 'name', help: 'with --owner: replace this owner' },
+    default: { type: 'boolean', help: 'make it your default' },
     url: { type: 'string', value: 'url', help: 'make it on this relay' },
     'token-file': {
       ...TOKEN_FILE,
       help: "the token of the relay's room, in a file or on stdin (-); or set PARLEY_TOKEN",
     },
-    token: { type: 'string', value: 'token', help: 'the same, seen by everybody in `ps`' },
-    room: { type: 'string', value: 'id', help: 'which room of the relay' },
+    token: { type: 'string', value: 'token', help: 'the same; other users can see it in `ps`' },
+    room: { type: 'string', value: 'id', help: 'the room of the relay' },
     insecure: { type: 'boolean', help: 'accept a relay without TLS on a network that you trust' },
     session: {
       type: 'string',
@@ -68,7 +68,7 @@ const initCommand = command({
       if (values.human || values.owner)
         throw new Refusal(
           'invalid_request',
-          '--human and --owner are for a mailbox on this machine; a relay knows no people',
+          '--human and --owner are for a mailbox on this machine; a relay has no people',
         );
       const byDefault = values.default ?? false;
       const token = tokenFrom(values, context.cwd, context.env['PARLEY_TOKEN']);
@@ -83,7 +83,7 @@ const initCommand = command({
     const others = context.workspace.homes.filter((one) => one !== home && !one.remote);
     const sameName = await Promise.all(others.map((other) => other.directory.get(name)));
     if (sameName.some(Boolean)) {
-      context.note(`@${name} is in another home too; from now on write @${name}%parley or @${name}%bch`);
+      context.note(`@${name} is in another home too; write @${name}%parley or @${name}%bch`);
     }
     const before = await home.directory.get(name);
     refuseOtherKind(name, before, values);
@@ -106,7 +106,7 @@ const initCommand = command({
     context.say(`${context.paint.green(done)} ${home.root}`);
     if (values.owner)
       context.say(
-        `@${name} ${isOwner ? 'is the owner now' : 'was the owner already'}: who is told when nobody else can decide`,
+        `@${name} ${isOwner ? 'is the owner now' : 'was the owner already'}, and gets a notice when nobody else can decide`,
       );
     context.say(
       isDefault
@@ -125,10 +125,7 @@ function refuseOtherKind(
   if (insteadOf !== undefined && !owner) throw new Refusal('invalid_request', '--instead-of goes with --owner');
   const kind = before ? (before.parley?.kind ?? 'agent') : human ? 'human' : 'agent';
   if (human && kind !== 'human')
-    throw new Refusal(
-      'name_taken',
-      `@${name} is here as an agent and stays one; make a person's mailbox under another name`,
-    );
+    throw new Refusal('name_taken', `@${name} is the mailbox of an agent; make a person's mailbox under another name`);
   if (owner && kind !== 'human')
     throw new Refusal(
       'invalid_request',
@@ -146,10 +143,7 @@ function refusePersonsSession(name: AgentName, isPerson: boolean, session: strin
 export async function refuseSurfaceName(home: Home, name: AgentName): Promise<void> {
   const platform = AgentName.safeParse(name.split('.')[0]);
   if (!name.includes('.') || !platform.success || !(await home.directory.get(bridgeName(platform.data)))) return;
-  throw new Refusal(
-    'name_taken',
-    `names that begin with "${platform.data}." are those of a surface; pick another name`,
-  );
+  throw new Refusal('name_taken', `names that begin with "${platform.data}." belong to a surface; pick another name`);
 }
 
 /** Who loses that place is told so: nobody should learn late that another decides now. */
@@ -171,7 +165,7 @@ async function initAtRelay(context: Context, order: JoinOrder): Promise<void> {
   const done = await joinRelay(context, order);
   const { url, root: home, isDefault, existed } = done;
   if (context.json) return context.sayJson({ agent, url, room, home, default: isDefault, existed });
-  context.say(`${context.paint.green(existed ? 'you were here already:' : 'made mailbox')} @${agent} at ${url}`);
+  context.say(`${context.paint.green(existed ? 'mailbox exists already:' : 'made mailbox')} @${agent} at ${url}`);
   welcome(context, agent, done);
 }
 
@@ -197,12 +191,12 @@ interface Offered {
 const trustCommand = command({
   usage: 'trust [path]',
   about:
-    'Lets the files count that came with a repository: .parley.json (which agent you are there, and your context) and .c2c/repo.json ' +
-    '(who may answer for you there). Until then they are ignored. The path is a folder or one of these files; without it, this folder. ' +
-    'What counts is the text as it is now: after a change you are asked to look again. Only you can do this, at a terminal.',
+    'Trusts files that came with a repository: .parley.json (which agent you are there, and your context) and .c2c/repo.json ' +
+    '(who may answer for you there). Without trust they are ignored. The path is a folder or one of these files; default: this folder. ' +
+    'Trust is for the text as it is now: after a change you must trust it again. Only a person can do this, at a terminal.',
   options: {
-    list: { type: 'boolean', help: 'every file that you trust' },
-    revoke: { type: 'boolean', help: 'let it count no longer' },
+    list: { type: 'boolean', help: 'list the files that you trust' },
+    revoke: { type: 'boolean', help: 'end the trust' },
   },
   words: [0, 1],
   examples: ['parley trust', 'parley trust ~/src/api', 'parley trust --list', 'parley trust --revoke ~/src/api'],
@@ -234,7 +228,7 @@ function list(context: Context): void {
 
 function stateOf({ env }: Context, path: string): string {
   if (!existsSync(path)) return 'gone';
-  return trustOf(env, path, readFileSync(path, 'utf8')) === 'trusted' ? 'trusted' : 'changed, so it does not count';
+  return trustOf(env, path, readFileSync(path, 'utf8')) === 'trusted' ? 'trusted' : 'changed, so it is ignored';
 }
 
 function revoke(context: Context, path: string): void {
@@ -244,7 +238,7 @@ function revoke(context: Context, path: string): void {
   if (context.json) return context.sayJson(revoked);
   if (revoked.length === 0)
     throw new Refusal('invalid_request', `you trust nothing at ${path}; see \`parley trust --list\``);
-  for (const file of revoked) context.say(`${lineForModel(file, 400)} does not count any more`);
+  for (const file of revoked) context.say(`${lineForModel(file, 400)} is not trusted any more`);
 }
 
 /** The file itself, or those of a folder: the nearest .parley.json upwards, and the repository's .c2c/repo.json. */
@@ -260,7 +254,7 @@ function filesAt(path: string): string[] {
 function offeredBy({ env }: Context, path: string): Offered {
   if (basename(path) === '.parley.json') {
     const [own] = projectFiles(dirname(path));
-    if (own !== path) throw new Refusal('bad_config', `${path} is not a file of yours, so it cannot count`);
+    if (own !== path) throw new Refusal('bad_config', `${path} does not belong to you, so it cannot be trusted`);
     const { text, sets } = readProjectFile(path);
     const said = Object.entries(sets).map(([name, value]) => `${name} ${lineForModel(JSON.stringify(value), 200)}`);
     return { path, text, sets: said.join(', ') || 'it sets nothing', agent: sets['agent'] };
@@ -269,7 +263,7 @@ function offeredBy({ env }: Context, path: string): Offered {
     throw new Refusal('invalid_request', `${path} is neither a folder, nor a .parley.json, nor a .c2c/repo.json`);
   const file = readRepoFile(env, path);
   if (!file || file.trouble !== null)
-    throw new Refusal('bad_config', `${path} cannot count: ${file?.trouble ?? 'it is gone'}`);
+    throw new Refusal('bad_config', `${path} cannot be trusted: ${file?.trouble ?? 'it is gone'}`);
   const names = file.supervisors.map((name) => lineForModel(name, 64)).join(', ');
   return { path, text: file.text, sets: `supervisors ${names || 'nobody'}` };
 }

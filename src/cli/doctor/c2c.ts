@@ -22,13 +22,13 @@ const doctorCommand = command({
   },
 });
 
-/** What stands in the place of an inbox and cannot be read as one. That session gets no mail; the others do. */
+/** Files that should be an inbox and cannot be read as one. That session gets no mail; the others do. */
 function oddInboxes(root: string, rows: readonly BrokerSession[]): Finding[] {
   return rows.flatMap(({ row: { alias, session_id } }) => {
     const path = `${root}/${session_id}.inbox.json`;
     const stat = lstatSync(path, { throwIfNoEntry: false });
     if (!stat || (stat.isFile() && stat.size <= LARGEST_LIST_BYTES)) return [];
-    return [on(`session ${alias}`).bad(`${path} is no plain file, or far too large: it gets no mail`, 'move it away')];
+    return [on(`session ${alias}`).bad(`${path} is not a regular file, or too large: it gets no mail`, 'move it away')];
   });
 }
 

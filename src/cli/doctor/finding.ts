@@ -1,10 +1,10 @@
-/** One thing that `doctor` looked at, how it stands, and what to do about it. */
+/** One thing that `doctor` checked, its state, and what to do about it. */
 export interface Finding {
   level: 'ok' | 'warn' | 'bad';
   about: string;
   what: string;
   next?: string;
-  /** True if `--fix` has just mended it. */
+  /** True if `--fix` has just repaired it. */
   fixed?: true;
 }
 

@@ -20,13 +20,13 @@ const SPACE = 64 * 1024 * 1024;
 export function examinePlace({ label, root }: Home, system: Pick<Platform, 'networkFileSystem'> = platform): Finding[] {
   const { ok, warn, bad } = on(`home ${label}`);
   if (!existsSync(root)) return [warn(`${root} is not there yet`, '`parley init <name>` makes it')];
-  if (!statSync(root).isDirectory()) return [bad(`${root} is no folder`, 'move it away, or set another home')];
+  if (!statSync(root).isDirectory()) return [bad(`${root} is not a folder`, 'move it away, or set another home')];
   const findings: Finding[] = [];
   const network = system.networkFileSystem(root);
   if (network) {
     findings.push(
       bad(
-        `${root} is on ${network}, where locks and renames cannot be trusted: mail can be lost or come twice`,
+        `${root} is on ${network}, where locks and renames are not reliable: mail can be lost or doubled`,
         'set the home to a local folder',
       ),
     );
@@ -42,7 +42,7 @@ export function examinePlace({ label, root }: Home, system: Pick<Platform, 'netw
     findings.push(
       warn(
         `only ${Math.floor((bavail * bsize) / 1024 / 1024)} MiB are free below ${root}`,
-        'free some space before sends are refused',
+        'free some space, or sends will be refused',
       ),
     );
   }
@@ -67,25 +67,25 @@ export function examineLedger({ label, root }: Home): { usable: boolean; finding
   const { format, trouble, odd } = state;
   if (trouble) {
     const next =
-      'the next command keeps it beside a fresh one, which is filled from the messages on disk; if it does not, look at permissions and space';
+      'the next command keeps it as a copy and builds a new one from the messages on disk; if that fails, check permissions and disk space';
     return { usable: false, findings: [bad(`the ledger cannot be used: ${trouble}`, next), ...kept] };
   }
   if (format !== null && format > JOURNAL_FORMAT) {
-    const what = `the ledger was written by a newer Parley (format ${format}, this one knows ${JOURNAL_FORMAT}) and is left alone`;
+    const what = `the ledger was written by a newer Parley (format ${format}; this one knows ${JOURNAL_FORMAT}), so it is not touched`;
     return { usable: false, findings: [bad(what, 'update Parley'), ...kept] };
   }
   if (odd.length > 0) {
     const what = `the ledger says format ${format}, but ${odd.join(', ')} in it ${odd.length === 1 ? 'is' : 'are'} not of that format: another build made it`;
-    const next = `stop what uses it and move ${root}/ledger.db* away; the next command rebuilds the ledger from the messages on disk`;
+    const next = `stop the programs that use it and move ${root}/ledger.db* away; the next command rebuilds the ledger from the messages on disk`;
     return { usable: false, findings: [bad(what, next), ...kept] };
   }
   if (format !== null && format < JOURNAL_FORMAT) {
     return {
       usable: false,
-      findings: [ok(`the ledger has format ${format}; the next command brings it forward, after a copy`), ...kept],
+      findings: [ok(`the ledger has format ${format}; the next command upgrades it, and keeps a copy`), ...kept],
     };
   }
-  return { usable: true, findings: [ok(`the ledger is sound, format ${JOURNAL_FORMAT}`), ...kept] };
+  return { usable: true, findings: [ok(`the ledger is intact (format ${JOURNAL_FORMAT})`), ...kept] };
 }
 
 /** Damaged ledgers, and copies from before a change of format. They hold bodies, and nobody but their owner removes them. */
@@ -98,22 +98,22 @@ function keptBeside(label: string, root: string): Finding[] {
   return [warn(what, `when you need nothing from them: rm ${names.map((name) => `${root}/${name}*`).join(' ')}`)];
 }
 
-/** The person who is told when nobody else can decide. Homes of other programs know no people. */
+/** The person who gets a notice when nobody else can decide. Homes of other programs have no people. */
 export async function examineOwner(home: Home): Promise<Finding[]> {
   const { ok, warn, bad } = on('owner');
   const records = await home.directory.list();
   if (home.remote || home.label === 'c2c' || records.every(({ parley }) => !parley)) return [];
   const [owner, ...others] = await ownersOf(home);
   if (!owner) {
-    const next = '`parley init <your name> --human --owner`; until then messages that need you wait';
-    return [warn('there is no owner: nobody is told when agents go in circles or leave something undone', next)];
+    const next = '`parley init <your name> --human --owner`; until then these notices wait';
+    return [warn('there is no owner: no person gets a notice when agents loop or nobody answers', next)];
   }
   if (others.length === 0) return [ok(`@${owner} is the owner`)];
   const names = [owner, ...others].map((name) => `@${name}`).join(', ');
   return [
     bad(
-      `${names} are all marked as owner, and there is one`,
-      `take "owner" out of the other records in ${home.root}/agents`,
+      `${names} are all marked as owner; only one can be`,
+      `remove "owner" from the other records in ${home.root}/agents`,
     ),
   ];
 }

@@ -13,7 +13,7 @@ import { possibleAdditions } from '../install/parley-profile.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 
-/** Clients whose mailbox is gone: their hook and tools bring nothing. */
+/** Clients whose mailbox is gone: their hook and tools show nothing. */
 export async function examineBindings(env: Env, workspace: Workspace): Promise<Finding[]> {
   const { warn, bad } = on('clients');
   try {
@@ -24,14 +24,14 @@ export async function examineBindings(env: Env, workspace: Workspace): Promise<F
         findings.push(
           warn(
             `${client} is bound to @${agent}, and there is no such mailbox`,
-            `\`parley install ${client}\` makes it, \`parley install ${client} --as <name>\` gives it another`,
+            `\`parley install ${client}\` makes it; \`parley install ${client} --as <name>\` uses another`,
           ),
         );
     }
     return findings;
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    return [bad(error.message, 'until then no client knows its mailbox')];
+    return [bad(error.message, 'until then no client gets mail')];
   }
 }
 

@@ -31,10 +31,7 @@ export function system(platform: string): Finding {
   const { ok, warn, bad } = on('system');
   if (platform === 'linux') return ok('Linux');
   if (platform === 'darwin') {
-    return warn(
-      'macOS: what differs there was written from the manual pages and has not been run on a Mac',
-      'please report what you see',
-    );
+    return warn('macOS: Parley has not been tested there', 'please report problems');
   }
   return bad(`${platform} is not supported`, 'use Linux, macOS or WSL');
 }
@@ -52,7 +49,7 @@ function names(env: Env): Finding[] {
     const found = onPath(name, env);
     if (!found) return [];
     const isOurs = isSameFile(found, process.execPath) || (own !== null && isSameFile(found, own));
-    if (!isOurs) return [ok(`${name} is another program (${found}) and is left alone`)];
+    if (!isOurs) return [ok(`${name} is another program (${found}); Parley does not touch it`)];
     return [ok(`${name} is ${found}`)];
   });
   return [first, ...others];
@@ -64,12 +61,9 @@ export function examineHook(env: Env): Finding {
   const path = join(parleyHome(env), 'hook');
   try {
     if (readFileSync(path, 'utf8') === scriptText(env)) return ok(`${path} is current`);
-    return warn(
-      `${path} starts another Parley than this one, or is an older script`,
-      '`parley hook --write` writes it again',
-    );
+    return warn(`${path} starts another Parley, or is an older script`, '`parley hook --write` writes it again');
   } catch (error) {
     if (!isMissing(error)) return warn(`${path} cannot be read`, '`parley hook --write` writes it again');
-    return warn(`there is no ${path}, so no hook can bring mail`, '`parley hook --write` writes it');
+    return warn(`there is no ${path}, so no hook can show mail`, '`parley hook --write` writes it');
   }
 }

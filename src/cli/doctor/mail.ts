@@ -1,22 +1,26 @@
 import { closeSync, constants, lstatSync, openSync, readdirSync, readSync, rmSync } from 'node:fs';
 import { basename } from 'node:path';
 import type { Home } from '../../core/mail/workspace.ts';
+import type { Env } from '../../core/env.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { parleyHome } from '../../platform/env.ts';
+import { relayMailboxes } from '../relay-mailboxes.ts';
 import { AgentName, MessageId } from '../../core/names.ts';
 import { codeOf, isMissing, isNoPlainFile } from '../../core/disk.ts';
 import { refuseOdd } from '../../platform/files.ts';
 import { counted, on } from './finding.ts';
 import type { Finding } from './finding.ts';
 
-/** A draft that is older belongs to a sender that died before anything was promised. */
+/** An older draft belongs to a sender that crashed before anything was promised. */
 const DRAFT_MS = 60 * 60 * 1000;
-/** A reader that holds a message longer than this ahead should be asked about it. */
+/** A reader that holds a message for longer than this is worth a look. */
 const LONG_HELD_MS = 60 * 60 * 1000;
-/** So often a reader began and did not finish. */
+/** How often a reader may begin and not finish. */
 const ATTEMPTS = 3;
 /** How many files one line names. */
 const NAMED = 3;
 /** What is said of a file that cannot be a message, and what to do. */
-const ODD = 'no plain file, or far too large';
+const ODD = 'not a regular file, or too large';
 const NEXT: Readonly<Record<string, string>> = { [ODD]: 'move it away; `parley inbox` sets it aside if it can' };
 /** Clocks of one machine agree; those of several may differ a little. */
 const SKEW_MS = 5 * 60 * 1000;
@@ -31,20 +35,17 @@ export async function examineAgents({ label, root, directory }: Home): Promise<F
     ...unreadable.map((path) => basename(path, '.json')),
   ]);
   const findings = unreadable.map((path) =>
-    bad(`the record ${path} cannot be read`, 'mend it or remove it; its mail waits meanwhile'),
+    bad(`the record ${path} cannot be read`, 'correct it or remove it; its mail waits until then'),
   );
   for (const name of mailboxes(root).filter((mailbox) => !known.has(mailbox))) {
     const waiting = ['new', 'quiet'].flatMap((folder) => messages(`${root}/spool/${name}/${folder}`)).length;
-    const what = `${counted(waiting, 'message waits', 'messages wait')} for ${name}, who has no record`;
+    const what = `${counted(waiting, 'message waits', 'messages wait')} for ${name}, which has no record`;
     if (waiting > 0) findings.push(warn(what, `\`parley init ${name}\` to read, or remove ${root}/spool/${name}`));
   }
   return findings.length > 0 ? findings : [ok(counted(records.length, 'agent'))];
 }
 
-/**
- * What lies between sending and reading: files set aside, files that may not be read, drafts of the dead, copies in a hand for
- * long or in nobody's, clocks that disagree.
- */
+/** Mail that does not move: files set aside, unreadable files, drafts of crashed senders, copies held too long or by nobody, wrong clocks. */
 export async function examineMail(home: Home, now: number, fix: boolean): Promise<Finding[]> {
   const { ok } = on(`home ${home.label}`);
   const findings = [
@@ -54,13 +55,13 @@ export async function examineMail(home: Home, now: number, fix: boolean): Promis
     ...(await held(home, now)),
     ...(await clocks(home, now)),
   ];
-  return findings.length > 0 ? findings : [ok('nothing set aside, half sent or held for long')];
+  return findings.length > 0 ? findings : [ok('no mail is set aside, half sent or held too long')];
 }
 
 async function asides({ label, root, mailboxes }: Home): Promise<Finding[]> {
   const files = await mailboxes.asides();
   if (files.length === 0) return [];
-  const why = files.length === 1 ? 'it is no message or came twice' : 'they are no messages or came twice';
+  const why = files.length === 1 ? 'it is not a message, or a duplicate' : 'they are not messages, or duplicates';
   const names = namedAndMore(files.map((path) => path.slice(`${root}/aside/`.length)));
   const what = `${counted(files.length, 'file is', 'files are')} set aside in ${root}/aside, because ${why}: ${names}`;
   return [on(`home ${label}`).warn(what, 'look at them, then `parley prune --asides` removes them')];
@@ -78,13 +79,13 @@ function shut({ label, root }: Home): Finding[] {
     const [first] = refused;
     if (!first) continue;
     const names = namedAndMore(refused.map(({ path }) => path));
-    const what = `${counted(refused.length, 'message waits', 'messages wait')} for @${mailbox} and may not be read (${first.code}): ${names}`;
+    const what = `${counted(refused.length, 'message waits', 'messages wait')} for @${mailbox} and cannot be read (${first.code}): ${names}`;
     const isForbidden = first.code === 'EACCES' || first.code === 'EPERM';
     const next = isForbidden
       ? `\`chmod u+rw ${first.path}\`; if it is not yours, its owner can`
       : (NEXT[first.code ?? ''] ?? 'check the disk');
-    const they = refused.length === 1 ? 'it goes' : 'they go';
-    findings.push(on(`home ${label}`).bad(what, `${next}; until then ${they} on waiting`));
+    const they = refused.length === 1 ? 'it waits' : 'they wait';
+    findings.push(on(`home ${label}`).bad(what, `${next}; until then ${they}`));
   }
   return findings;
 }
@@ -123,7 +124,7 @@ async function drafts({ label, root, journal }: Home, now: number, fix: boolean)
     }
   }
   if (stale.length === 0) return [];
-  const what = `${counted(stale.length, 'draft', 'drafts')} of senders that died before anything was stored`;
+  const what = `${counted(stale.length, 'draft', 'drafts')} of senders that crashed before anything was stored`;
   if (!fix) return [warn(`${what}, such as ${stale[0] ?? ''}`, '`parley doctor --fix` removes them')];
   for (const path of stale) rmSync(path, { force: true, recursive: true });
   return [fixed(`${what}, removed`)];
@@ -141,7 +142,7 @@ async function held({ label, root, directory, journal }: Home, now: number): Pro
       if (copy.attempt >= ATTEMPTS) {
         findings.push(
           warn(
-            `${id} was begun ${copy.attempt} times by @${name} and never ended`,
+            `@${name} began to read ${id} ${copy.attempt} times and never finished`,
             `\`parley trace ${id}\`; end it with \`parley ack ${id} --as ${name}\``,
           ),
         );
@@ -159,7 +160,7 @@ async function held({ label, root, directory, journal }: Home, now: number): Pro
       ) {
         findings.push(
           warn(
-            `${id} waits for @${name} and stands in held/, though nobody holds it`,
+            `${id} waits for @${name}, but its file is in held/ and nobody holds it`,
             `\`parley inbox --as ${name}\` puts it back`,
           ),
         );
@@ -180,7 +181,23 @@ async function clocks({ label, directory, journal }: Home, now: number): Promise
     : agent
       ? `@${agent.name} was last seen ${agent.lastSeen}`
       : null;
-  return what ? [warn(`${what}, which is still to come`, "check this machine's clock, and its writer's")] : [];
+  return what ? [warn(`${what}, which is in the future`, "check this machine's clock, and the sender's")] : [];
+}
+
+/** The mailboxes at relays, of which the homes of this machine know nothing. No relay is asked. */
+export function examineRelayMailboxes(env: Env): Finding[] {
+  try {
+    return relayMailboxes(parleyHome(env)).map(({ agent, url, room, unsent }) => {
+      const { ok, warn } = on(`mailbox ${agent}`);
+      const what = `@${agent} is at ${url}${room === undefined ? '' : ` (room ${room})`}`;
+      if (unsent === 0) return ok(what);
+      const waiting = counted(unsent, 'message waits', 'messages wait');
+      return warn(`${what}; ${waiting} in its outbox`, `\`parley outbox send --as ${agent}\` sends it`);
+    });
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return [on('relays').bad(error.message, 'until then its mailbox cannot be used')];
+  }
 }
 
 function mailboxes(root: string): string[] {

@@ -9,13 +9,15 @@ export function examinePermissions({ label, root }: Home, fix: boolean): Finding
   const { ok, warn, bad, fixed } = on(`home ${label}`);
   const open = openBelow(root);
   const [example] = open;
-  if (!example) return ok('nobody else can read or change anything in it');
+  if (!example) return ok('no other user can read or change it');
   if (fix && close(open))
     return fixed(
-      `${counted(open.length, 'file or folder was', 'files and folders were')} open to others and ${open.length === 1 ? 'is' : 'are'} not any more`,
+      `${counted(open.length, 'file or folder was', 'files and folders were')} open to other users and ${open.length === 1 ? 'is' : 'are'} private now`,
     );
-  const what = `${counted(open.length, 'file or folder', 'files and folders')} can be reached by others, such as ${example.path} (${example.mode.toString(8)})`;
-  const next = fix ? 'they could not be changed: are they yours?' : '`parley doctor --fix` closes them';
+  const what = `${counted(open.length, 'file or folder', 'files and folders')} can be read or changed by other users, such as ${example.path} (${example.mode.toString(8)})`;
+  const next = fix
+    ? 'their permissions could not be changed: are they yours?'
+    : '`parley doctor --fix` makes them private';
   // Nobody gets at what is below a closed folder. Other Backchannel programs leave their home open.
   return example.path === root && label === 'parley' ? bad(what, next) : warn(what, next);
 }

@@ -18,18 +18,18 @@ export function examineSettings(context: Context): { loaded: Loaded | null; find
     const { loaded } = context;
     findings.push(...loaded.warnings.map((warning) => warn(warning, adviceFor(warning))));
     if (findings.length === 0)
-      findings.push(ok(existsSync(path) ? `${path} is read` : 'no config.json: the defaults are in force'));
+      findings.push(ok(existsSync(path) ? `${path} is read` : 'no config.json: the defaults apply'));
     return { loaded, findings };
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    return { loaded: null, findings: [...findings, bad(error.message, 'every command stops here until it is mended')] };
+    return { loaded: null, findings: [...findings, bad(error.message, 'correct it: every command needs it')] };
   }
 }
 
 function adviceFor(warning: string): string {
   return warning.includes('`parley trust`')
-    ? 'look at the file; if it may count, run `parley trust` there'
-    : 'correct it; `parley config` shows what is in force';
+    ? 'read the file; if you trust it, run `parley trust` there'
+    : 'correct it; `parley config` shows the values in use';
 }
 
 function relativeHomes(env: Env): Finding[] {
@@ -37,8 +37,8 @@ function relativeHomes(env: Env): Finding[] {
     .filter((name) => env[name] && !isAbsolute(env[name]))
     .map((name) =>
       on('config').warn(
-        `${name}=${env[name] ?? ''} is another folder in every working folder`,
-        'give it a path that begins with /',
+        `${name}=${env[name] ?? ''} is a relative path: another folder in every working directory`,
+        'use a path that begins with /',
       ),
     );
 }
@@ -48,9 +48,9 @@ export async function examineIdentity(loaded: Loaded, workspace: Workspace): Pro
   const { ok, warn, bad } = on('identity');
   const { agent } = loaded.settings;
   const from = loaded.origins.find((origin) => origin.name === 'agent')?.from ?? 'default';
-  if (!agent) return warn('nobody: no agent is set', '`parley init <name>` makes a mailbox');
+  if (!agent) return warn('no agent is set', '`parley init <name>` makes a mailbox');
   for (const home of workspace.homes) {
     if (await home.directory.get(agent)) return ok(`@${agent} in home ${home.label} (from ${from})`);
   }
-  return bad(`@${agent} (from ${from}) has no mailbox in any home`, `\`parley init ${agent}\`, or name another agent`);
+  return bad(`@${agent} (from ${from}) has no mailbox`, `\`parley init ${agent}\`, or name another agent`);
 }

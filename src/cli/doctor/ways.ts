@@ -1,4 +1,5 @@
 import type { Env } from '../../core/env.ts';
+import { visibleLine } from '../../core/gate.ts';
 import { HookSessionFolder } from '../../delivery/hook-session.ts';
 import { claudeSessions } from '../../clients/claude/state.ts';
 import type { ClaudeSession } from '../../clients/claude/state.ts';
@@ -78,16 +79,14 @@ function clientFinding(client: ClientSettings, place: InstallTarget): Finding {
   const { ok, warn } = on(client.name);
   const held = (['parley', 'c2c'] as const).map((by) => ({ by, ...installedIn(client, place, by) }));
   const parts = held.map(({ by, hook, unproven, server, plugin }) => {
-    const has = [hook && 'hook', unproven && 'hook that is not trusted', plugin && 'plugin', server && 'tools']
+    const has = [hook && 'hook', unproven && 'untrusted hook', plugin && 'plugin', server && 'tools']
       .filter(Boolean)
       .join(' and ');
-    return has ? `${by} is in it (${has})` : `${by} is not in it`;
+    return has ? `${by} (${has})` : `${by} not installed`;
   });
-  const what = `${client.title} is here; ${parts.join(', ')}`;
+  const what = `${client.title}: ${parts.join(', ')}`;
   const next = missingStep(client, held);
-  if (next !== null) return warn(what, next);
-  const unused = clientNamed(client.name)?.unused;
-  return { ...ok(what), ...(unused && { next: unused }) };
+  return next === null ? ok(what) : warn(what, next);
 }
 
 /** What the user has to do before mail comes to the model of a client; null if it comes. */
@@ -100,14 +99,14 @@ function missingStep({ name, title }: ClientSettings, held: readonly (Installed 
   if (!parley?.server || parley.hook) return null;
   return HOOK_CLIENTS.some((client) => client.name === name)
     ? `mail waits until its model asks for it: \`parley install ${name}\` adds the hook`
-    : `${title} runs no hooks: mail waits until its model asks for it (chat_list_events)`;
+    : `${title} runs no hooks: mail waits until its model asks for it (with the tool inbox)`;
 }
 
 /** A client whose model has our tools, and may stop at a dialog when it answers. */
 function answerFinding(client: ClientSettings, place: InstallTarget): Finding[] {
   if (!installedIn(client, place, 'parley').server || !asksBeforeReply(client, place)) return [];
-  const what = `${client.title} may ask you before its model answers mail: it has no allow rule for that`;
-  const next = `\`parley install ${client.name} --allow reply\` adds it; without it, answer the dialogs`;
+  const what = `${client.title} may ask you before its model answers mail: it has no allow rule for replies`;
+  const next = `\`parley install ${client.name} --allow reply\` adds one; without it, answer the dialogs`;
   return [on(client.name).warn(what, next)];
 }
 
@@ -124,13 +123,13 @@ function sessionFinding(
   const facts = factsOf(client, id, known?.cwd, place);
   const { way, rank, because, better } = wayOf(client && clientNamed(client), facts);
   const state = known?.status ? `, ${known.status} now` : alive === null ? ', perhaps not running' : '';
-  const what = `${client ?? 'a client that it does not name'}${state}: ${way} (${rank}), because ${because}`;
+  const what = `${client ?? unknownClient(type)}${state}: ${way} (${rank}), because ${because}`;
   const idle = facts.loop === null ? idleLoop(place.env, id) : null;
   if (idle !== null) return warn(what, idle);
   if (way === 'poll') return warn(what, better ?? 'its model must ask: `c2c poll-inbox`');
   const mail = waiting.find(({ home, mailbox }) => home === 'c2c' && mailbox === alias);
   if (mail && known?.status === 'idle' && facts.loop === null)
-    return warn(`${what}; ${waits(mail)}`, 'give it a prompt: nothing wakes an idle session here');
+    return warn(`${what}; ${waits(mail)}`, 'give it a prompt: nothing wakes an idle session');
   return { ...ok(what), ...(better !== null && { next: better }) };
 }
 
@@ -161,7 +160,7 @@ function strangerFinding(session: ClaudeSession, place: InstallTarget, waiting: 
   const own = mailboxOf(place.env, session);
   const mail = waiting.find(({ home, mailbox }) => home === 'parley' && mailbox === own);
   if (mail && session.status !== 'busy')
-    return warn(`${what}; ${waits(mail)}`, 'give it a prompt: nothing wakes an idle session here');
+    return warn(`${what}; ${waits(mail)}`, 'give it a prompt: nothing wakes an idle session');
   return ok(what);
 }
 
@@ -169,6 +168,11 @@ function strangerFinding(session: ClaudeSession, place: InstallTarget, waiting: 
 function mailboxOf(env: Env, { sessionId }: ClaudeSession): string | null {
   const home = parleyHome(env);
   return HookSessionFolder.open(home, sessionId)?.binding()?.agent ?? clientBindings(home)['claude'] ?? null;
+}
+
+/** c2c lets any program register. Of one that Parley does not know only the inbox is there. */
+function unknownClient(type: string | null | undefined): string {
+  return type ? `${visibleLine(type, 40)}, a client that Parley does not know` : 'a client without a name';
 }
 
 function guessed(id: string): ClientName | null {

@@ -1,10 +1,13 @@
 import type { Env } from '../../core/env.ts';
 import { namesIn } from '../../delivery/hook-session.ts';
 import { existsSync, readFileSync } from 'node:fs';
-import type { ClientSettings, InstallTarget } from '../../clients/settings/client-settings.ts';
+import { ruleFor } from '../../clients/settings/client-settings.ts';
+import type { ClientSettings, InstallProfile, InstallTarget } from '../../clients/settings/client-settings.ts';
+import type { Recorded } from '../../clients/settings/manifest.ts';
 import { NotEditable } from '../../clients/settings/text-edit.ts';
-import { TOOL_LIST } from '../../protocols/c2a/mcp.ts';
 import type { McpTool } from '../../protocols/c2a/mcp.ts';
+import { MAIL_TOOL_LIST } from '../../protocols/mcp/mail-face.ts';
+import type { MailTool } from '../../protocols/mcp/mail-face.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { startedByClient, isSure } from '../../platform/authority.ts';
 import type { Context } from '../context.ts';
@@ -12,13 +15,35 @@ import { parleyHome } from '../../platform/env.ts';
 
 /** The tools that `--allow` lets a model use without a dialog, the narrowest grant first. */
 const GRANTS = {
-  reply: ['chat_send_message', 'chat_react'],
-  tools: TOOL_LIST.map(({ name }) => name),
-} satisfies Record<string, readonly McpTool[]>;
+  reply: ['reply', 'react'],
+  tools: MAIL_TOOL_LIST.map(({ name }) => name),
+} satisfies Record<string, readonly MailTool[]>;
 export type Grant = keyof typeof GRANTS;
 
-export function toolsOf(grant: Grant | null): readonly string[] {
-  return grant === null ? [] : GRANTS[grant];
+/** The tools of 0.1.0 in whose place there are others. Rules for these are replaced. */
+const FORMERLY: Partial<Record<MailTool, McpTool>> = {
+  inbox: 'chat_list_events',
+  read: 'chat_read_thread',
+  reply: 'chat_send_message',
+  react: 'chat_react',
+  claim: 'chat_claim',
+  defer: 'chat_defer',
+  done: 'chat_resolve',
+  agents: 'chat_who',
+};
+
+export function toolsOf(grant: Grant | null): InstallProfile['allow'] {
+  return grant === null ? [] : GRANTS[grant].map((tool) => ({ tool, formerly: FORMERLY[tool] }));
+}
+
+/**
+ * The grant of one client: what the user gives now, and what the user gave to 0.1.0, whose rules name other tools. It is never more
+ * than that: a rule to send becomes one to reply, unless all tools were allowed.
+ */
+export function grantWith(given: Grant | null, recorded: readonly Recorded[]): Grant | null {
+  const isRecorded = (tool: McpTool): boolean => recorded.some(({ what }) => what === ruleFor(tool));
+  if (given === 'tools' || isRecorded('chat_resolve')) return 'tools';
+  return given ?? (isRecorded('chat_send_message') || isRecorded('chat_react') ? 'reply' : null);
 }
 
 /** The grant that `--allow` names. A model cannot give it to itself. */
@@ -52,13 +77,12 @@ export function grantAtTerminal(
   context: Context,
   target: InstallTarget,
   clients: readonly ClientSettings[],
-  reach: string,
 ): Grant | null {
   const asking = clients.filter((client) => asksBeforeReply(client, target)).map(({ title }) => title);
   if (asking.length === 0 || startedByClient(context.env) !== null) return null;
   context.note(
     `\nA model that answers mail may stop at a permission dialog of ${asking.join(', ')}. ` +
-      `Rules for ${GRANTS.reply.join(' and ')} let it answer without asking you, ${reach}.`,
+      `Rules for ${GRANTS.reply.join(' and ')} let it answer those who wrote to it without asking you.`,
   );
   return isSure(context, 'Add these rules?') ? 'reply' : null;
 }
@@ -74,11 +98,15 @@ export function grantAdvice(
   if (grant !== null) {
     return client.allowRule === null
       ? [`${title} has no allow rule that is known to work: it goes on asking`]
-      : [`Its model sends mail without asking you, ${reach}`];
+      : [
+          grant === 'tools'
+            ? `Its model sends mail without asking you, ${reach}`
+            : 'Its model answers those who wrote to it without asking you; these rules do not let it write to others',
+        ];
   }
   if (!asksBeforeReply(client, target)) return [];
   return [
-    `${title} may ask you before its model answers mail. To let it answer without a dialog, ${reach}: parley install ${name} --allow reply`,
+    `${title} may ask you before its model answers mail. To let it answer without a dialog: parley install ${name} --allow reply`,
   ];
 }
 

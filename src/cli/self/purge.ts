@@ -1,9 +1,9 @@
-import { existsSync, lstatSync, readdirSync, realpathSync, rmSync } from 'node:fs';
+import { existsSync, lstatSync, realpathSync, rmSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import type { Home } from '../../core/mail/workspace.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { explained } from '../../core/disk.ts';
-import { readIdentity } from '../../protocols/backchannel/remote-identity.ts';
+import { relayMailboxes } from '../relay-mailboxes.ts';
 
 /** What a home holds, in one line for people: who would lose what. */
 export async function holdings(home: Home): Promise<string> {
@@ -13,20 +13,10 @@ export async function holdings(home: Home): Promise<string> {
     const waiting = (await home.mailboxes.ids(name)).length;
     counts.push(`@${name} (${waiting} waiting)`);
   }
-  counts.push(...remoteAgents(home.root));
+  // Without their tokens nobody can act as them again.
+  for (const { agent, url, unsent } of relayMailboxes(home.root))
+    counts.push(`@${agent} at ${url} (its token${unsent > 0 ? `, ${unsent} not sent yet` : ''})`);
   return counts.length > 0 ? counts.join(', ') : 'no agents';
-}
-
-/** The agents of this home at relays: without their tokens nobody can act as them again. */
-function remoteAgents(root: string): string[] {
-  const folder = join(root, 'relays');
-  return (existsSync(folder) ? readdirSync(folder) : []).flatMap((name) => {
-    const identity = readIdentity(join(folder, name));
-    if (!identity) return [];
-    const outbox = join(folder, name, 'outbox');
-    const unsent = existsSync(outbox) ? readdirSync(outbox).length : 0;
-    return [`@${identity.agent} at ${identity.url} (its token${unsent > 0 ? `, ${unsent} not sent yet` : ''})`];
-  });
 }
 
 /** Refuses a folder that holds more than a home, or none. */

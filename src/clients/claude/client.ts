@@ -38,5 +38,4 @@ export const claude: Client = {
   evidence: (folders, session) => new ShownInTranscript(folders, session),
   session: (target, env) => new ClaudeSessionDriver(target, env),
   ways: [hook('claude', 'primary', 'its hook looks after every tool call'), wake('claude', 'fallback'), POLL],
-  unused: 'its own messaging socket, which reaches an idle session, is not used yet',
 };

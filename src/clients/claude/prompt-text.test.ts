@@ -9,7 +9,7 @@ describe('a prompt for Claude Code', () => {
     ['one line', 'hello'],
     ['several lines, blanks and tabs', '  one\n\n\ttwo  \n'],
     ['a dash', '-n -t %0'],
-    ['a hash and an at-sign', '#hash @bob $HOME'],
+    ['a hash, an at-sign and a colon', '#hash @bob :smile 10:30 $HOME'],
     ['a path', '/home/me/file is broken'],
     ['a path at the end of a sentence', 'Analyze this image: /tmp/x.png'],
     ['an exclamation mark further on', 'stop!\n!important'],
@@ -32,9 +32,14 @@ describe('a prompt for Claude Code', () => {
     ['/', 'Message:\n/'],
     ['exit', 'Message:\nexit'],
     [' :wq! \n', 'Message:\n :wq! \n'],
-    ['/tmp/x.png', 'Message:\n/tmp/x.png'],
-    ['"/tmp/a b.PNG"\n/tmp/c.jpeg', 'Message:\n"/tmp/a b.PNG"\n/tmp/c.jpeg'],
+    ['/tmp/x.png', '`/tmp/x.png`'],
+    [
+      'look at\n "/tmp/a b.PNG"\n/tmp/c.jpeg /tmp/d.gif\nplease',
+      'look at\n `"/tmp/a b.PNG"`\n`/tmp/c.jpeg /tmp/d.gif`\nplease',
+    ],
     ['ends in \\', 'ends in \\ '],
+    ['so :smile', 'so :smile '],
+    ['ask @bob', 'ask @bob '],
   ])('is no command of the client: %j [CCC-173]', (text, prepared) => {
     expect(preparePrompt(text)).toBe(prepared);
   });

@@ -4,8 +4,8 @@ import { Refusal } from '../../core/refusal.ts';
  * What Claude Code 2.1 does with a text that is pasted into its composer, as seen in the real client:
  * - it removes what cannot be seen, in silence; some of it only after a second Enter, and so the text stays in the composer;
  * - `!` at the beginning runs the rest in a shell, `/word` is a command of its own, also behind blanks, and `exit` alone ends it;
- * - a path of an image and nothing else becomes the image;
- * - `\` at the end makes a new line of Enter.
+ * - a line that is nothing but the path of an image becomes the image, and the other lines follow it;
+ * - `\` at the end makes a new line of Enter; after `:word` or `@word` at the end Enter takes what is offered for that word.
  */
 
 /** A line before a text that the client would not take as a text. */
@@ -30,12 +30,15 @@ const UNSEEN_OR_JOINED =
 const COMMAND = /^\s*\/[^\s/]*(?:\s|$)/;
 /** Words that end the client. */
 const ENDING = /^\s*(?:exit|quit|:q!?|:wq!?)\s*$/;
-/** A line that is a path of an image. */
-const IMAGE = /^\s*(?:["']?(?:\/|~|\.|file:).*|\S*)\.(?:png|jpe?g|gif|webp|bmp)["']?\s*$/i;
+/** A path of an image. */
+const IMAGE = /^["']?\/.*\.(?:png|jpe?g|gif|webp|bmp)["']?$/i;
+/** What makes Enter do something else than send. */
+const TAKES_ENTER = /(?:\\|(?:^|\s)[:@]\S*)$/;
 
 /**
  * The text as Claude Code takes it as one prompt that is no command of its own. With `raw` a command stays one.
- * Nothing that can be seen is lost; only a blank before `!`, a line before what would be a command, and a blank after a last `\` are added.
+ * Nothing that can be seen is lost. What may be added: a blank before `!`, a line before what would be a command, quotes around a line with
+ * the path of an image, and a blank at the end.
  */
 export function preparePrompt(text: string, { raw = false } = {}): string {
   const clean = text
@@ -47,7 +50,7 @@ export function preparePrompt(text: string, { raw = false } = {}): string {
   if (clean.trim() === '')
     throw new Refusal('invalid_request', 'nothing is left of the text that a session could read');
   const said = raw && isCommand(clean) ? clean.trim() : asText(clean);
-  return said.endsWith('\\') ? `${said} ` : said;
+  return TAKES_ENTER.test(said) ? `${said} ` : said;
 }
 
 /** Whether the client takes this for a command of its own. */
@@ -56,12 +59,17 @@ export function isCommand(text: string): boolean {
 }
 
 function asText(text: string): string {
-  const isImage = text
+  const quoted = text.split('\n').map(withoutImage).join('\n');
+  if (isCommand(quoted) || ENDING.test(quoted)) return `${HEADING}${quoted}`;
+  return quoted.startsWith('!') ? ` ${quoted}` : quoted;
+}
+
+function withoutImage(line: string): string {
+  const isImage = line
     .trim()
-    .split('\n')
-    .every((line) => IMAGE.test(line));
-  if (isCommand(text) || ENDING.test(text) || isImage) return `${HEADING}${text}`;
-  return text.startsWith('!') ? ` ${text}` : text;
+    .split(/ (?=\/)/)
+    .every((path) => IMAGE.test(path));
+  return isImage ? line.replace(line.trim(), (paths) => `\`${paths}\``) : line;
 }
 
 /** Whether the client wrote down this prompt. It makes blanks of tabs, and it is the judge of what can be seen. */

@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs';
 import { ClaudeTui } from '../../../test/support/claude-tui.ts';
 import { within } from '../../../test/support/within.ts';
 import type { SessionTarget, TurnEvent } from '../../core/ports/session.ts';
-import { isAlive } from '../../platform/process.ts';
+import { isProcessAlive } from '../../platform/process.ts';
 import { ClaudeSessionDriver } from './session.ts';
 
 const hasTmux = Bun.which('tmux') !== null;
@@ -46,6 +46,8 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
     ['a hidden shell command', '\u200B!echo'],
     ['letters from right to left', 'a\u202Eb'],
     ['a tab', 'a\tb'],
+    ['a word for which something is offered', 'so :smile'],
+    ['a path at its end', 'see @/etc/hostname'],
     ['100 KB', `${'0123456789'.repeat(10_000)}\nend`],
   ])('takes %s as one prompt, and does nothing else [CCC-58, CCC-173, CCC-174]', async (_what, text) => {
     const { claude, driver, say } = await started();
@@ -58,18 +60,19 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
   });
 
   it.each([
-    ['a question is open', { dialog: 'permission prompt' }, 'waiting', 'question'],
-    ['a question of the model is open', { dialog: 'input needed' }, 'waiting', 'question'],
-    ['a panel is open', { dialog: 'dialog open' }, 'waiting', 'question'],
-    ['its user has typed something', { draft: 'my own words' }, 'idle', 'draft'],
-    ['it says that it works', { status: 'busy' }, 'active', 'busy'],
+    ['a question is open', { dialog: 'permission prompt' }, 'waiting', /question|waiting/],
+    ['a question of the model is open', { dialog: 'input needed' }, 'waiting', /question|waiting/],
+    ['a panel is open', { dialog: 'dialog open' }, 'waiting', /question|waiting/],
+    ['its user has typed something', { draft: 'my own words' }, 'idle', /draft/],
+    ['it says that it works', { status: 'busy' }, 'active', /busy/],
   ] as const)('is given nothing while %s [CCC-158, CCC-159, CCC-175]', async (_what, order, status, because) => {
     const { claude, driver } = await started();
     await claude.order(order);
     expect(await driver.state()).toMatchObject({ status, ...('dialog' in order && { waitingFor: order.dialog }) });
+    if ('draft' in order) await within(DEADLINE, async () => (await driver.screen(50)).includes(order.draft));
     expect(await submitted(driver, 'hello')).toEqual({
       outcome: 'left',
-      because: expect.stringContaining(because),
+      because: expect.stringMatching(because),
       retry: true,
     });
     expect(claude.harm()).toEqual([]);
@@ -82,7 +85,7 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
 
   it('says that it does not know when the client gives no sign of what was typed', async () => {
     const { claude, driver } = await started({ start: { ignoresEnter: true } });
-    expect(await submitted(driver, 'hello')).toMatchObject({ outcome: 'unknown' });
+    await within(DEADLINE, async () => (await submitted(driver, 'hello')).outcome === 'unknown');
     expect(claude.prompts()).toEqual([]);
   });
 
@@ -95,7 +98,7 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
     expect(await submitted(driver, 'rm -rf everything')).toMatchObject({ outcome: 'left', retry: true });
     expect(await claude.tmux('capture-pane', '-p', '-t', '=ccc-app:')).not.toContain('everything');
     await driver.start();
-    expect(await submitted(driver, 'hello')).toEqual({ outcome: 'submitted' });
+    await takes(driver, 'hello');
     expect(await claude.prompted()).toEqual(['hello']);
   });
 
@@ -196,8 +199,7 @@ describe.skipIf(!hasTmux)(`the start of a session of Claude Code${why}`, () => {
     const pair = names.map((name) => driverOf({ name, sharesFolder: true }));
     for (const driver of pair) await driver.start();
     const places = await Promise.all(pair.map((driver) => driver.place()));
-    for (const [n, driver] of pair.entries())
-      expect(await submitted(driver, `for ${names[n]}`)).toEqual({ outcome: 'submitted' });
+    for (const [n, driver] of pair.entries()) await takes(driver, `for ${names[n]}`);
     const ends = await Promise.all(pair.map((driver, n) => ended(driver, places[n] ?? '')));
     expect(ends.map((events) => events.map((event) => event.text))).toEqual(
       names.map((name) => [`for ${name}`, `re: for ${name}`]),
@@ -219,11 +221,11 @@ describe.skipIf(!hasTmux)(`a session of Claude Code that a person opened${why}`,
     await claude.tmux('new-window', '-d', '-t', '=mine:', '--', 'env', 'sh');
     expect(await driver.state()).toMatchObject({ status: 'idle', pid });
     const place = await driver.place();
-    expect(await submitted(driver, 'hello')).toEqual({ outcome: 'submitted' });
+    await takes(driver, 'hello');
     expect((await ended(driver, place)).at(-1)).toMatchObject({ how: 'done', text: 're: hello' });
     expect(await driver.screen(5)).toContain('❯');
     await driver.stop();
-    expect(isAlive(pid)).toBe(false);
+    expect(isProcessAlive(pid)).toBe(false);
     expect((await claude.tmux('list-panes', '-s', '-t', '=mine')).trim().split('\n')).toHaveLength(2);
   });
 
@@ -265,14 +267,14 @@ describe.skipIf(!hasTmux)(`a session of Claude Code that a person opened${why}`,
     const { claude, driver, folder } = await aSession();
     await claude.openByHand('mine', folder);
     const place = await driver.place();
-    await submitted(driver, 'before');
+    await takes(driver, 'before');
     const first = await driver.events(place);
     await claude.prompted();
     await claude.until('idle');
     const { conversation } = await driver.state();
     await claude.tmux('send-keys', '-t', '=mine:', '/clear', 'Enter');
     await within(DEADLINE, async () => (await driver.state()).conversation !== conversation);
-    await within(DEADLINE, async () => (await submitted(driver, 'after')).outcome === 'submitted');
+    await takes(driver, 'after');
     const events = await ended(driver, first.next, 1 + (first.events.some(({ kind }) => kind === 'end') ? 0 : 1));
     expect([...first.events, ...events].map(({ text }) => text)).toEqual([
       'before',
@@ -290,7 +292,7 @@ describe.skipIf(!hasTmux)(`a turn of Claude Code${why}`, () => {
   ])('that its user interrupts %s has ended within 2 s [CCC-180]', async (_when, text, said) => {
     const { claude, driver } = await started();
     const place = await driver.place();
-    await submitted(driver, text);
+    await takes(driver, text);
     await claude.until('busy');
     await claude.prompted();
     await claude.tmux('send-keys', '-t', '=ccc-app:', 'Escape');
@@ -301,7 +303,7 @@ describe.skipIf(!hasTmux)(`a turn of Claude Code${why}`, () => {
   it('that dies with the client has failed, also for one that comes later and after a restart [CCC-180]', async () => {
     const { claude, driver, driverOf } = await started();
     const place = await driver.place();
-    await submitted(driver, 'die @@{"die":true}@@');
+    await takes(driver, 'die @@{"die":true}@@');
     expect((await ended(driver, place)).map((event) => [event.kind, 'how' in event && event.how])).toEqual([
       ['prompt', false],
       ['end', 'failed'],
@@ -320,7 +322,7 @@ describe.skipIf(!hasTmux)(`a turn of Claude Code${why}`, () => {
   it('is followed by another program that knows only the place [CCC-157]', async () => {
     const { claude, driver, driverOf } = await started();
     const place = await driver.place();
-    await submitted(driver, 'wait @@{"hold":true}@@');
+    await takes(driver, 'wait @@{"hold":true}@@');
     await claude.until('busy');
     await within(DEADLINE, async () => (await driver.events(place)).events.length === 1);
     const { next } = await driver.events(place);
@@ -335,7 +337,7 @@ describe.skipIf(!hasTmux)(`a turn of Claude Code${why}`, () => {
   it('that waited in the client with others gets the answer to all of them', async () => {
     const { claude, driver } = await started();
     const place = await driver.place();
-    await submitted(driver, 'first @@{"hold":true}@@');
+    await takes(driver, 'first @@{"hold":true}@@');
     for (const text of ['second', 'third']) {
       await claude.tmux('send-keys', '-t', '=ccc-app:', text, 'Enter');
       await within(DEADLINE, async () => claude.noted().some(({ queued }) => queued === text));
@@ -356,7 +358,7 @@ describe.skipIf(!hasTmux)(`a turn of Claude Code${why}`, () => {
   it('that the client does not end in words has ended when the client rests', async () => {
     const { driver } = await started();
     const place = await driver.place();
-    await submitted(driver, 'quiet @@{"noEnd":true,"text":"all"}@@');
+    await takes(driver, 'quiet @@{"noEnd":true,"text":"all"}@@');
     expect((await ended(driver, place)).at(-1)).toMatchObject({ how: 'done', text: 'all' });
   });
 
@@ -382,7 +384,7 @@ describe.skipIf(!hasTmux)(`a session of Claude Code that is watched${why}`, () =
     const sees = (status: string) => within(DEADLINE, async () => seen.at(-1) === status);
     await driver.start();
     await sees('idle');
-    await submitted(driver, 'wait @@{"hold":true}@@');
+    await takes(driver, 'wait @@{"hold":true}@@');
     await sees('active');
     await claude.order({ finish: 'x' });
     await sees('idle');
@@ -433,7 +435,7 @@ async function started({ start = {} }: { start?: Parameters<ClaudeTui['starts']>
   /** Sends it and waits for the end of its turn. */
   const say = async (text: string): Promise<TurnEvent[]> => {
     const place = await session.driver.place();
-    await within(DEADLINE, async () => (await submitted(session.driver, text)).outcome === 'submitted');
+    await takes(session.driver, text);
     return ended(session.driver, place);
   };
   return { ...session, say };
@@ -441,6 +443,15 @@ async function started({ start = {} }: { start?: Parameters<ClaudeTui['starts']>
 
 async function submitted(driver: ClaudeSessionDriver, text: string) {
   return driver.submit({ key: 'k', text: driver.prepare(text) }, NEVER);
+}
+
+/** As the queue does it: again while nothing went in. A client says that it is idle a little before its screen shows it. */
+async function takes(driver: ClaudeSessionDriver, text: string): Promise<void> {
+  await within(DEADLINE, async () => {
+    const said = await submitted(driver, text);
+    if (said.outcome === 'unknown') throw new Error(said.because);
+    return said.outcome === 'submitted';
+  });
 }
 
 /** What is recorded since a place, up to so many ends of turns. */

@@ -11,7 +11,7 @@ import type {
 } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { typeInto } from '../../delivery/terminal.ts';
-import { isAlive, ttyOf } from '../../platform/process.ts';
+import { isProcessAlive, ttyOf } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { lastLines, paneOn, TmuxSession, tmuxNameOf, type Pane } from '../../sessions/tmux-session.ts';
 import { type TmuxPane, TmuxServer } from '../../sessions/tmux.ts';
@@ -50,11 +50,14 @@ export class ClaudeSessionDriver implements SessionDriver {
   readonly #session: TmuxSession;
   readonly #record: ClaudeRecord;
   readonly questions: ClaudeQuestions;
+  readonly #watched = new Set<FolderWatch>();
   readonly #stops = new Set<() => void>();
   /** The client as it was seen last. */
   #seen: ClaudeSession | null = null;
   #conversation: string | null;
   #isStarting = false;
+  /** The last state that was told is one of a client that ran. */
+  #wasShown = false;
 
   constructor(
     readonly target: SessionTarget,
@@ -75,6 +78,7 @@ export class ClaudeSessionDriver implements SessionDriver {
 
   async state(): Promise<SessionState> {
     const live = await this.#live();
+    this.#wasShown = live !== null;
     const conversation = this.#conversation === null ? {} : { conversation: this.#conversation };
     if (!live) return { status: this.#isStarting ? 'starting' : 'stopped', ...conversation };
     const { status, waitingFor, pid } = live;
@@ -84,21 +88,22 @@ export class ClaudeSessionDriver implements SessionDriver {
 
   watch(changed: () => void): () => void {
     const folders = new FolderWatch(changed);
-    let [wasRunning, isOver] = [false, false];
+    let isOver = false;
     const look = async (): Promise<void> => {
-      const { transcripts } = this.#record;
-      folders.set([`${this.#folder}/sessions`, ...(transcripts === null ? [] : [transcripts])]);
+      this.#follow();
       const isRunning = (await this.#live()) !== null;
-      if (!isOver && (isRunning || wasRunning)) changed();
-      wasRunning = isRunning;
+      // One that came and went between two looks was shown all the same.
+      if (!isOver && (isRunning || this.#wasShown)) changed();
     };
     const timer = setInterval(() => void look(), LOOK_MS);
     const stop = (): void => {
       isOver = true;
       clearInterval(timer);
+      this.#watched.delete(folders);
       folders.close();
       this.#stops.delete(stop);
     };
+    this.#watched.add(folders);
     this.#stops.add(stop);
     void look();
     return stop;
@@ -116,7 +121,9 @@ export class ClaudeSessionDriver implements SessionDriver {
   async events(since: RecordPlace): Promise<{ events: TurnEvent[]; next: RecordPlace }> {
     // A registry can be read in the moment in which it is written. That a client has ended is said only after two looks.
     const live = (await this.#live()) ?? (await Bun.sleep(PAUSE_MS), await this.#live());
-    return this.#record.events(since, live && asLive(live));
+    const read = this.#record.events(since, live && asLive(live));
+    this.#follow();
+    return read;
   }
 
   isOurs(event: TurnEvent, prompt: Prompt): boolean {
@@ -166,7 +173,7 @@ export class ClaudeSessionDriver implements SessionDriver {
         // Only what it was to go on with is missing.
         if (started === 'resumed' && NOTHING_THERE.test(said)) continue;
         await this.#session.end();
-        throw new Refusal('unreachable', said || 'Claude Code ended as soon as it was started');
+        throw new Refusal('outcome_unknown', said || 'Claude Code ended as soon as it was started');
       }
       throw new Refusal('unreachable', 'Claude Code could not be started');
     } finally {
@@ -198,6 +205,13 @@ export class ClaudeSessionDriver implements SessionDriver {
 
   async close(): Promise<void> {
     for (const stop of this.#stops) stop();
+  }
+
+  /** Where its registry and its transcript are written; the second is known only when it is there. */
+  #follow(): void {
+    const { transcripts } = this.#record;
+    const folders = [`${this.#folder}/sessions`, ...(transcripts === null ? [] : [transcripts])];
+    for (const watch of this.#watched) watch.set(folders);
   }
 
   /** The client that is meant, as it says of itself now; null if it does not run. */
@@ -272,7 +286,7 @@ export class ClaudeSessionDriver implements SessionDriver {
         const said = await this.#session.lastLine();
         const seconds = this.target.startTimeoutMs / 1000;
         throw new Refusal(
-          'unreachable',
+          'outcome_unknown',
           `Claude Code was not ready within ${seconds} s${said && `; it shows: ${said}`}`,
         );
       }
@@ -286,7 +300,7 @@ function asLive({ sessionId, startedAt = 0, status, statusUpdatedAt = 0 }: Claud
 }
 
 function isIn({ pid }: ClaudeSession, pane: Pane): boolean {
-  return pid === pane.pid || (pane.tty !== null && isAlive(pid) && ttyOf(pid) === pane.tty);
+  return pid === pane.pid || (pane.tty !== null && isProcessAlive(pid) && ttyOf(pid) === pane.tty);
 }
 
 /** The name of the tmux session in which a client says that it runs: `name:@window.%pane`. */

@@ -1,5 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
-import { isAlive, startOf } from '../../platform/process.ts';
+import { isProcessAlive, startOf } from '../../platform/process.ts';
 import type { Activity, ClientState, StateReader } from '../../sessions/client-state.ts';
 import { saidFromNowOn } from './evidence.ts';
 import type { ReadComposer } from '../../sessions/terminal.ts';
@@ -96,7 +96,7 @@ async function readSession(path: string): Promise<ClaudeSession | null> {
 
 /** Whether the process of an entry runs, and is not another one with its number. */
 export function runs({ pid, procStart }: ClaudeSession): boolean {
-  if (!isAlive(pid)) return false;
+  if (!isProcessAlive(pid)) return false;
   const started = startOf(pid);
   return started === null || procStart === undefined || started === procStart;
 }

@@ -1,6 +1,7 @@
 import type { Client } from '../../delivery/client.ts';
 import { claudeShape } from '../../delivery/hook-script.ts';
 import { hook, POLL, wake } from '../ways.ts';
+import { CodexSession } from './session.ts';
 import { codexComposer, codexEnding } from './state.ts';
 
 /** Codex 0.166. A block after a tool would replace the tool's own output, so it is used only where a turn ends. */
@@ -27,10 +28,10 @@ export const codex: Client = {
     },
   },
   typing: { composer: codexComposer, enterAfter: 5, blindEnterAfter: 20, ending: codexEnding },
+  session: (target, env) => new CodexSession(target, env),
   ways: [
     wake('codex', 'primary'),
     hook('codex', 'fallback', 'its hook looks after every tool call and at the end of a turn', ' --hooks'),
     POLL,
   ],
-  unused: 'its own queue (`codex queue`) and its daemon, which reach an idle session, are not used yet',
 };

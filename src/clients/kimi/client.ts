@@ -38,5 +38,4 @@ export const kimi: Client = {
     wake('kimi', 'fallback'),
     POLL,
   ],
-  unused: 'its own web server (`kimi web`) is not used yet',
 };

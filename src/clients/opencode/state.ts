@@ -1,6 +1,6 @@
 import { OpenCodeState, readStatefile } from './statefile.ts';
 import type { Activity, ClientState, StateReader } from '../../sessions/client-state.ts';
-import { isAlive } from '../../platform/process.ts';
+import { isProcessAlive } from '../../platform/process.ts';
 import type { ReadComposer } from '../../sessions/terminal.ts';
 
 /** The plugin says every 15 seconds that its state still holds. Three missed heartbeats: its state is unknown. */
@@ -20,7 +20,7 @@ export class OpenCodeStateReader implements StateReader {
   constructor(readonly options: OpenCodeStateOptions) {}
 
   async latest(): Promise<ClientState | null> {
-    const { path, sessionId, isRunning = isAlive, now = Date.now } = this.options;
+    const { path, sessionId, isRunning = isProcessAlive, now = Date.now } = this.options;
     const state = stateIn(readStatefile(path));
     if (state === null || state.c2c_session_id !== sessionId || !isRunning(state.opencode_pid)) return null;
     const at = Date.parse(state.state_last_updated_at);

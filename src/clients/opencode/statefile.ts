@@ -46,7 +46,7 @@ export const StateFile = new Schema(() =>
 export type StateFile = Described<typeof StateFile>;
 
 /** The name of a managed instance. It becomes a folder: nothing that could leave its place passes. spec: statefile#place */
-export function readInstanceName(text: string): string {
+function readInstanceName(text: string): string {
   if (/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/.test(text)) return text;
   const shown = text.replace(/\p{Cc}/gu, '?').slice(0, 80);
   throw new Refusal(

@@ -1,8 +1,8 @@
 import { blankOf, editFor, textWithout } from './content.ts';
 import type { SettingsContent } from './content.ts';
-import { dropCopy, dropFolders, find, keepCopy, makeFolder, remove, replace } from './file.ts';
+import { dropCopy, dropFolders, find, keepCopy, makeFolder, removeFile, replace } from './file.ts';
 import type { FoundFile } from './file.ts';
-import { hashOf, isSame, readManifest, recordsOf, withRecords, writeManifest } from './manifest.ts';
+import { contentHash, isSameAddition, readManifest, recordsOf, withRecords, writeManifest } from './manifest.ts';
 import type { Manifest, Recorded } from './manifest.ts';
 import { inserted, NotEditable, takenOut } from './text-edit.ts';
 
@@ -14,6 +14,8 @@ export interface Addition {
   owner: string;
   /** No two additions of one profile to a file of a client have the same name. */
   what: string;
+  /** Its name in an earlier version: what was added under that name is replaced. */
+  formerly?: string | undefined;
   content: SettingsContent;
   /** Is it, or something as good, in this text already? */
   isThere: (text: string) => boolean;
@@ -38,11 +40,11 @@ export function changeFor(addition: Addition, manifestPath: string): Change | No
   const manifest = readManifest(manifestPath);
   const records = recordsOf(manifest, found.target);
   const applied = found.text === null ? [] : appliedOf(records, found.text);
-  const earlier = applied.find((one) => isSame(one, { ...addition, target: found.target }));
+  const earlier = applied.find((one) => isSameAddition(one, { ...addition, target: found.target }));
   if (found.text !== null && addition.isThere(found.text)) {
     if (!earlier) return 'theirs';
     if (Bun.deepEquals(earlier.content, addition.content)) return 'there';
-  } else if (found.text !== null && addition.content.format === 'whole' && earlier?.left !== hashOf(found.text)) {
+  } else if (found.text !== null && addition.content.format === 'whole' && earlier?.left !== contentHash(found.text)) {
     return 'theirs';
   }
   const base =
@@ -50,7 +52,7 @@ export function changeFor(addition: Addition, manifestPath: string): Change | No
   if (base === 'changed') return 'theirs';
   const left = (base === 'gone' ? applied : base.records).filter((one) => one !== earlier);
   const before = (base === 'gone' ? found.text : base.text) ?? blankOf(addition.content);
-  const { isThere: _isThere, ...rest } = addition;
+  const { isThere: _isThere, formerly: _formerly, ...rest } = addition;
   const { text, records: added } = putIn([{ ...rest, target: found.target }], before);
   return { found, text, records: [...left, ...added] };
 }
@@ -64,7 +66,7 @@ function putIn(
   const records = additions.map((one) => {
     const edit = editFor(one.content, now);
     now = inserted(now, edit.insertions);
-    return { ...one, edit, left: hashOf(now) };
+    return { ...one, edit, left: contentHash(now) };
   });
   return { text: now, records };
 }
@@ -110,7 +112,7 @@ function modeFor(content: SettingsContent): number {
 export function rollBack(changes: readonly Change[], before: Manifest, manifestPath: string): void {
   for (const { found, text } of changes.toReversed()) {
     const now = { target: found.target, text };
-    if (found.text === null) remove(now);
+    if (found.text === null) removeFile(now);
     else replace(now, found.text);
   }
   const { files, folders } = readManifest(manifestPath);
@@ -137,13 +139,13 @@ export function undo(recorded: Recorded, manifestPath: string, dry = false, read
   const manifest = readManifest(manifestPath);
   const { target } = recorded;
   const records = recordsOf(manifest, target);
-  const own = records.find((one) => isSame(one, recorded)) ?? recorded;
+  const own = records.find((one) => isSameAddition(one, recorded)) ?? recorded;
   const found = read(recorded.path);
   const result = found.text === null ? 'gone' : without(records, own, found.text, isCreated(manifest, found));
   const isRemoved = typeof result === 'object';
   const outcome = isRemoved ? 'removed' : result;
   if (dry) return { outcome };
-  if (isRemoved && result.text === null) remove(found);
+  if (isRemoved && result.text === null) removeFile(found);
   else if (isRemoved && result.text !== null) replace(found, result.text);
   const left = isRemoved ? result.records : records.filter((one) => one !== own);
   const now = isRemoved ? result.text : found.text;
@@ -182,7 +184,7 @@ interface Less {
 
 /** The records of what is in the file: one that was written just before a crash may have no addition. */
 function appliedOf(records: readonly Recorded[], text: string): Recorded[] {
-  const last = records.findLastIndex(({ left }) => left === hashOf(text));
+  const last = records.findLastIndex(({ left }) => left === contentHash(text));
   return last < 0 ? [...records] : records.slice(0, last + 1);
 }
 
@@ -198,7 +200,7 @@ function without(
 ): Less | 'gone' | 'changed' {
   const there = appliedOf(records, text);
   if (!there.includes(gone)) return 'gone';
-  const exact = there.at(-1)?.left === hashOf(text) ? rebuilt(there, there.indexOf(gone), text) : null;
+  const exact = there.at(-1)?.left === contentHash(text) ? rebuilt(there, there.indexOf(gone), text) : null;
   if (exact) return orNoFile(exact, created);
   const inner = there.filter((one) => isInside(one, gone));
   const bare = withoutAll(inner, text);
@@ -239,7 +241,7 @@ function rebuilt(records: readonly Recorded[], gone: number, text: string): Less
   let now = text;
   for (let at = records.length - 1; at >= gone; at -= 1) {
     const before = takenOut(now, records[at]?.edit.insertions ?? []);
-    if (before === null || (at > gone && hashOf(before) !== records[at - 1]?.left)) return null;
+    if (before === null || (at > gone && contentHash(before) !== records[at - 1]?.left)) return null;
     now = before;
   }
   try {

@@ -42,14 +42,14 @@ export interface InstallProfile {
   hooks: readonly Hook[];
   /** Files of our own. */
   files: readonly { path: string; what: string; text: string; mode?: number }[];
-  /** Tools of the server that run without a dialog. */
-  allow: readonly string[];
+  /** Tools of the server that run without a dialog, with the names that they had in 0.1.0. */
+  allow: readonly { tool: string; formerly?: string | undefined }[];
   /** A section for the client's file of instructions, where it has one. */
   section?: string;
 }
 
 /** One addition, before it is known which profile makes it. */
-type Part = Pick<Addition, 'path' | 'what' | 'content' | 'isThere'>;
+type Part = Pick<Addition, 'path' | 'what' | 'formerly' | 'content' | 'isThere'>;
 
 /** A rule that lets one tool of the server `parley` run without a dialog. */
 export type AllowRule = Pick<Addition, 'path' | 'content' | 'isThere'>;
@@ -95,8 +95,16 @@ export function additionsOf(
     ...client
       .serverFiles(target, forProject)
       .map((path) => part(path, 'MCP server', client.server(serverName, server))),
-    ...allow.flatMap((tool) =>
-      client.allowRule === null ? [] : [{ what: `allow rule for ${tool}`, ...client.allowRule(target, tool) }],
+    ...allow.flatMap(({ tool, formerly }) =>
+      client.allowRule === null
+        ? []
+        : [
+            {
+              what: ruleFor(tool),
+              ...(formerly !== undefined && { formerly: ruleFor(formerly) }),
+              ...client.allowRule(target, tool),
+            },
+          ],
     ),
   ];
   if (section !== undefined && instructions !== undefined)
@@ -107,6 +115,11 @@ export function additionsOf(
       isThere: (text) => /backchannel/i.test(text),
     });
   return parts.map((one) => ({ by, owner, ...one }));
+}
+
+/** What the rule for a tool is called in the manifest. */
+export function ruleFor(tool: string): string {
+  return `allow rule for ${tool}`;
 }
 
 function part(path: string, what: string, content: SettingsContent): Part {

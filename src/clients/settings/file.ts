@@ -92,7 +92,7 @@ function isStill(target: string, text: string): boolean {
 }
 
 /** Removes a file that is still as it was found. A link to it is left. */
-export function remove({ target, text }: FoundFile): void {
+export function removeFile({ target, text }: FoundFile): void {
   if (text === null) return;
   if (!isStill(target, text)) throw new NotEditable('was changed by another program meanwhile');
   rmSync(target);

@@ -7,7 +7,7 @@ import { existsSync, lstatSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { applyChange, changeFor, rollBack, undo } from './changes.ts';
 import type { Addition, Change, NoChange, ReadFile } from './changes.ts';
-import { isSame, readManifest } from './manifest.ts';
+import { isSameAddition, readManifest } from './manifest.ts';
 import type { Recorded } from './manifest.ts';
 import { NotEditable } from './text-edit.ts';
 import { Refusal } from '../../core/refusal.ts';
@@ -79,7 +79,7 @@ export class Installer {
         const backup = this.#guarded(one.path, () => applyChange(change, this.manifest)) ?? null;
         changes.push(change);
         const { target } = change.found;
-        const outcome = before.noted.some((known) => isSame(known, { ...one, target })) ? 'replaced' : 'added';
+        const outcome = before.noted.some((known) => isSameAddition(known, { ...one, target })) ? 'replaced' : 'added';
         return { path: one.path, what: one.what, outcome, backup };
       });
     } catch (error) {
@@ -157,16 +157,21 @@ const REMOVED_WORDS = {
   refused: 'left alone',
 } as const;
 
-/** One line for people. */
-export function appliedLine({ path, what, outcome, backup }: Applied): string {
-  const before = backup === null ? '' : `  (as it was: ${backup})`;
-  const why = outcome === 'theirs' ? '  (not written by this installer, or changed since: look at it)' : '';
-  return `  ${APPLIED_WORDS[outcome].padEnd(10)} ${what}: ${path}${before}${why}`;
+/** For people: one line for each addition, then one for each file of which a copy was kept. */
+export function appliedLines(applied: readonly Applied[]): string[] {
+  const copies = new Map(applied.flatMap(({ path, backup }) => (backup === null ? [] : [[path, backup]])));
+  return [
+    ...applied.map(({ path, what, outcome }) => {
+      const why = outcome === 'theirs' ? '  (not written by this installer, or changed since: look at it)' : '';
+      return `  ${APPLIED_WORDS[outcome].padEnd(10)} ${what}: ${path}${why}`;
+    }),
+    ...[...copies].map(([path, backup]) => `  ${'copied'.padEnd(10)} ${path} as it was: ${backup}`),
+  ];
 }
 
 /** One line for people. */
 export function removedLine({ path, what, outcome, kept, why }: Removed): string {
-  const reason = outcome === 'changed' ? '  (somebody changed it)' : why ? `  (${why})` : '';
+  const reason = outcome === 'changed' ? '  (it was changed by hand)' : why ? `  (${why})` : '';
   return `  ${REMOVED_WORDS[outcome].padEnd(12)} ${what}: ${path}${reason}${kept === null ? '' : `  (as it was before: ${kept})`}`;
 }
 

@@ -85,11 +85,15 @@ export function withRecords(manifest: Manifest, target: string, records: readonl
   return { ...manifest, noted: [...manifest.noted.filter((one) => one.target !== target), ...records] };
 }
 
-/** The same addition to the same file, perhaps with another content. */
-export function isSame(one: Recorded, other: Pick<Recorded, 'by' | 'owner' | 'what' | 'target'>): boolean {
-  return one.by === other.by && one.owner === other.owner && one.what === other.what && one.target === other.target;
+/** The same addition to the same file, perhaps with another content, or recorded under its former name. */
+export function isSameAddition(
+  one: Recorded,
+  other: Pick<Recorded, 'by' | 'owner' | 'what' | 'target'> & { formerly?: string | undefined },
+): boolean {
+  const isNamed = one.what === other.what || one.what === other.formerly;
+  return isNamed && one.by === other.by && one.owner === other.owner && one.target === other.target;
 }
 
-export function hashOf(text: string): string {
+export function contentHash(text: string): string {
   return `sha256:${new Bun.CryptoHasher('sha256').update(text).digest('hex')}`;
 }

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'bun:test';
-import { decide } from './decide.ts';
+import { decide, quieter } from './decide.ts';
 import type { AttentionFacts } from './decide.ts';
 import { asksQuestion, isOnlyThanks } from './thanks.ts';
+import * as fc from 'fast-check';
+import { Injection } from './attention.ts';
 
 /** A person's plain post in a channel, of no concern to the reader, and then what makes it so. */
 function facts(given: Partial<AttentionFacts> = {}): AttentionFacts {
@@ -369,5 +371,37 @@ describe('an answer', () => {
   it('that asks something back must be answered', () => {
     expect(decide(dm({ threadReply: true, answersMe: true, asksQuestion: true })).policy).toBe('must_respond');
     expect(decide(dm({ threadReply: true, answersMe: true, intent: 'question' })).policy).toBe('must_respond');
+  });
+});
+
+const ALL = { immediate: true, buffered: true, notify: true, tool_mailbox: true, digest: true };
+
+describe('a mode that a harness lacks', () => {
+  it.each([
+    ['immediate', { ...ALL, immediate: false }, 'buffered'],
+    ['immediate', { notify: true }, 'notify'],
+    ['buffered', { ...ALL, buffered: false }, 'notify'],
+    ['notify', { ...ALL, notify: false }, 'tool_mailbox'],
+    ['tool_mailbox', {}, 'tool_mailbox'],
+    ['digest', { ...ALL, digest: false }, 'silent'],
+    ['silent', {}, 'silent'],
+    ['buffered', ALL, 'buffered'],
+    ['immediate', {}, 'tool_mailbox'],
+  ] as const)('%s, where there is %j, becomes %s', (mode, can, expected) => {
+    expect(quieter(mode, can)).toBe(expected);
+  });
+
+  it('never becomes a louder one, and always one that is possible', () => {
+    const anyMode = fc.constantFrom(...Injection.inner.options);
+    const anyAbility = fc.dictionary(anyMode, fc.boolean());
+    fc.assert(
+      fc.property(anyMode, anyAbility, (mode, can: Partial<Record<Injection, boolean>>) => {
+        const found = quieter(mode, can);
+        const modes = Injection.inner.options;
+        expect(modes.indexOf(found)).toBeGreaterThanOrEqual(modes.indexOf(mode));
+        expect(can[found] === true || found === 'tool_mailbox' || found === 'silent').toBe(true);
+        if (can[mode]) expect(found).toBe(mode);
+      }),
+    );
   });
 });

@@ -13,9 +13,9 @@ export interface Reply {
   ended: Disposition | null;
   text: string;
   /** Whom the text is meant for, how many they are, and who can see it. */
-  directedness: Directedness;
+  directedness?: Directedness | undefined;
   recipients: number;
-  visibility: string;
+  visibility?: string | undefined;
   /** Who else answers for it now. */
   claimedBy: string | null;
   /** This reader does. */

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'bun:test';
-import { asksQuestion, isOnlyThanks } from './thanks.ts';
+import { asksQuestion, isOnlyThanks, asksToLeave } from './thanks.ts';
 
 describe('thanks', () => {
   it.each([
@@ -111,5 +111,38 @@ describe('a question', () => {
     '',
   ])('is not asked by %p', (body) => {
     expect(asksQuestion(body)).toBe(false);
+  });
+});
+
+describe('a request to leave', () => {
+  it.each([
+    'please leave this thread',
+    'Thanks, you can leave the channel now.',
+    '@bob please leave this channel',
+    'bob, please leave this thread',
+    'Could you please stay out of this discussion?',
+    'Stop replying here.',
+    'please be quiet in this thread',
+    'leave #ops please',
+    'All done. You may leave this conversation!',
+    'stay out of it',
+  ])('is %p', (body) => {
+    expect(asksToLeave(body)).toBe(true);
+  });
+
+  it.each([
+    'please leave a comment in the thread',
+    'do not leave this channel',
+    'I will leave this thread',
+    'leave the channel open',
+    'leave this thread unresolved',
+    'did alice leave the room?',
+    '> please leave this thread\nno',
+    '`please leave this thread`',
+    'stop the server',
+    'keep the tests out of main',
+    '',
+  ])('is not %p', (body) => {
+    expect(asksToLeave(body)).toBe(false);
   });
 });

@@ -19,7 +19,7 @@ export interface AuditLine {
   mailbox?: AgentName;
 }
 
-/** Everything that is known about why a message went where it went and what became of it, in order. spec: c2a#audit */
+/** Everything that is known about who did what with a message, and why, in order of time. spec: c2a#audit */
 export async function why(home: Home, id: MessageId): Promise<AuditLine[]> {
   await enterObligations(home);
   const trace = await home.journal.trace(id);
@@ -63,23 +63,27 @@ function intentOf({
   parley?: { intent?: string | undefined } | undefined;
   priority: string;
 }): string {
-  const intent = parley?.intent ?? 'none';
-  return priority === 'urgent' ? `${intent}, urgent` : intent;
+  const intent = parley?.intent === undefined || parley.intent === 'none' ? '' : parley.intent;
+  return [intent, priority === 'urgent' ? 'urgent' : ''].filter(Boolean).join(', ');
 }
 
-function decisionOf({ attention: { directedness, policy, injection } }: CopyRecord): string {
-  return `decided: ${directedness} ${policy} ${injection}`;
+function decisionOf({ mailbox, attention: { directedness, policy, injection } }: CopyRecord): string {
+  return `decided for @${mailbox}: ${policy} (${directedness}, ${injection})`;
 }
 
 function owedLine({ kind, state, mailbox, from, at, ended, returns, tier, note }: Obligation): AuditLine {
-  const moves = `came back ${returns}×, rung ${tier}`;
-  const what = ended ? `${kind} ended: ${ended.as}` : `${kind} owed to ${from}: ${state}`;
+  const moves = [
+    returns === 0 ? '' : `came back ${returns}×`,
+    ['', 'a coordinator got a notice', 'a person got a notice'][tier] ?? '',
+  ];
+  const owed = kind === 'obligation' ? 'obligation' : 'owed answer';
+  const what = ended ? `${owed} ended: ${ended.as}` : `${owed} to @${from}: ${state}`;
   const time = new Date(ended?.at ?? at).toISOString();
   return {
     at: time,
     who: mailbox,
     what,
-    why: [moves, note ?? '', ended ? said(ended.by) : ''].filter(Boolean).join('; '),
+    why: [...moves, note ?? '', ended ? said(ended.by) : ''].filter(Boolean).join('; '),
     mailbox,
   };
 }

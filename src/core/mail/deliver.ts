@@ -194,7 +194,7 @@ const ENOUGH = 128;
 export async function laterMail({ name, home }: Who, match: string): Promise<Message[]> {
   const found: Message[] = [];
   for (let after = 0; found.length < ENOUGH;) {
-    const page = await home.journal.shelf(name, after, PAGE, 'kept');
+    const page = await home.journal.waitingCopies(name, after, PAGE, 'kept');
     for (const { seq, text } of page) {
       after = seq;
       const message = readMessage(JSON.parse(text));

@@ -1,9 +1,10 @@
 import type { Copy } from '../ports/journal.ts';
 
-/** How a sender says what gets through: by options of a command, or by arguments of a tool. */
+/** How a sender says what gets through: by options of a command, or by arguments of a tool, ours or that of C2A. */
 const GETS_THROUGH = {
   command: 'something new, --intent question|blocker|assignment, or --urgent',
-  tool: 'something new, intent question, blocker or assignment, or priority urgent',
+  tool: 'something new, intent question, blocker or assignment, or urgent',
+  c2a: 'something new, intent question, blocker or assignment, or priority urgent',
 };
 
 /** What the sender is told of copies that a guard holds: a line for each guard, none if nothing is held. spec: c2a#loops */

@@ -38,9 +38,9 @@ async function named(who: Who, ids: MessageId[]): Promise<Map<MessageId, Message
     return found.size === 0 || size <= ENOUGH_NAMED;
   };
   for (const id of ids) {
-    const standing = await journal.standing(who.name, id);
-    if (!standing) elsewhere.push(id);
-    else if (hasRoom(standing.text)) found.set(id, readMessage(JSON.parse(standing.text)));
+    const waiting = await journal.waitingCopy(who.name, id);
+    if (!waiting) elsewhere.push(id);
+    else if (hasRoom(waiting.text)) found.set(id, readMessage(JSON.parse(waiting.text)));
     else return found;
   }
   // Put back for a while, or in the hand of somebody who may be dead: after what waits, so that it takes nobody's place.
@@ -97,10 +97,10 @@ function endedBy(copy: CopyRecord | null, owner: string): boolean {
 /** The oldest waiting messages for this context. */
 async function oldest(who: Who, match: string | undefined, max: number): Promise<Map<MessageId, Message>> {
   const found = new Map<MessageId, Message>();
-  const shelf = new WaitingPages(who);
+  const pages = new WaitingPages(who);
   let size = 0;
-  while (!shelf.isRead) {
-    for (const { text } of await shelf.next()) {
+  while (!pages.isRead) {
+    for (const { text } of await pages.next()) {
       const message = readMessage(JSON.parse(text));
       if (!message || !scopeMatches(message.scope, match)) continue;
       if (found.size > 0 && size + text.length > ENOUGH_TEXT) return found;
@@ -109,7 +109,7 @@ async function oldest(who: Who, match: string | undefined, max: number): Promise
       if (found.size === max) return found;
     }
     // Much may wait that does not fit: others want an answer meanwhile.
-    if (!shelf.isRead) await new Promise<void>((resolve) => setImmediate(resolve));
+    if (!pages.isRead) await new Promise<void>((resolve) => setImmediate(resolve));
   }
   return found;
 }

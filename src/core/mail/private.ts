@@ -4,7 +4,7 @@ import type { AgentName, SendKey } from '../names.ts';
 import { Refusal } from '../refusal.ts';
 import { isAgent } from './attend.ts';
 import type { Workspace, Home, Who } from './workspace.ts';
-import { keyOf, ownerOf, tellOwner } from '../obligations/owners.ts';
+import { sendKeyOf, ownerOf, tellOwner } from '../obligations/owners.ts';
 import { route } from './route.ts';
 import { send } from './send.ts';
 
@@ -20,7 +20,7 @@ type Keyed = Draft & { key: SendKey };
  * an owner nothing is said, and anyone who becomes the owner is told. spec: c2a#private
  */
 export async function refuseExposure(workspace: Workspace, who: Who, draft: Keyed): Promise<void> {
-  const key = keyOf(`held/${draft.key}`);
+  const key = sendKeyOf(`held/${draft.key}`);
   const asked = await who.home.journal.underKey(who.name, key);
   if (asked) throw await standingOf(who, asked.message);
   const source = await exposedBy(workspace, who, draft);

@@ -161,14 +161,19 @@ async function posted(home: Home, from: AgentName, draft: Draft): Promise<Sent> 
 export async function answer(workspace: Workspace, who: Who, home: Home, id: MessageId, draft: Draft): Promise<Sent> {
   const message = await home.journal.message(id);
   if (!message) throw new Refusal('not_found', `no message has the id ${id}`);
+  const to = await replyAddress(home, message);
+  const sent = await send(workspace, who.name, { ...draft, to, thread: id });
+  const trouble = await troubleWith(async () => endAnswered(workspace, who, home, message, sent));
+  return trouble === undefined ? sent : { trouble, ...sent };
+}
+
+/** Where an answer to a message goes: to its writer, also if a channel or a role was asked. */
+export async function replyAddress(home: Home, message: Message): Promise<string> {
   // Whether a relay knows it, the relay will say; it may be away now.
   const writer = await writerOf(home, message);
   const known = home.remote !== undefined || (await home.directory.get(writer as AgentName));
   // A writer from another home has no mailbox where the message was found: look everywhere.
-  const to = known ? `@${writer}%${home.label}` : `@${writer}`;
-  const sent = await send(workspace, who.name, { ...draft, to, thread: id });
-  const trouble = await troubleWith(async () => endAnswered(workspace, who, home, message, sent));
-  return trouble === undefined ? sent : { trouble, ...sent };
+  return known ? `@${writer}%${home.label}` : `@${writer}`;
 }
 
 /** The reader's own copy ends by the answer. */

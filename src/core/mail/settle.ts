@@ -95,7 +95,7 @@ function bearerOf({ id, owner, bearer }: CopyRecord): string {
   if (owner && bearer) return owner;
   throw new Refusal(
     'already_claimed',
-    `message ${id.slice(0, 8)} is in the hands of a running session; it ends there or waits again`,
+    `message ${id.slice(0, 8)} is held by a running session; that session settles it, or it waits again`,
   );
 }
 

@@ -19,13 +19,13 @@ export async function claim(workspace: Workspace, who: Who, id: MessageId): Prom
   const now = workspace.now();
   if (message.from === who.name) throw new Refusal('invalid_request', 'it is your own message; others may claim it');
   const asked = await askedInstead(who, id);
-  if (asked) throw claimedBy(id, { holder: asked });
+  if (asked) throw alreadyClaimed(id, { holder: asked });
   const other = await standingClaim(who.home, message, now, who.name);
   const held =
     other && other.holder !== who.name
       ? other
       : await who.home.journal.claimEvent({ key: id, holder: who.name, until: now + CLAIM_MS, reserved: false }, now);
-  if (held.holder !== who.name) throw claimedBy(id, held);
+  if (held.holder !== who.name) throw alreadyClaimed(id, held);
   await who.home.journal.record(who.name, id, {
     step: 'claimed',
     at: new Date(now).toISOString(),
@@ -131,6 +131,6 @@ export async function renewClaim(home: Home, holder: Who['name'], key: MessageId
   await home.journal.claimEvent({ key, holder, until: now + CLAIM_MS, reserved: false }, now);
 }
 
-export function claimedBy(id: MessageId, { holder }: Pick<EventClaim, 'holder'>): Refusal {
+function alreadyClaimed(id: MessageId, { holder }: Pick<EventClaim, 'holder'>): Refusal {
   return new Refusal('already_claimed', `@${holder} answers for event ${id.slice(0, 8)}; leave it to them`);
 }

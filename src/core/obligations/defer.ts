@@ -1,4 +1,4 @@
-import { DEFER_MS, deferred } from './rules.ts';
+import { DEFER_MS, deferredUntil } from './rules.ts';
 import { masked } from '../attention/secrets.ts';
 import type { Obligation } from './rules.ts';
 import type { MessageId, AgentName } from '../names.ts';
@@ -34,7 +34,7 @@ export async function defer(
     throw new Refusal('invalid_request', 'give a time to come, at most 30 days from now');
   }
   await enterObligations(home);
-  const obligation = await home.journal.changeObligation(who.name, id, (open) => deferred(open, until, reason));
+  const obligation = await home.journal.changeObligation(who.name, id, (open) => deferredUntil(open, until, reason));
   if (!obligation) throw new Refusal('invalid_request', `nothing is owed for event ${id.slice(0, 8)}; leave it`);
   if (obligation.ended)
     throw new Refusal('already_claimed', `event ${id.slice(0, 8)} is already ${obligation.ended.as}`);

@@ -1,7 +1,7 @@
 import type { AgentName, MessageId } from '../names.ts';
 import { Refusal } from '../refusal.ts';
 import type { Workspace, Who, Home } from '../mail/workspace.ts';
-import { keyOf, post, tellOwner } from './owners.ts';
+import { sendKeyOf, post, tellOwner } from './owners.ts';
 import { send } from '../mail/send.ts';
 import type { Sent } from '../mail/send.ts';
 import { visible } from '../history/sight.ts';
@@ -32,7 +32,7 @@ export async function raise(workspace: Workspace, who: Who, id: MessageId, to: A
     priority: 'normal',
     intent: 'assignment',
     thread: id,
-    key: keyOf(`raise/${id}/${to}`),
+    key: sendKeyOf(`raise/${id}/${to}`),
   });
 }
 
@@ -98,7 +98,7 @@ async function tellOne(workspace: Workspace, home: Home, group: readonly Rising[
       to: `@${to.name}`,
       body: await bodyFor(home, about),
       intent: 'blocker',
-      key: keyOf(`${to.name}/${key}`),
+      key: sendKeyOf(`${to.name}/${key}`),
       thread: obligation.id,
       refs: about,
       ...(standing && { replaces: standing.id }),

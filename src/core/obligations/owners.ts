@@ -63,7 +63,7 @@ export function refuseOtherOwner(
   const others = owners.filter((one) => one !== name);
   const [other] = others;
   if (other && insteadOf === undefined)
-    throw new Refusal('name_taken', `@${other} is the owner; to take that place say --instead-of ${other}`);
+    throw new Refusal('name_taken', `@${other} is the owner; to replace it: --instead-of ${other}`);
   if (insteadOf === undefined || others.includes(insteadOf)) return;
   const who = other ? `@${other} is` : 'nobody is, so leave out --instead-of';
   throw new Refusal('not_found', `@${insteadOf} is not the owner; ${who}`);
@@ -172,7 +172,7 @@ export async function post(
 }
 
 /** A key that any id and name fit into. */
-export function keyOf(text: string): SendKey {
+export function sendKeyOf(text: string): SendKey {
   return SendKey.parse(text.replace(/\p{Cc}/gu, ' ').slice(0, 200));
 }
 
@@ -185,7 +185,7 @@ const TOLD: Attention = {
 };
 
 function noticeTo(name: string, { key, body, thread, intent = 'fyi' }: OwnerNotice) {
-  return { to: `@${name}`, body, intent, key: keyOf(key), ...(thread && { thread }) };
+  return { to: `@${name}`, body, intent, key: sendKeyOf(key), ...(thread && { thread }) };
 }
 
 function written(workspace: Workspace, draft: Partial<Draft> & Pick<Draft, 'to' | 'body'>): Message {

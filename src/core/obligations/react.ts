@@ -12,7 +12,7 @@ import { claim } from './claim.ts';
 import type { Workspace, Who, Home } from '../mail/workspace.ts';
 import { enterObligations, afterEnd, signalled } from './obligation.ts';
 import { dispositionOf } from '../history/events.ts';
-import { keyOf, post } from './owners.ts';
+import { sendKeyOf, post } from './owners.ts';
 import { passOn } from './responders.ts';
 import { send } from '../mail/send.ts';
 import type { Sent } from '../mail/send.ts';
@@ -99,7 +99,7 @@ function concernedBy(who: Who, { message, recipients }: Seen, { recipient }: Rea
 /** Where the one who wrote the event has no mailbox here, the reaction is kept with the one who reacts. */
 async function write(workspace: Workspace, who: Who, id: MessageId, to: string, reaction: Reaction): Promise<Sent> {
   const { signal, eta, note, recipient } = reaction;
-  const key = reaction.key ?? keyOf(`react/${id}/${signal}/${recipient ?? ''}/${eta ?? ''}`);
+  const key = reaction.key ?? sendKeyOf(`react/${id}/${signal}/${recipient ?? ''}/${eta ?? ''}`);
   const draft: Omit<Draft, 'to'> = {
     body: [signal, eta, note].filter(Boolean).join(' · '),
     priority: 'normal',
@@ -221,5 +221,5 @@ async function wasAsked(home: Home, author: AgentName, reaction: Message): Promi
 }
 
 function askedKey({ id }: Message): SendKey {
-  return keyOf(`ask/${id}`);
+  return sendKeyOf(`ask/${id}`);
 }

@@ -7,7 +7,7 @@ import type { Message } from '../message.ts';
 import { AgentName, MessageId } from '../names.ts';
 import { SIGNALS } from '../signal.ts';
 import type { KnownSignal } from '../signal.ts';
-import { CLAIM_MS, DEADLINE_MS, DEFER_MS, deferred, newObligation, onSignal, step } from './rules.ts';
+import { CLAIM_MS, DEADLINE_MS, DEFER_MS, deferredUntil, newObligation, onSignal, step } from './rules.ts';
 
 const MADE = Date.parse('2026-06-02T19:10:00.000Z');
 const DAY = 24 * 60 * 60 * 1000;
@@ -80,7 +80,7 @@ describe('a reply that nobody gives', () => {
   });
 
   it('that was deferred is owed again at its time, once, before it goes up', () => {
-    const put = deferred(aReply(), MADE + DEFER_MS, 'after the deploy');
+    const put = deferredUntil(aReply(), MADE + DEFER_MS, 'after the deploy');
     expect(put).toMatchObject({ state: 'deferred', note: 'after the deploy', ended: null });
     expect(story(put)).toEqual(['return 1800', 'return 1900', 'escalate 2000', 'expire 2300']);
     const late = { ...put, returns: 2, tier: 1 as const };
@@ -134,9 +134,9 @@ describe('an obligation', () => {
   });
 
   it('is put off once, by one interval', () => {
-    const once = deferred(anObligation(), MADE + DAY, 'later');
+    const once = deferredUntil(anObligation(), MADE + DAY, 'later');
     expect(once).toMatchObject({ state: 'deferred', due: MADE + 2 * once.every, extended: true });
-    expect(deferred(once, MADE + DAY, 'later still').due).toBe(once.due);
+    expect(deferredUntil(once, MADE + DAY, 'later still').due).toBe(once.due);
   });
 });
 
@@ -269,7 +269,7 @@ describe('a duty', () => {
         now = next.obligation;
         seen(before, now, next.do, at);
       } else if (event.kind === 'defer') {
-        now = deferred(now, at + event.ms, 'later');
+        now = deferredUntil(now, at + event.ms, 'later');
         seen(before, now, 'defer', at);
       } else {
         const next = onSignal(now, event.signal, event.by, at, event.intent);

@@ -128,7 +128,7 @@ export function onSignal(
 }
 
 /** Puts it off until a time. An obligation is put off once, and by one interval: otherwise its reader could do so for ever. */
-export function deferred(obligation: Obligation, until: number, note: string): Obligation {
+export function deferredUntil(obligation: Obligation, until: number, note: string): Obligation {
   if (obligation.ended) return obligation;
   if (obligation.kind === 'obligation') return { ...extended(obligation), state: 'deferred', note };
   return { ...obligation, state: 'deferred', due: until, note };

@@ -13,7 +13,7 @@ import type { CopyRecord } from '../ports/journal.ts';
 import { afterEnd, endObligation, enterObligations, standOf } from './obligation.ts';
 import { isAgent, isQuietAt } from '../mail/attend.ts';
 import { escalate } from './escalate.ts';
-import { keyOf, post, sendHeld } from './owners.ts';
+import { sendKeyOf, post, sendHeld } from './owners.ts';
 import { applyLate } from './react.ts';
 import { isOffered, passOn } from './responders.ts';
 
@@ -26,10 +26,10 @@ const NAMED = 20;
  * crash in between repeats neither. Returns how many ended.
  */
 export async function expire(workspace: Workspace, reader: Who, before: number): Promise<number> {
-  const shelf = new WaitingPages(reader);
+  const pages = new WaitingPages(reader);
   let ended = 0;
-  while (!shelf.isRead) {
-    const page = (await shelf.next()).map(({ text }) => readMessage(JSON.parse(text))).filter((one) => one !== null);
+  while (!pages.isRead) {
+    const page = (await pages.next()).map(({ text }) => readMessage(JSON.parse(text))).filter((one) => one !== null);
     const old: Message[] = [];
     for (const message of page) {
       // They stand in order of arrival: behind a young one there is nothing old.
@@ -269,7 +269,7 @@ async function comeBack(
     {
       to: `@${obligation.mailbox}`,
       body: `@${obligation.from} ${asked}: message ${short}. Answer with \`parley reply ${short} "…"\`. It said:\n\n${text}`,
-      key: keyOf(`return/${obligation.mailbox}/${obligation.id}/${obligation.returns}`),
+      key: sendKeyOf(`return/${obligation.mailbox}/${obligation.id}/${obligation.returns}`),
       thread: obligation.id,
     },
     obligation.mailbox,

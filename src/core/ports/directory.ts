@@ -5,8 +5,6 @@ import type { ChannelName } from '../names.ts';
 import { AgentName } from '../names.ts';
 import { Quiet } from '../attention/quiet-hours.ts';
 
-export { Quiet };
-
 /** Our own fields of an agent's record. Records without them were made by other programs. */
 export const AgentExtras = new Schema(
   () =>

@@ -248,17 +248,17 @@ export interface CopyNumber {
 }
 
 /** A copy that waits, with its message as it is stored. */
-export interface Standing extends Mail {
+export interface WaitingCopy extends Mail {
   id: MessageId;
   attention: Attention;
   quiet: boolean;
 }
 
 /** Which of the waiting copies are meant. */
-export type Shelved = 'loud' | 'digest' | 'kept';
+export type WaitingKind = 'loud' | 'digest' | 'kept';
 
 /** A waiting copy that somebody should write a file for. */
-export type Unexported = Standing & CopyNumber;
+export type Unexported = WaitingCopy & CopyNumber;
 
 /** A copy that waits or is in a hand: whether it waits, and whether its file should stand in the mailbox. */
 export interface OpenCopy {
@@ -295,12 +295,12 @@ export interface JournalExportQueue {
   /** The number of the newest message. */
   newest(): Promise<number>;
   /** One waiting copy, or null. */
-  standing(mailbox: AgentName, id: MessageId): Promise<Standing | null>;
+  waitingCopy(mailbox: AgentName, id: MessageId): Promise<WaitingCopy | null>;
   /**
    * Like `waiting`, and says of each copy whether it waits quietly. `only`: those that do not, those for a digest, or those that a guard
    * keeps for a digest; of the others no text is read.
    */
-  shelf(mailbox: AgentName, after: number, limit: number, only?: Shelved): Promise<Standing[]>;
+  waitingCopies(mailbox: AgentName, after: number, limit: number, only?: WaitingKind): Promise<WaitingCopy[]>;
   /** Copies of a mailbox that wait or are held, after a number, in order of arrival: there may be very many. */
   openCopies(mailbox: AgentName, after: number, limit: number): Promise<OpenCopy[]>;
   /** The mailboxes whose names begin so and in which something waits or is held, by name. Costs as many as there are, whatever waits. */

@@ -3,8 +3,6 @@ import type { Message } from '../message.ts';
 import type { AgentName, MessageId } from '../names.ts';
 import type { CopyRecord } from './journal.ts';
 
-export type { Obligation };
-
 /** Which agent answers an event or an exchange that was offered to several. A reserved claim was assigned, not requested. */
 export interface EventClaim {
   key: MessageId;

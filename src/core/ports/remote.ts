@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import type { Draft, Message } from '../message.ts';
 import { AgentName, MessageId, SendKey } from '../names.ts';
+import type { Refusal } from '../refusal.ts';
 import { Schema } from '../schema.ts';
 import type { Described } from '../schema.ts';
 
@@ -31,6 +32,8 @@ export interface Remote {
   trace(id: MessageId): Promise<unknown>;
   /** What was written and is not known to have arrived, oldest first. */
   outbox(): Promise<OutboxRow[]>;
+  /** Sends all of them that may be sent without asking anybody. Returns what keeps them from leaving, null if nothing does. */
+  sendOutbox(): Promise<Refusal | null>;
   /** Sends one of them once more, by its key or id, even if it may have arrived. */
   retry(name: string): Promise<Posted>;
   /** Forgets one of them. */

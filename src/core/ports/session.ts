@@ -109,7 +109,10 @@ export interface SessionDriver {
   prepare(text: string, options?: { raw?: boolean }): string;
   /** The end of the client's record. */
   place(): Promise<RecordPlace>;
-  /** What was recorded since a place, in order, whole entries only; and the place behind it. */
+  /**
+   * What was recorded since a place, in order, whole entries only; and the place behind it, which is the same if there was nothing. A place
+   * in an earlier conversation of the session leads on into the one that it has now.
+   */
   events(since: RecordPlace): Promise<{ events: TurnEvent[]; next: RecordPlace }>;
   /** Whether the client recorded this prompt in this event. */
   isOurs(event: TurnEvent, prompt: Prompt): boolean;
@@ -117,7 +120,7 @@ export interface SessionDriver {
   submit(prompt: Prompt, signal: AbortSignal): Promise<Submission>;
   /**
    * Starts the client and returns when it takes prompts: with the conversation that it had, else the newest of its folder, else a fresh one.
-   * Throws a Refusal with the client's last line if it ends, and if it is not ready in time.
+   * Throws a Refusal `outcome_unknown` with the client's last line if it ends, and if it is not ready in time; any other code if nothing was started.
    */
   start(): Promise<{ started: 'resumed' | 'fresh' }>;
   /** Ends the client and its terminal. Nothing happens if it does not run. */

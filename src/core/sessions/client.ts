@@ -25,12 +25,12 @@ export class SessionClient {
   async renew(target: SessionTarget, conversation: string | null = this.#made.conversation): Promise<void> {
     const wanted = { ...target, conversation };
     if (JSON.stringify(wanted) === JSON.stringify(this.#made)) return;
+    // One after the other: two drivers of one session could claim the same conversation.
     this.#unwatch();
-    const old = this.#driver;
+    await this.#driver.close();
     this.#made = wanted;
     this.#driver = this.make(wanted);
     this.#unwatch = this.#driver.watch(this.changed);
-    await old.close();
   }
 
   /** One attempt. A driver that fails cannot tell whether the prompt went in. */
@@ -40,7 +40,7 @@ export class SessionClient {
     try {
       return await this.#driver.submit(prompt, abort.signal);
     } catch (error) {
-      return { outcome: 'unknown', because: messageOf(error) };
+      return { outcome: 'unknown', because: reasonOf(error) };
     } finally {
       this.#attempt = null;
     }
@@ -57,6 +57,6 @@ export class SessionClient {
   }
 }
 
-export function messageOf(error: unknown): string {
+export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -12,9 +12,6 @@ beforeEach(() => {
 afterEach(() => rig.close());
 
 const echo = (text: string): string => `re: ${text}`;
-const stateOf = async (id: number): Promise<string | undefined> => (await rig.store.prompt(id))?.state;
-const ended = (id: number): Promise<void> =>
-  within(10_000, async () => (await rig.store.open()).every((one) => one.id !== id));
 async function submitted(): Promise<void> {
   await within(10_000, async () => (await rig.store.open())[0]?.state === 'submitted');
 }
@@ -153,6 +150,12 @@ describe('a send', () => {
     expect(await rig.typed()).toEqual(['hello']);
   });
 
+  it('to a session of which nothing can be learned returns all the same', async () => {
+    rig.limits.closeMs = 10;
+    rig.client().stateGate = new Promise(() => {});
+    expect(await rig.control.send(aRequest())).toMatchObject({ outcome: 'sent', status: 'queued' });
+  });
+
   it('that the client refuses has failed, and the history says so [CCC-189]', async () => {
     rig.client().attempts.push({ outcome: 'refused', because: 'too long' });
     expect(await rig.control.send(aRequest())).toEqual({ outcome: 'failed', because: 'too long' });
@@ -245,6 +248,14 @@ describe('a turn', () => {
     expect(line).toMatchObject({ text: 'hello', status: 'failed', error: 'session stopped' });
   });
 
+  it('ends with the client, also if its record says that it was cut off', async () => {
+    const end = await cut(() => {
+      rig.client().record.push({ kind: 'end', turn: 'web turn 1', how: 'interrupted', text: '', at: 0 });
+      rig.client().die();
+    });
+    expect(end).toEqual({ outcome: 'stopped' });
+  });
+
   it('ends when the session is started again [CCC-180]', async () => {
     expect(await cut(() => rig.control.restart('web'))).toEqual({ outcome: 'stopped' });
     expect(rig.client().state().status).toBe('idle');
@@ -276,6 +287,24 @@ describe('a turn', () => {
   });
 });
 
+describe('a store that fails for a moment', () => {
+  it.each(['begin', 'submitted', 'answer', 'open'] as const)(
+    'over %s delays a prompt, which is typed once and answered all the same',
+    async (name) => {
+      rig.client().reply = echo;
+      await rig.control.ask(aRequest('before'));
+      rig.failing.add(name);
+      expect(await rig.control.ask(aRequest('after'))).toMatchObject({
+        outcome: 'answered',
+        reply: { text: 're: after' },
+      });
+      expect(rig.client().typed).toEqual(['before', 'after']);
+      expect(rig.failing.size).toBe(0);
+      expect(await rig.history()).toHaveLength(4);
+    },
+  );
+});
+
 describe('the queue', () => {
   it('can be seen, and a prompt can be taken back before it is typed', async () => {
     rig.client().person('busy');
@@ -295,10 +324,9 @@ describe('the queue', () => {
 
   it('drops a prompt of which the time is over, also if nobody waits for it', async () => {
     rig.client().person('busy');
-    const sent = await rig.control.send(aRequest('x', { deadline: Date.now() + 200 }));
-    const id = 'id' in sent ? sent.id : 0;
-    await ended(id);
-    expect(await stateOf(id)).toBe('withdrawn');
+    await rig.control.send(aRequest('x', { deadline: Date.now() + 200 }));
+    await within(10_000, async () => (await rig.history()).includes('api: x (withdrawn)'));
+    expect(await rig.store.open()).toEqual([]);
   });
 
   it('of a session that was removed is not typed into a later one of that name', async () => {

@@ -2,7 +2,7 @@ import { Refusal } from '../refusal.ts';
 import type { SessionDriver, SessionState, SessionTarget } from '../ports/session.ts';
 import type { SessionMessage, SessionStore, StoredPrompt } from '../ports/session-store.ts';
 import type { AnswerEnd, AnswerRequest, PendingQuestions } from '../questions/questions.ts';
-import { messageOf } from './client.ts';
+import { reasonOf } from './client.ts';
 import { SessionWorker } from './worker.ts';
 import { withLimit } from '../wait.ts';
 
@@ -86,7 +86,7 @@ export type PromptEnd =
 export type PromptNews = { outcome: 'submitted'; started?: Started } | PromptEnd;
 
 /** How far a prompt is when `send` returns. */
-export type Sent =
+export type PromptSent =
   | { outcome: 'sent'; id: number; status: 'queued' | 'submitted'; because?: string; started?: Started }
   | Extract<PromptEnd, { outcome: 'not_started' | 'failed' }>;
 
@@ -97,7 +97,7 @@ export interface SessionControl {
   /** Sends and waits for the answer to this very prompt. */
   ask(request: PromptRequest): Promise<PromptEnd>;
   /** Stores a prompt, starts the session if it must, and returns. */
-  send(request: PromptRequest): Promise<Sent>;
+  send(request: PromptRequest): Promise<PromptSent>;
   /** Ends the client and starts it again with its conversation. Calls at the same time share one start. Throws why it did not start. */
   restart(session: string): Promise<{ started: Started }>;
   /** Ends the client. Prompts that were not typed are withdrawn. */
@@ -178,13 +178,18 @@ class Control implements SessionControl {
     }
   }
 
-  async send(request: PromptRequest): Promise<Sent> {
+  async send(request: PromptRequest): Promise<PromptSent> {
     const { promise, resolve } = Promise.withResolvers<PromptNews>();
     const { id, worker, forget } = await this.#enqueue(request, resolve);
     try {
-      let news: PromptNews | null;
-      do news = await withLimit(promise, this.#limits.sendMs);
-      while (news === null && worker.isComingUp);
+      const seenBy = this.deps.now() + this.#limits.stateMs;
+      let news: PromptNews | null = null;
+      let isUp = false;
+      while (news === null && !isUp) {
+        news = await withLimit(promise, this.#limits.sendMs);
+        const status = worker.state?.status ?? 'stopped';
+        isUp = !worker.isStarting && (status !== 'stopped' || this.deps.now() > seenBy);
+      }
       return await this.#sent(id, worker, news);
     } finally {
       forget();
@@ -214,7 +219,7 @@ class Control implements SessionControl {
   async queue(session?: string): Promise<StoredPrompt[]> {
     const open = await this.deps.store.open(session);
     return open.map((prompt) => {
-      const because = prompt.because ?? this.#workers.get(prompt.session)?.reason ?? null;
+      const because = this.#workers.get(prompt.session)?.reason ?? prompt.because;
       return prompt.state === 'queued' ? { ...prompt, because } : prompt;
     });
   }
@@ -236,7 +241,7 @@ class Control implements SessionControl {
       for (const [name, { state }] of this.#workers) if (state) this.#show(watcher, name, state);
       for (const name of names ?? []) if (!this.#workers.has(name)) this.#show(watcher, name, null);
     };
-    this.#sync().then(first, (error: unknown) => this.deps.log('settings_trouble', { because: messageOf(error) }));
+    this.#sync().then(first, (error: unknown) => this.deps.log('settings_trouble', { because: reasonOf(error) }));
     return () => void this.#watchers.delete(watcher);
   }
 
@@ -291,12 +296,12 @@ class Control implements SessionControl {
       await this.#publish();
       return { outcome: 'withdrawn' };
     } catch (error) {
-      this.deps.log('ask_trouble', { id, because: messageOf(error) });
+      this.deps.log('ask_trouble', { id, because: reasonOf(error) });
       return { outcome: 'timeout' };
     }
   }
 
-  async #sent(id: number, worker: SessionWorker, news: PromptNews | null): Promise<Sent> {
+  async #sent(id: number, worker: SessionWorker, news: PromptNews | null): Promise<PromptSent> {
     const prompt = await this.deps.store.prompt(id);
     switch (news?.outcome) {
       case 'failed':
@@ -306,7 +311,7 @@ class Control implements SessionControl {
         return { outcome: 'failed', because: prompt?.because ?? 'withdrawn' };
       case undefined:
       case 'closed': {
-        const because = prompt?.because ?? worker.reason;
+        const because = worker.reason ?? prompt?.because ?? null;
         return { outcome: 'sent', id, status: 'queued', ...(because !== null && { because }) };
       }
       default: {
@@ -329,7 +334,7 @@ class Control implements SessionControl {
       await this.#sync();
       this.#trouble = '';
     } catch (error) {
-      const because = messageOf(error);
+      const because = reasonOf(error);
       if (because !== this.#trouble) this.deps.log('settings_trouble', { because });
       this.#trouble = because;
     }
@@ -405,7 +410,7 @@ class Control implements SessionControl {
     try {
       watcher.changed(session, state);
     } catch (error) {
-      this.deps.log('watcher_trouble', { session, because: messageOf(error) });
+      this.deps.log('watcher_trouble', { session, because: reasonOf(error) });
     }
   }
 
@@ -414,7 +419,7 @@ class Control implements SessionControl {
     try {
       await this.deps.publish();
     } catch (error) {
-      this.deps.log('publish_trouble', { because: messageOf(error) });
+      this.deps.log('publish_trouble', { because: reasonOf(error) });
     }
   }
 }

@@ -2,10 +2,10 @@ import { SessionAnswers } from '../questions/answers.ts';
 import { Bell, withLimit } from '../wait.ts';
 import type { StoredPrompt } from '../ports/session-store.ts';
 import type { SessionDriver, SessionState, SessionTarget, TurnEvent } from '../ports/session.ts';
-import { messageOf, SessionClient } from './client.ts';
+import { reasonOf, SessionClient } from './client.ts';
 import type { ControlDeps, ControlLimits, PromptNews, Started } from './control.ts';
 import { PromptQueue } from './queue.ts';
-import { SessionRecord } from './record.ts';
+import { RecordReader } from './record-reader.ts';
 
 export interface WorkerDeps extends Omit<ControlDeps, 'targets' | 'limits'> {
   limits: ControlLimits;
@@ -52,7 +52,7 @@ const TROUBLE_MS = 1000;
  */
 export class SessionWorker {
   readonly #bell = new Bell();
-  readonly #record: SessionRecord;
+  readonly #record: RecordReader;
   readonly #queue: PromptQueue;
   readonly #client: SessionClient;
   /** What the session asks, and the answers to it. */
@@ -79,7 +79,7 @@ export class SessionWorker {
     public target: SessionTarget,
     readonly deps: WorkerDeps,
   ) {
-    this.#record = new SessionRecord(target.name, deps);
+    this.#record = new RecordReader(target.name, deps);
     const ended = (id: number): void => {
       if (this.#current?.prompt.id === id) this.#current = null;
       this.#tries.delete(id);
@@ -104,10 +104,8 @@ export class SessionWorker {
     return this.#state;
   }
 
-  /** Nobody knows yet whether it can take prompts. */
-  get isComingUp(): boolean {
-    const status = this.#state?.status ?? 'stopped';
-    return this.#starting !== null || status === 'stopped' || status === 'starting';
+  get isStarting(): boolean {
+    return this.#starting !== null || this.#state?.status === 'starting';
   }
 
   /** Why the head of its queue waits. */
@@ -180,7 +178,7 @@ export class SessionWorker {
         this.#trouble = '';
       } catch (error) {
         if (this.#isClosed) return;
-        const because = messageOf(error);
+        const because = reasonOf(error);
         if (because !== this.#trouble) this.deps.log('session_trouble', { session: this.target.name, because });
         this.#trouble = because;
         this.#bell.ringIn(TROUBLE_MS);
@@ -208,7 +206,7 @@ export class SessionWorker {
       return;
     }
     if (this.#starting || this.#isClosing) return;
-    await this.#record.keep(this.#quietMs(state) >= this.deps.limits.lostMs);
+    await this.#keepPlace(state);
     await this.#client.renew(this.target);
     await this.#next(open, state);
   }
@@ -260,10 +258,12 @@ export class SessionWorker {
       if (current.turn !== null || !this.#driver.isOurs(event, { key, text: current.text })) return false;
       await this.#queue.submitted(id, event.turn);
       current.turn = event.turn;
+      this.#vainStarts = 0;
       return true;
     }
     if (event.turn !== current.turn) return false;
     if (event.how === 'done') await this.#queue.answer(id, event.text);
+    else if (this.#state?.status === 'stopped') await this.#queue.fail(id, 'session stopped', { outcome: 'stopped' });
     else if (event.how === 'interrupted') await this.#queue.fail(id, 'interrupted', { outcome: 'interrupted' });
     else await this.#queue.fail(id, event.text || 'the turn failed');
     return true;
@@ -273,7 +273,9 @@ export class SessionWorker {
   async #follow(current: Current, state: SessionState): Promise<void> {
     const { prompt, turn, isUnknown } = current;
     const { silenceMs, lostMs } = this.deps.limits;
-    const quiet = this.#quietMs(state);
+    // A command of the client may open a panel; then no turn begins.
+    const isPanel = prompt.raw && turn === null && state.status === 'waiting';
+    const quiet = this.#quietMs(isPanel ? { ...state, status: 'idle' } : state);
     current.pid ??= state.pid;
     // A client that was started again since does not know of it.
     const isGone = state.status === 'stopped' || (state.pid !== undefined && state.pid !== current.pid);
@@ -281,12 +283,17 @@ export class SessionWorker {
       if (quiet < silenceMs) return this.#lookAfter(silenceMs, quiet);
       return this.#giveBack(current, 'it was not typed');
     }
-    if (isGone) return this.#queue.fail(prompt.id, 'session stopped', { outcome: 'stopped' });
+    if (isGone) return this.#cutOff(current, 'session stopped', 'stopped');
     const limit = turn === null && prompt.raw ? silenceMs : lostMs;
     if (quiet < limit) return this.#lookAfter(limit, quiet);
     if (turn === null) return this.#queue.fail(prompt.id, 'no turn');
-    this.#record.leave(turn, prompt.id);
-    return this.#queue.fail(prompt.id, 'interrupted', { outcome: 'interrupted' });
+    return this.#cutOff(current, 'interrupted', 'interrupted');
+  }
+
+  /** The turn has no end in the record. If one comes all the same, it is still stored. */
+  async #cutOff({ prompt, turn }: Current, because: string, outcome: 'stopped' | 'interrupted'): Promise<void> {
+    if (turn !== null) this.#record.leave(turn, prompt.id);
+    await this.#queue.fail(prompt.id, because, { outcome });
   }
 
   /** It may have been typed, and the record does not have it. */
@@ -302,6 +309,14 @@ export class SessionWorker {
   /** For how long the session has been doing nothing, and recorded nothing. */
   #quietMs({ status }: SessionState): number {
     return status === 'idle' || status === 'stopped' ? this.deps.now() - this.#quietSince : -1;
+  }
+
+  /** A turn that has no end in the record when the client stopped, or was quiet for long, gets none. */
+  async #keepPlace(state: SessionState): Promise<void> {
+    const { lostMs } = this.deps.limits;
+    const quiet = this.#quietMs(state);
+    const isKept = await this.#record.keep(state.status === 'stopped' || quiet >= lostMs);
+    if (!isKept) this.#lookAfter(lostMs, quiet);
   }
 
   /** Looks again when the session has been quiet for this long. While it is not, its next change is the time to look. */
@@ -332,7 +347,7 @@ export class SessionWorker {
     try {
       text = this.#driver.prepare(prompt.text, { raw });
     } catch (error) {
-      return this.#queue.fail(id, messageOf(error));
+      return this.#queue.fail(id, reasonOf(error));
     }
     await this.#record.anchor(this.#driver);
     if (this.#isClosing || !(await store.begin(id, this.#record.place))) return this.#bell.ring();
@@ -381,7 +396,7 @@ export class SessionWorker {
       if (!this.#isClosed) await this.#queue.startedAs(result.started);
       return result;
     } catch (error) {
-      const because = messageOf(error);
+      const because = reasonOf(error);
       if (!this.#isClosing) await this.#exclusive(() => this.#failQueued(because));
       throw error;
     }
@@ -401,6 +416,6 @@ export class SessionWorker {
     const current = this.#current;
     if (!current) return;
     if (current.turn === null && current.isUnknown) await this.#giveBack(current, 'the session was stopped before');
-    else await this.#queue.fail(current.prompt.id, 'session stopped', { outcome: 'stopped' });
+    else await this.#cutOff(current, 'session stopped', 'stopped');
   }
 }

@@ -14,7 +14,7 @@ export type RemotePlace = { durability: Durability } & (
   | { place: { agent: AgentName; url: string; room?: string; token?: string }; below: string }
 );
 
-/** The home of an agent at a relay: read through a shelf on this machine. Backchannel's agents have no policy and no outbox. */
+/** The home of an agent at a relay: read through a local mailbox. Backchannel's agents have no policy and no outbox. */
 export function openRemoteHome(order: RemotePlace): Home {
   const asOriginal = 'place' in order;
   const { root, identity } = asOriginal ? known(order) : { root: order.root, identity: saved(order.root) };

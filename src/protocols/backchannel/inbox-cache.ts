@@ -28,13 +28,13 @@ export interface InboxCacheOptions {
 }
 
 /**
- * Carries messages from a relay to the shelf on this machine, without losing one on the way.
+ * Carries messages from a relay to the local mailbox, without losing one on the way.
  *
  * A relay of ours: lease there → written and flushed here → settled there. Killed in between, the lease runs out and the message
- * waits there again; the shelf knows it by then, and it is settled there without being shown a second time.
+ * waits there again; the local mailbox knows it by then, and it is settled there without being shown a second time.
  *
  * The original's take deletes before anybody has the message safely. So it is written here first, into `landing/<who>/`, then
- * taken there, then moved to the shelf. Killed in between, anyone who comes next asks whether it still waits there: if it does it
+ * taken there, then moved to the local mailbox. Killed in between, anyone who comes next asks whether it still waits there: if it does it
  * was not taken; if it does not, we had it.
  */
 export class InboxCache {

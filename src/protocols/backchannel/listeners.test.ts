@@ -230,11 +230,11 @@ describe('the event stream', () => {
 
   it('ends when the store fails, and says so in the log: its reader comes back', async () => {
     const { relay, listen } = await aListener();
-    relay.home().journal.waiting = () => Promise.reject(new Error('the shelf fell down'));
+    relay.home().journal.waiting = () => Promise.reject(new Error('the disk is gone'));
     const reader = await listen();
     await reader.block();
     expect(await reader.block()).toBeNull();
-    expect(relay.logged.at(-1)).toMatchObject({ event: 'listener_closed', facts: { error: 'the shelf fell down' } });
+    expect(relay.logged.at(-1)).toMatchObject({ event: 'listener_closed', facts: { error: 'the disk is gone' } });
   });
 });
 

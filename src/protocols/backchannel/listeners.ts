@@ -35,7 +35,7 @@ export interface ListenerOptions {
  */
 export class Listener {
   readonly stream: ReadableStream<Uint8Array>;
-  readonly #shelf: WaitingPages;
+  readonly #pages: WaitingPages;
   /** For a reader that comes back: what was on loan when it came by, and waits again since. */
   #returned: WaitingPages | null;
   readonly #watch: Watch;
@@ -56,7 +56,7 @@ export class Listener {
     readonly onClose: (listener: Listener, error?: unknown) => void,
   ) {
     const { who, after } = listening;
-    this.#shelf = new WaitingPages(who, after);
+    this.#pages = new WaitingPages(who, after);
     this.#returned = after > 0 ? new WaitingPages(who, 0, after) : null;
     // Before the first look: what arrives in between is not missed.
     this.#watch = who.home.mailboxes.watch(who.name, (mail) => this.#arrived(mail));
@@ -134,22 +134,22 @@ export class Listener {
       if (!this.#hasGreeted) await who.home.mailboxes.adopt(who.name);
       this.#hasGreeted = true;
       if (this.#returned) await this.#tellReturned(this.#returned);
-      else for (const mail of await this.#shelf.next()) this.#send(mail);
-      if (!this.#shelf.isRead) this.#isBehind = true;
+      else for (const mail of await this.#pages.next()) this.#send(mail);
+      if (!this.#pages.isRead) this.#isBehind = true;
     } finally {
       this.#isLooking = false;
     }
   }
 
-  async #tellReturned(shelf: WaitingPages): Promise<void> {
+  async #tellReturned(pages: WaitingPages): Promise<void> {
     // One that came back this very moment may have been told as an arrival.
-    for (const mail of await shelf.next()) if (!this.#recent.includes(mail.seq)) this.#send(mail);
-    if (shelf.isRead) this.#returned = null;
+    for (const mail of await pages.next()) if (!this.#recent.includes(mail.seq)) this.#send(mail);
+    if (pages.isRead) this.#returned = null;
   }
 
   #arrived(mail?: Mail): void {
     if (this.#isClosed) return;
-    const isNew = mail === undefined || mail.seq > this.#shelf.after;
+    const isNew = mail === undefined || mail.seq > this.#pages.after;
     if (mail && !isNew) {
       // It was in a reader's hand when we came by, and waits again; or it was committed before one that was told first.
       if (this.#recent.includes(mail.seq)) return;
@@ -163,7 +163,7 @@ export class Listener {
       this.#wake?.();
       return;
     }
-    this.#shelf.after = mail.seq;
+    this.#pages.after = mail.seq;
     this.#send(mail);
   }
 

@@ -1,4 +1,4 @@
-import { newSenderId } from '../../core/names.ts';
+import { newSenderId, shortId } from '../../core/names.ts';
 import { Extras, readMessage } from '../../core/message.ts';
 import type { Draft, Message } from '../../core/message.ts';
 import type { AgentName, MessageId, SendKey } from '../../core/names.ts';
@@ -181,12 +181,13 @@ export class Post {
     if (id !== undefined && id !== theirs && wasShown) this.options.aliases.note(id, theirs);
   }
 
-  #unknown({ key }: OutgoingMessage, isKeyed: boolean): string {
+  #unknown({ id, key, named }: OutgoingMessage, isKeyed: boolean): string {
     if (!this.options.outbox)
       return 'nobody can tell whether the message was sent: ask its reader before you send it again';
     if (isKeyed)
       return `the message may have arrived: it is sent once more under its key when the relay is back (\`parley outbox\`)`;
-    return `nobody can tell whether the message arrived: ask its reader, then \`parley outbox retry ${key}\` or \`parley outbox drop ${key}\``;
+    const name = id === undefined || named ? key : shortId(id);
+    return `nobody can tell whether the message arrived: ask its reader, then \`parley outbox retry ${name}\` or \`parley outbox drop ${name}\``;
   }
 
   /** What passed through here can be looked up here. Who got it is the relay's to know. */
@@ -207,8 +208,11 @@ export class Post {
 }
 
 function queued({ id, key, named }: OutgoingMessage, why: string): Refusal {
-  const name = id === undefined || !named ? key : `${id} (key ${key})`;
-  return new Refusal('queued', `queued as ${name}: ${why}; it is sent when the relay is back (see \`parley outbox\`)`);
+  const name = id === undefined ? key : named ? `${shortId(id)} (key ${key})` : shortId(id);
+  return new Refusal(
+    'queued',
+    `queued as ${name}: ${why}; your next command that reaches the relay sends it (see \`parley outbox\`)`,
+  );
 }
 
 function isNamed({ key, id }: OutgoingMessage, name: string): boolean {

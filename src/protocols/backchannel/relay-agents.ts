@@ -20,7 +20,7 @@ import type { RelayCall, Relay } from './relay-state.ts';
 import type { ChannelName } from '../../core/names.ts';
 
 /** Makes a room. Anybody may, unless the relay has an admin. spec: relay#rooms */
-export async function makeRoom(relay: Relay, c: RelayCall): Promise<Response> {
+export async function openRoom(relay: Relay, c: RelayCall): Promise<Response> {
   const { adminTokenHash } = relay.deps.settings;
   const token = tokenOf(c.request);
   if (adminTokenHash !== null && !(token && isToken(token, adminTokenHash))) {

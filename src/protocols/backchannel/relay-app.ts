@@ -5,7 +5,7 @@ import { storageTrouble } from '../../core/disk.ts';
 import { isToken } from '../../wire/tokens.ts';
 import { tokenOf } from './token-cache.ts';
 import { inbox, take, leaseMessages, settleMessages, trace, sendMessage } from './relay-mail.ts';
-import { agents, channels, subscribe, unsubscribe, makeRoom, register } from './relay-agents.ts';
+import { agents, channels, subscribe, unsubscribe, openRoom, register } from './relay-agents.ts';
 import { Declined, hostTrouble, NOT_FOUND, phraseFor, UNAUTHORIZED } from './relay-phrases.ts';
 import { RelayCall, json, Relay } from './relay-state.ts';
 
@@ -40,7 +40,7 @@ export function appOf(relay: Relay): RelayApp {
     'GET /v1/health': (c) => json(c, { ok: true, service: 'backchannel-relay' }),
     'GET /v1/version': (c) => json(c, versionOf(relay.deps)),
     'GET /metrics': (c) => metrics(relay, c),
-    'POST /v1/rooms': (c) => makeRoom(relay, c),
+    'POST /v1/rooms': (c) => openRoom(relay, c),
     'POST /v1/register': (c) => register(relay, c),
   });
   routes.forAgents({

@@ -157,46 +157,46 @@ export async function inbox(relay: Relay, c: RelayCall): Promise<Response> {
   const limit = numberIn(query, 'limit', 1, LONGEST_PAGE);
   await who.home.directory.seen(who.name);
   await who.home.mailboxes.adopt(who.name);
-  const shelf = new WaitingPages(who, after);
-  if (limit !== undefined) return page(c, shelf, limit);
-  const texts = await gather(shelf, Infinity);
-  if (shelf.isRead) return jsonText(c, `[${texts.join()}]`);
-  return new Response(pieces(shelf, texts, relay.registry.stay(c.room)), {
+  const pages = new WaitingPages(who, after);
+  if (limit !== undefined) return page(c, pages, limit);
+  const texts = await gather(pages, Infinity);
+  if (pages.isRead) return jsonText(c, `[${texts.join()}]`);
+  return new Response(pieces(pages, texts, relay.registry.stay(c.room)), {
     headers: { 'content-type': 'application/json', 'x-request-id': c.id },
   });
 }
 
 /** One page. A page of very large messages is shorter than asked for; the header says where to go on. */
-async function page(c: RelayCall, shelf: WaitingPages, limit: number): Promise<Response> {
-  const texts = await gather(shelf, limit);
-  // The shelf may be read exactly to its end: then the next page is empty.
-  const next = shelf.isRead ? undefined : { 'x-parley-next': String(shelf.after) };
+async function page(c: RelayCall, pages: WaitingPages, limit: number): Promise<Response> {
+  const texts = await gather(pages, limit);
+  // The pages may be read exactly to their end: then the next page is empty.
+  const next = pages.isRead ? undefined : { 'x-parley-next': String(pages.after) };
   return jsonText(c, `[${texts.join()}]`, 200, next);
 }
 
-async function gather(shelf: WaitingPages, limit: number): Promise<string[]> {
+async function gather(pages: WaitingPages, limit: number): Promise<string[]> {
   const texts: string[] = [];
   let size = 0;
   do {
-    const mail: Mail[] = await shelf.next(limit - texts.length);
+    const mail: Mail[] = await pages.next(limit - texts.length);
     for (const { text } of mail) {
       texts.push(text);
       size += text.length;
     }
-  } while (!shelf.isRead && texts.length < limit && size < WHOLE);
+  } while (!pages.isRead && texts.length < limit && size < WHOLE);
   return texts;
 }
 
 /** A long inbox, read as fast as its reader takes it: it never stands in memory as a whole. */
-function pieces(shelf: WaitingPages, first: string[], leave: () => void): ReadableStream<Uint8Array> {
+function pieces(pages: WaitingPages, first: string[], leave: () => void): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let begun = false;
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        const texts = begun ? await nextTexts(shelf, leave) : first;
+        const texts = begun ? await nextTexts(pages, leave) : first;
         const glue = begun && texts.length > 0 ? ',' : '';
-        const end = begun && shelf.isRead ? ']' : '';
+        const end = begun && pages.isRead ? ']' : '';
         controller.enqueue(encoder.encode(`${begun ? '' : '['}${glue}${texts.join()}${end}`));
         begun = true;
         if (!end) return;
@@ -209,9 +209,9 @@ function pieces(shelf: WaitingPages, first: string[], leave: () => void): Readab
   );
 }
 
-async function nextTexts(shelf: WaitingPages, leave: () => void): Promise<string[]> {
+async function nextTexts(pages: WaitingPages, leave: () => void): Promise<string[]> {
   try {
-    return (await shelf.next()).map(({ text }) => text);
+    return (await pages.next()).map(({ text }) => text);
   } catch (error) {
     leave();
     throw error;

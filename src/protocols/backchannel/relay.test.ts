@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test';
-import { isLoopback, relayOrder, warningsAbout } from './relay.ts';
+import { isLoopbackHost, relayOrder, warningsAbout } from './relay.ts';
 
 const HOUSE = { root: '/home/you/.backchannel', bodyLimit: 1000, durability: 'normal' } as const;
 const TOKEN = 'a'.repeat(32);
@@ -52,8 +52,8 @@ describe('the order for a relay', () => {
     [{ port: '70000' }, '"70000" is no port'],
     [{ port: 'http' }, '"http" is no port'],
     [{ 'tls-cert': 'c.pem' }, 'TLS needs both'],
-    [{ rate: '0' }, '"0" is no count'],
-    [{ quota: 'many' }, '"many" is no count'],
+    [{ rate: '0' }, '"0" is not a count'],
+    [{ quota: 'many' }, '"many" is not a count'],
     [{ 'keep-waiting': '30' }, '"30" is no span'],
   ])('refuses %o', (values, told) => {
     expect(() => order(values)).toThrow(told);
@@ -83,6 +83,6 @@ describe('the order for a relay', () => {
     ['127.0.0.1.example.org', false],
     ['10.0.0.1', false],
   ])('knows whether %s is this machine only', (host, loopback) => {
-    expect(isLoopback(host)).toBe(loopback);
+    expect(isLoopbackHost(host)).toBe(loopback);
   });
 });

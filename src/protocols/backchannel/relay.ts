@@ -98,13 +98,13 @@ export function relayOrder(
 }
 
 /** True if only programs of this machine can reach this address. */
-export function isLoopback(host: string): boolean {
+export function isLoopbackHost(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
 /** What is allowed, and should be thought about. */
 export function warningsAbout({ host, token, tokenInArguments, tls, publicUrl, adminToken }: RelayOrder): string[] {
-  const reachable = !isLoopback(host);
+  const reachable = !isLoopbackHost(host);
   const others = reachable || publicUrl !== null;
   return [
     ...(tokenInArguments ? [tokenWarning('BACKCHANNEL_TOKEN')] : []),
@@ -124,7 +124,7 @@ export function warningsAbout({ host, token, tokenInArguments, tls, publicUrl, a
 }
 
 function refuseOpenToStrangers({ host, publicUrl, token }: RelayOrder): void {
-  const where = publicUrl ?? (isLoopback(host) ? null : host);
+  const where = publicUrl ?? (isLoopbackHost(host) ? null : host);
   if (where === null || token !== null) return;
   throw new Refusal(
     'invalid_request',
@@ -258,7 +258,7 @@ function serve(order: RelayOrder, rooms: RelayRooms, means: Means, log: Log): Se
   const { certificate: tls, openFiles } = means;
   const { host, port, adminToken, rate, quota, mostAgents, keepWaitingMs, bodyLimit } = order;
   // Behind a proxy every name of its own is right; without one, only ours: a web page must not reach us by another.
-  const isAlone = isLoopback(host) && order.publicUrl === null;
+  const isAlone = isLoopbackHost(host) && order.publicUrl === null;
   let server: Server | undefined;
   try {
     server = serveRelay(

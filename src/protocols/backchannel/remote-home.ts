@@ -20,7 +20,7 @@ import { isNoSuchRoute, Post } from './post.ts';
 import type { Remote } from '../../core/ports/remote.ts';
 
 export interface RelayOptions {
-  /** The identity's folder: its shelf, its ledger, its outbox. */
+  /** The identity's folder: its local mailbox, its ledger, its outbox. */
   root: string;
   identity: Identity;
   durability: 'normal' | 'full';
@@ -44,12 +44,12 @@ export interface OpenRelay {
   remote: Remote;
 }
 
-/** One agent at one relay, with a shelf on this machine. Opening it says nothing to the relay. */
+/** One agent at one relay, with a local mailbox as its cache. Opening it says nothing to the relay. */
 export function openRelay(options: RelayOptions): OpenRelay {
   const { root, identity, tell } = options;
   const { agent } = identity;
   const self = selfRecord(agent, options.kind);
-  const http = new RelayHttp(identity);
+  const http = new RelayHttp({ ...identity, ...(options.queues && { ifRefused: refusedToken(identity) }) });
   const abilities = new KnownAbilities(http, Date.now, {
     read: () => identity.abilities,
     write(abilities) {
@@ -65,7 +65,7 @@ export function openRelay(options: RelayOptions): OpenRelay {
   const journal = openSqliteJournal({ path: `${root}/ledger.db`, durability: options.durability });
   const known = { journal, directory: new OfflineDirectory(http, self) };
   const judge = (mailbox: AgentName, message: Message): Promise<Judgement> => options.judge(known, mailbox, message);
-  const shelf = new Maildir({ root, journal, judge, now: Date.now });
+  const local = new Maildir({ root, journal, judge, now: Date.now });
   const cache = new InboxCache({ root, files: new MaildirFiles(root), http, abilities });
   const outbox = options.queues ? new Outbox(root) : null;
   const aliases = new Aliases(root, Date.now);
@@ -73,7 +73,7 @@ export function openRelay(options: RelayOptions): OpenRelay {
   const mailboxes = new RemoteMailboxes({
     agent,
     http,
-    shelf,
+    local,
     journal,
     cache,
     post,
@@ -87,6 +87,7 @@ export function openRelay(options: RelayOptions): OpenRelay {
     bring: (mailbox, wanted, patienceMs) => mailboxes.bring(mailbox, wanted, patienceMs),
     trace: (id) => traceAt(http, id),
     outbox: async () => outbox?.list() ?? [],
+    sendOutbox: () => post.flush(),
     retry: (key) => post.retry(key),
     drop: (key) => post.drop(key),
     sentAs: async (prefix) => aliases.like(prefix),
@@ -99,6 +100,14 @@ export function openRelay(options: RelayOptions): OpenRelay {
 function selfRecord(name: AgentName, kind: 'agent' | 'foreign'): AgentRecord {
   const known = { name, subscriptions: [], createdAt: '', lastSeen: '' };
   return kind === 'foreign' ? known : { ...known, parley: { v: 1, kind, roles: [] } };
+}
+
+function refusedToken({ agent, url, room }: Identity): string {
+  const at = room === undefined ? '' : ` --room ${room}`;
+  return (
+    `the relay ${url} does not accept the token of @${agent}: it was revoked or replaced. Ask the operator of the relay for a new one ` +
+    `(\`parley relay token issue ${agent}${at}\`), then: parley init ${agent} --url ${url}${at} --token-file <file>`
+  );
 }
 
 async function traceAt(http: RelayHttp, id: string): Promise<unknown> {

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'bun:test';
 import { createServer } from 'node:net';
 import type { Server, Socket } from 'node:net';
-import { RelayHttp, isLoopback, NoRelayAnswer } from './remote-http.ts';
+import { RelayHttp, isLoopbackUrl, NoRelayAnswer } from './remote-http.ts';
 import { relayAddress } from './remote-register.ts';
 import type { Fate } from './remote-http.ts';
 
@@ -163,7 +163,7 @@ describe('the address of a relay', () => {
   });
 
   it('is of this machine only if it cannot be another', () => {
-    expect(isLoopback(new URL('http://localhost.evil.test'))).toBe(false);
-    expect(isLoopback(new URL('http://agent.localhost'))).toBe(true);
+    expect(isLoopbackUrl(new URL('http://localhost.evil.test'))).toBe(false);
+    expect(isLoopbackUrl(new URL('http://agent.localhost'))).toBe(true);
   });
 });

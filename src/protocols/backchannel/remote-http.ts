@@ -6,6 +6,8 @@ export interface RelayAddress {
   url: string;
   room?: string | undefined;
   token?: string | undefined;
+  /** What to say if the relay refuses our token, where its own words do not help. */
+  ifRefused?: string;
 }
 
 export interface RelayRequest {
@@ -52,6 +54,8 @@ export class RelayHttp {
   async ask(method: 'GET' | 'POST', path: string, request: RelayRequest = {}): Promise<RelayAnswer> {
     const answer = await this.call(method, path, request);
     if (answer.status < 300) return answer;
+    const { ifRefused } = this.place;
+    if (answer.status === 401 && request.token === undefined && ifRefused) throw new RelayRefusal(401, ifRefused);
     throw this.#refusal(answer);
   }
 
@@ -99,7 +103,7 @@ export class RelayHttp {
       method,
       redirect: 'manual',
       // Bun asks a proxy even about this machine itself.
-      ...(isLoopback(new URL(this.url)) && { proxy: false }),
+      ...(isLoopbackUrl(new URL(this.url)) && { proxy: false }),
       ...(body !== undefined && { body: JSON.stringify(body) }),
       headers: {
         ...(body !== undefined && { 'content-type': 'application/json' }),
@@ -282,14 +286,14 @@ export function troubleFrom(code: string | undefined, url: string, answerMs: num
 }
 
 /** This machine itself: nothing said to it can be overheard on a network, and no proxy stands between. */
-export function isLoopback({ hostname }: URL): boolean {
+export function isLoopbackUrl({ hostname }: URL): boolean {
   return /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/i.test(hostname);
 }
 
 /** A proxy from the environment makes the connections in our place: then only it knows whether a host can be reached. */
 export function isProxied(url: URL): boolean {
   const variable = url.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY';
-  return !isLoopback(url) && Boolean(process.env[variable] ?? process.env[variable.toLowerCase()]);
+  return !isLoopbackUrl(url) && Boolean(process.env[variable] ?? process.env[variable.toLowerCase()]);
 }
 
 /**

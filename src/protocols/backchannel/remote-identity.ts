@@ -46,7 +46,7 @@ export function readIdentity(folder: string): Identity | null {
     if (isMissing(error)) return null;
     if (!(error instanceof SyntaxError)) throw explained(error, path, 'nothing was done');
   }
-  throw new Refusal('bad_config', `${path} is not readable; mend it, or remove its folder and join again`);
+  throw new Refusal('bad_config', `${path} is not readable; correct it, or remove its folder and join again`);
 }
 
 export function writeIdentity(folder: string, identity: Identity): void {

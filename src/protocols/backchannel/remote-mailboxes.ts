@@ -20,7 +20,7 @@ export interface RemoteMailboxesOptions {
   agent: AgentName;
   http: RelayHttp;
   /** Where messages land that were fetched: a spool on this machine, with a ledger of its own. */
-  shelf: Mailboxes;
+  local: Mailboxes;
   journal: Journal;
   cache: InboxCache;
   post: Post;
@@ -32,13 +32,13 @@ export interface RemoteMailboxesOptions {
 }
 
 /**
- * One agent's mailbox at a relay, read through a shelf on this machine. What waits there is shown; whatever is claimed is carried
- * to the shelf first, and from then on the shelf's own line decides: leases, settling, crashes.
+ * One agent's mailbox at a relay, read through a local mailbox, its cache. What waits there is shown; whatever is claimed is carried
+ * to the local mailbox first, and from then on that one decides: leases, settling, crashes.
  */
 export class RemoteMailboxes implements Mailboxes {
   /** What is known to wait there. While a stream brings the news nobody has to ask. */
   #there = new Map<MessageId, Message>();
-  /** Of these, what the shelf has not had before. */
+  /** Of these, what the local mailbox has not had before. */
   readonly #fresh = new Set<MessageId>();
   readonly #streams = new Set<EventStream>();
   readonly #told = new Set<string>();
@@ -46,21 +46,21 @@ export class RemoteMailboxes implements Mailboxes {
   constructor(readonly options: RemoteMailboxesOptions) {}
 
   async peek(mailbox: AgentName): Promise<WaitingMessage[]> {
-    const shelf = await this.options.shelf.peek(mailbox);
+    const local = await this.options.local.peek(mailbox);
     const there = await this.#lookIfReachable(mailbox);
-    const here = new Set(shelf.map(({ message }) => message.id));
+    const here = new Set(local.map(({ message }) => message.id));
     const others = [...there.values()].filter(({ id }) => !here.has(id));
     const waiting = await Promise.all(others.map((message) => this.#judged(mailbox, message)));
-    return [...shelf, ...waiting].sort(oldestFirst);
+    return [...local, ...waiting].sort(oldestFirst);
   }
 
   async ids(mailbox: AgentName, loudOnly = false): Promise<MessageId[]> {
-    const shelf = await this.options.shelf.ids(mailbox, loudOnly);
-    return [...new Set([...shelf, ...(await this.#look(mailbox)).keys()])];
+    const local = await this.options.local.ids(mailbox, loudOnly);
+    return [...new Set([...local, ...(await this.#look(mailbox)).keys()])];
   }
 
   async read(mailbox: AgentName, id: MessageId): Promise<WaitingMessage | null> {
-    const here = await this.options.shelf.read(mailbox, id);
+    const here = await this.options.local.read(mailbox, id);
     if (here) return here;
     const message = this.#there.get(id) ?? (await this.#look(mailbox)).get(id);
     return message ? this.#judged(mailbox, message) : null;
@@ -79,7 +79,7 @@ export class RemoteMailboxes implements Mailboxes {
       if (this.#streams.size === 0 || !(error instanceof Refusal)) throw error;
       this.#tellOnce(error);
     }
-    return this.options.shelf.claim(mailbox, ids, lease, read);
+    return this.options.local.claim(mailbox, ids, lease, read);
   }
 
   async bring(mailbox: AgentName, wanted: (message: Message) => boolean, patienceMs?: number): Promise<number> {
@@ -90,7 +90,7 @@ export class RemoteMailboxes implements Mailboxes {
   }
 
   async renew(claim: Pick<Claim, 'mailbox' | 'owner'>, lease: Lease): Promise<boolean> {
-    return this.options.shelf.renew(claim, lease);
+    return this.options.local.renew(claim, lease);
   }
 
   async settle(
@@ -99,7 +99,7 @@ export class RemoteMailboxes implements Mailboxes {
     settlement: Settlement,
     show?: Show,
   ): Promise<boolean> {
-    return this.options.shelf.settle(claim, ids, settlement, show);
+    return this.options.local.settle(claim, ids, settlement, show);
   }
 
   async release(
@@ -109,11 +109,11 @@ export class RemoteMailboxes implements Mailboxes {
     delayMs?: number,
     begun?: boolean,
   ): Promise<MessageId[]> {
-    return this.options.shelf.release(claim, ids, because, delayMs, begun);
+    return this.options.local.release(claim, ids, because, delayMs, begun);
   }
 
   watch(mailbox: AgentName, onArrival: () => void): Watch {
-    const shelf = this.options.shelf.watch(mailbox, onArrival);
+    const local = this.options.local.watch(mailbox, onArrival);
     const stream = new EventStream(this.options.http, `/v1/events/${encodeURIComponent(mailbox)}`, {
       onMessage: (message) => {
         this.#there.set(message.id, message);
@@ -130,7 +130,7 @@ export class RemoteMailboxes implements Mailboxes {
     this.#streams.add(stream);
     return {
       close: () => {
-        shelf.close();
+        local.close();
         this.#streams.delete(stream);
         stream.close().catch(() => {});
       },
@@ -146,15 +146,15 @@ export class RemoteMailboxes implements Mailboxes {
   }
 
   async adopt(mailbox: AgentName): Promise<number> {
-    return this.options.shelf.adopt(mailbox);
+    return this.options.local.adopt(mailbox);
   }
 
   async lower(mailbox: AgentName, id: MessageId): Promise<void> {
-    await this.options.shelf.lower(mailbox, id);
+    await this.options.local.lower(mailbox, id);
   }
 
   async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
-    return this.options.shelf.raise(mailbox, id);
+    return this.options.local.raise(mailbox, id);
   }
 
   async withdraw(): Promise<CopyRecord[]> {
@@ -166,7 +166,7 @@ export class RemoteMailboxes implements Mailboxes {
 
   /** Also sends what waits in the outbox: anyone who comes next does it. */
   async heal(): Promise<void> {
-    await this.options.shelf.heal();
+    await this.options.local.heal();
     await this.#atLeisure(async () => {
       await this.options.cache.heal(this.options.agent, LEISURE_MS);
       await this.options.post.flush({ connectMs: LEISURE_MS });
@@ -174,20 +174,20 @@ export class RemoteMailboxes implements Mailboxes {
   }
 
   async flush(): Promise<void> {
-    await this.options.shelf.flush();
+    await this.options.local.flush();
   }
 
   async asides(): Promise<string[]> {
-    return this.options.shelf.asides();
+    return this.options.local.asides();
   }
 
   async remove(mailbox: AgentName): Promise<void> {
-    await this.options.shelf.remove(mailbox);
+    await this.options.local.remove(mailbox);
   }
 
   async close(): Promise<void> {
     await Promise.all([...this.#streams].map((stream) => stream.close()));
-    await this.options.shelf.close();
+    await this.options.local.close();
   }
 
   /** What waits there and was never here. */
@@ -219,7 +219,7 @@ export class RemoteMailboxes implements Mailboxes {
   async #carry(mailbox: AgentName, ids: MessageId[]): Promise<void> {
     const missing: MessageId[] = [];
     // What has landed may still be without a row. It stays as it came, whatever the relay says under its id now.
-    const here = new Set(await this.options.shelf.ids(mailbox));
+    const here = new Set(await this.options.local.ids(mailbox));
     for (const id of ids) if (!here.has(id) && !(await this.#wasHere(mailbox, id))) missing.push(id);
     if (missing.length > 0) await this.options.cache.carry(mailbox, missing, this.#there);
     for (const id of ids) {
@@ -228,7 +228,7 @@ export class RemoteMailboxes implements Mailboxes {
     }
   }
 
-  /** A copy that another program took from the shelf may be fetched again. */
+  /** A copy that another program took from the local mailbox may be fetched again. */
   async #wasHere(mailbox: AgentName, id: MessageId): Promise<boolean> {
     const copy = await this.options.journal.copy(mailbox, id);
     return copy !== null && copy.state !== 'gone';

@@ -2,7 +2,7 @@ import { RoomId } from '../../core/names.ts';
 import type { AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { abilitiesOf } from './remote-identity.ts';
-import { RelayHttp, isLoopback, RelayRefusal } from './remote-http.ts';
+import { RelayHttp, isLoopbackUrl, RelayRefusal } from './remote-http.ts';
 import type { RelayAddress } from './remote-http.ts';
 import type { Abilities } from './remote-identity.ts';
 
@@ -18,7 +18,7 @@ export function relayAddress(text: string, insecure: boolean): string {
   if (url.username || url.password) {
     throw new Refusal('invalid_request', 'leave name and password out of the address; a relay knows you by your token');
   }
-  if (url.protocol === 'http:' && !isLoopback(url) && !insecure) {
+  if (url.protocol === 'http:' && !isLoopbackUrl(url) && !insecure) {
     throw new Refusal(
       'invalid_request',
       `over ${url.origin} everybody on the way could read your token and your mail; use https, or say --insecure if that network is yours`,

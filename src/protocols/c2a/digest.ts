@@ -111,7 +111,7 @@ async function notesFor(who: Who): Promise<Noted[]> {
   const notes: Noted[] = [];
   let after = 0;
   while (notes.length < MOST) {
-    const page = await journal.shelf(who.name, after, PAGE, 'digest');
+    const page = await journal.waitingCopies(who.name, after, PAGE, 'digest');
     for (const { seq, text, attention } of page) {
       after = seq;
       const message = readMessage(JSON.parse(text));

@@ -2,7 +2,7 @@ import { quieter } from '../../core/attention/decide.ts';
 import { readMessage } from '../../core/message.ts';
 import type { Message } from '../../core/message.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
-import type { Journal, CopyRecord } from '../../core/ports/journal.ts';
+import type { WaitingCopy, CopyRecord } from '../../core/ports/journal.ts';
 import type { Who } from '../../core/mail/workspace.ts';
 import type { HostContext } from './context.ts';
 import { isUnseen, keyOf, placeOf } from './item.ts';
@@ -12,8 +12,6 @@ import { isQuiet } from '../../core/attention/attention.ts';
 import type { Policy } from '../../core/attention/attention.ts';
 import { endObligation } from '../../core/obligations/obligation.ts';
 import { HOLD_MS } from './context.ts';
-
-type Standing = Awaited<ReturnType<Journal['shelf']>>[number];
 
 const PAGE = 64;
 /** What comes back from another's hand, or is raised, has an old number: it is looked for this often, also if nobody rings. */
@@ -73,12 +71,12 @@ export class MailScan {
     const newest = await journal.newest();
     while ((this.#seen.get(who.name) ?? 0) < newest && this.#hasRoom) {
       const only = this.session.link?.wantsAll ? undefined : 'loud';
-      const page = await journal.shelf(who.name, this.#seen.get(who.name) ?? 0, PAGE, only);
-      for (const standing of page) {
+      const page = await journal.waitingCopies(who.name, this.#seen.get(who.name) ?? 0, PAGE, only);
+      for (const waiting of page) {
         // What there is no room for stays where it waits, and is found when there is.
         if (!this.#hasRoom) return;
-        await this.#meet(who, standing);
-        this.#seen.set(who.name, standing.seq);
+        await this.#meet(who, waiting);
+        this.#seen.set(who.name, waiting.seq);
       }
       if (page.length < PAGE) this.#seen.set(who.name, Math.max(newest, this.#seen.get(who.name) ?? 0));
     }
@@ -94,10 +92,10 @@ export class MailScan {
       asked += 1;
       // The rest of them the next time.
       if (asked > ASKED) return void (this.#rung = true);
-      const standing = await journal.standing(who.name, id);
-      if (standing && standing.seq <= (this.#seen.get(who.name) ?? 0)) await this.#meet(who, standing);
-      if (standing && !this.session.queue.hasKey(key)) this.#passed.add(key);
-      if (standing || (await journal.copy(who.name, id))) continue;
+      const waiting = await journal.waitingCopy(who.name, id);
+      if (waiting && waiting.seq <= (this.#seen.get(who.name) ?? 0)) await this.#meet(who, waiting);
+      if (waiting && !this.session.queue.hasKey(key)) this.#passed.add(key);
+      if (waiting || (await journal.copy(who.name, id))) continue;
       this.#passed.add(key);
       if ((await mailboxes.adopt(who.name)) > 0) return this.#lookForNew(who);
     }
@@ -107,7 +105,7 @@ export class MailScan {
     return this.session.inHand < this.context.limits.inHand;
   }
 
-  async #meet(who: Who, { id, seq, text, attention, quiet }: Standing): Promise<void> {
+  async #meet(who: Who, { id, seq, text, attention, quiet }: WaitingCopy): Promise<void> {
     const { link } = this.session;
     this.#passed.delete(`${id}:${who.name}`);
     if (!link || (quiet && !link.wantsAll)) return;

@@ -6,8 +6,7 @@ import { TOOLS } from './shapes.ts';
 import { AgentName } from '../../core/names.ts';
 import { storageTrouble } from '../../core/disk.ts';
 import { McpServer } from '../../wire/mcp.ts';
-import { chatFace, TOOL_LIST } from './mcp.ts';
-import { PULL_WITH } from './mcp-texts.ts';
+import { chatFace, PULL_WITH, TOOL_LIST } from './mcp.ts';
 
 interface Answer {
   id: unknown;

@@ -1,39 +1,30 @@
-import * as texts from './mcp-texts.ts';
+import * as texts from '../../core/mail/tool-texts.ts';
 import { plainLine } from '../../core/gate.ts';
 import { RULES } from './prompt.ts';
 import { claim, unclaim } from '../../core/obligations/claim.ts';
 import { defer, resolve } from '../../core/obligations/defer.ts';
-import type { Workspace, Who } from '../../core/mail/workspace.ts';
 import { listEvents, readThread } from '../../core/history/events.ts';
+import type { EventView } from '../../core/history/events.ts';
 import { react } from '../../core/obligations/react.ts';
-import { say } from './say.ts';
-import { shownSoon } from '../../core/mail/shown.ts';
-import { visible } from '../../core/history/sight.ts';
+import { say } from '../../core/mail/say.ts';
+import { argumentsIn, messageIn, refusePerson, showing } from '../../core/mail/tool-call.ts';
+import type { ToolCaller } from '../../core/mail/tool-call.ts';
 import { TOOLS } from './shapes.ts';
 import type { ToolArguments, ToolName } from './shapes.ts';
-import { isMessageId } from '../../core/names.ts';
 import type { MessageId } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { SIGNALS } from '../../core/signal.ts';
 import { listedTool } from '../../wire/mcp.ts';
 import type { Face, ToolRow } from '../../wire/mcp.ts';
 
-/** The tools as MCP clients know them: not every client allows a dot in a name. `chat_who` is ours. spec: mcp#tools */
+/** The tools of C2A as MCP clients know them: not every client allows a dot in a name. `chat_who` is ours. spec: mcp#tools */
 export type McpTool = 'chat_who' | (ToolName extends `chat.${infer Name}` ? `chat_${Name}` : never);
-
-/** Who acts in one call, and on what. */
-interface Caller {
-  workspace: Workspace;
-  who: Who;
-  /** Fetches what waits for this agent elsewhere or has no row yet, so that it can be found. */
-  gather: (who: Who, prefix: string) => Promise<void>;
-}
 
 type Shape = Record<string, unknown>;
 
 interface Tool extends ToolRow {
   /** Reads the arguments, calls one function of the flow, and returns what a model reads. */
-  run(caller: Caller, given: unknown): Promise<string>;
+  run(caller: ToolCaller, given: unknown): Promise<string>;
 }
 
 const text: Shape = { type: 'string' };
@@ -45,9 +36,6 @@ const oneOf = (values: readonly string[]): Shape => ({ type: 'string', enum: val
 /** The same call again changes nothing: a keyed send, a reaction, a claim, an end. No call destroys what others have. */
 const READS = { readOnlyHint: true, idempotentHint: true } as const;
 const WRITES = { destructiveHint: false, idempotentHint: true } as const;
-
-/** A surface takes what waits within a second; nobody waits for one that is away. */
-const PATIENCE = { takenMs: 2000, shownMs: 5000 };
 
 /**
  * The seven tools of the protocol, and who is here. Their list stands in the context of every session, so it stays below 2,800 bytes:
@@ -61,7 +49,7 @@ const CHAT_TOOLS: Record<McpTool, Tool> = {
     async run({ workspace, who, gather }, given) {
       const filter = parsed('chat.list_events', given);
       await gather(who, '');
-      return texts.eventList(who.name, await listEvents([who], { ...filter, now: workspace.now() }));
+      return eventList(who.name, await listEvents([who], { ...filter, now: workspace.now() }));
     },
   },
   chat_read_thread: {
@@ -78,6 +66,7 @@ const CHAT_TOOLS: Record<McpTool, Tool> = {
       return texts.thread(
         who.name,
         await readThread([who], { event, conversation }, { ...page, now: workspace.now() }),
+        headline,
       );
     },
   },
@@ -102,7 +91,7 @@ const CHAT_TOOLS: Record<McpTool, Tool> = {
       const [, thread] = /^thread:(.+)$/.exec(target) ?? [];
       const to = thread === undefined ? {} : { target: `thread:${await eventOf(caller, thread)}` };
       const sent = await say(caller.workspace, caller.who, { ...message, ...event, ...to });
-      return texts.sent(sent, await shownSoon(sent, caller.workspace.now(), PATIENCE));
+      return texts.sent(sent, await showing(caller, sent), 'c2a');
     },
   },
   chat_react: {
@@ -154,14 +143,7 @@ const CHAT_TOOLS: Record<McpTool, Tool> = {
     about: 'Who you are, and who is here.',
     takes: {},
     hints: { readOnlyHint: true },
-    async run({ workspace, who }) {
-      const here = await Promise.all(
-        workspace.homes.map(async (home) =>
-          (await home.directory.list()).map((record) => ({ home: home.label, record })),
-        ),
-      );
-      return texts.whoIsHere(who, here.flat(), workspace.now());
-    },
+    run: ({ workspace, who }) => texts.whoIsHere(workspace, who),
   },
 };
 
@@ -169,10 +151,10 @@ const CHAT_TOOLS: Record<McpTool, Tool> = {
 export const TOOL_LIST = Object.entries(CHAT_TOOLS).map(([name, row]) => listedTool(name as McpTool, row));
 
 /**
- * Parley's own face. `caller` is asked at each call: the agent may not have a mailbox yet, and a tool's answer is where a model
+ * The face of C2A: the tools of the protocol, by its names. `caller` is asked at each call: the agent may not have a mailbox yet, and a tool's answer is where a model
  * reads that.
  */
-export function chatFace(version: string, caller: () => Promise<Caller>): Face {
+export function chatFace(version: string, caller: () => Promise<ToolCaller>): Face {
   return {
     serverInfo: { name: 'parley', version },
     instructions: RULES,
@@ -186,50 +168,34 @@ export function chatFace(version: string, caller: () => Promise<Caller>): Face {
   };
 }
 
-/** A refusal may name a command of ours; a model has the tool for it. */
+/** A refusal may name a command of ours, or a tool as the host names it; a model has the tool by its name here. */
 function inTools(line: string): string {
-  return line.replace(/`parley agents`/g, 'chat_who').replace(/`parley (?:events|history)`/g, 'chat_list_events');
-}
-
-async function refusePerson({ name, home }: Who): Promise<void> {
-  if ((await home.directory.get(name))?.parley?.kind !== 'human') return;
-  throw new Refusal(
-    'not_yours',
-    `@${name} is a person, and tools are for agents; run \`parley init <name>\` and use that name`,
-  );
+  return line
+    .replace(/`parley agents`/g, 'chat_who')
+    .replace(/`parley (?:events|history)`/g, 'chat_list_events')
+    .replace(/\bchat\.(?=[a-z_]+\b)/g, 'chat_');
 }
 
 function parsed<Name extends ToolName>(name: Name, given: unknown): ToolArguments<Name> {
-  const read = TOOLS[name].safeParse(given ?? {});
-  if (read.success) return read.data as ToolArguments<Name>;
-  const isMissing = typeof given === 'object' && given !== null && read.path !== '' && !(read.path in given);
-  throw new Refusal(
-    'invalid_request',
-    isMissing ? `${read.path} is missing` : `${read.path || 'arguments'}: ${read.why}`,
-  );
+  return argumentsIn<unknown>(TOOLS[name], given) as ToolArguments<Name>;
 }
 
-/** An event by its id or the beginning of it, as our texts show it. Only what this agent may see counts. */
-async function eventOf({ who, gather }: Caller, start: string): Promise<MessageId> {
-  await gather(who, start);
-  const { journal, remote } = who.home;
-  const ids = isMessageId(start) ? [...(await journal.idsLike(start)), ...((await remote?.sentAs(start)) ?? [])] : [];
-  const found: MessageId[] = [];
-  for (const id of new Set(ids)) if (await isVisible(who, id)) found.push(id);
-  const exact = found.find((id) => id === start);
-  const [only, ...others] = exact ? [exact] : found;
-  if (only && others.length === 0) return only;
-  const shown = start.replace(/[^\w.-]/g, '?').slice(0, 40);
-  if (only) throw new Refusal('ambiguous', `several events begin with ${shown}; give more of the id`);
-  throw new Refusal('not_found', `no event ${shown} is here for you; see chat_list_events`);
+function eventOf(caller: ToolCaller, start: string): Promise<MessageId> {
+  return messageIn(caller, start, { noun: 'event', list: 'chat_list_events' });
 }
 
-async function isVisible(who: Who, id: MessageId): Promise<boolean> {
-  try {
-    await visible([who], id);
-    return true;
-  } catch (error) {
-    if (error instanceof Refusal && error.code === 'not_found') return false;
-    throw error;
-  }
+/** The tool that our texts name for reading the whole text. */
+export const PULL_WITH = 'chat_read_thread' satisfies McpTool;
+
+function eventList(me: string, listed: Awaited<ReturnType<typeof listEvents>>): string {
+  const { length } = listed.events;
+  if (length === 0) return 'no events';
+  const first = `${length} ${length === 1 ? 'event' : 'events'}, newest first; whole text: ${PULL_WITH}`;
+  return [first, ...texts.gists(me, listed, headline)].join('\n');
+}
+
+function headline(me: string, event: EventView): string {
+  const { attention, disposition, proven } = event;
+  const asks = [attention.policy, attention.directedness, attention.reason];
+  return texts.facts(me, event, asks, disposition ?? proven);
 }

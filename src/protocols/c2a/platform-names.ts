@@ -19,7 +19,7 @@ export function personName(platform: AgentName, id: string): AgentName {
 }
 
 /** A conversation of a platform. */
-export function channelName(conversation: string): ChannelName {
+export function conversationName(conversation: string): ChannelName {
   const text = safe(conversation);
   return made(ChannelName.safeParse(/^[A-Za-z0-9]/.test(text) ? `#${text}` : `#0_${text}`), conversation);
 }

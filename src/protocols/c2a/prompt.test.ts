@@ -6,7 +6,7 @@ import type { Knock, Part } from './shapes.ts';
 import { MessageId } from '../../core/names.ts';
 import { digestText, eventText, knockText, RULES, threadText } from './prompt.ts';
 import type { EventFacts, PromptMessage } from './prompt.ts';
-import { readsAsProtocol, visible, visibleLine } from '../../core/gate.ts';
+import { readsAsProtocol, visibleText, visibleLine } from '../../core/gate.ts';
 
 const AWS_KEY = 'AKIAIOSFODNN7EXAMPLE';
 const PULL = 'chat.read_thread';
@@ -203,7 +203,7 @@ describe('what somebody wrote', () => {
           response_policy: 'must_respond',
           reason: 'direct_message',
           reply_target: `thread:${thread ? id(thread) : 'evt_123'}`,
-          body: visible(masked(body)),
+          body: visibleText(masked(body)),
         });
       }),
       { numRuns: 500 },

@@ -2,7 +2,7 @@ import { readMessage } from '../../core/message.ts';
 import type { Message } from '../../core/message.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import type { Disposition } from '../../core/receipt.ts';
-import { Alarm, RepeatingTask, why } from './tasks.ts';
+import { Alarm, RepeatingTask, failureFacts } from './tasks.ts';
 import { HOLD_MS, noted, isPermanent, retryAfter } from './context.ts';
 import type { HostContext, SurfaceShow, HostPeer } from './context.ts';
 import { bridgeName, rawConversation, rawMessage, rawPerson } from './platform-names.ts';
@@ -114,7 +114,7 @@ export class SurfaceOutbox {
   async #look(mailbox: AgentName): Promise<void> {
     const { journal } = this.context.deps.home;
     for (;;) {
-      const page = await journal.shelf(mailbox, this.#seen.get(mailbox) ?? 0, PAGE);
+      const page = await journal.waitingCopies(mailbox, this.#seen.get(mailbox) ?? 0, PAGE);
       for (const { seq, text, attention } of page) {
         if (this.#isOver || this.#out >= MOST_OUT) return;
         this.#seen.set(mailbox, seq);
@@ -162,7 +162,7 @@ export class SurfaceOutbox {
         return this.#tell(message.id, 'shown');
       } catch (error) {
         if (isPermanent(error)) return this.#failed(letter, error);
-        this.context.deps.log('host.not_shown', { surface: this.platform, tried, ...why(error) });
+        this.context.deps.log('host.not_shown', { surface: this.platform, tried, ...failureFacts(error) });
         this.#tell(message.id, 'later');
         await this.#pause(retryAfter(error) ?? Math.min(FIRST_WAIT_MS * 2 ** tried, LONGEST_WAIT_MS));
       }

@@ -13,7 +13,7 @@ import type { Item } from './item.ts';
 import { Members } from './members.ts';
 import type { Runner } from './runner.ts';
 import { SurfaceOutbox } from './show.ts';
-import { signalFor, channelName, messageName, personName } from './platform-names.ts';
+import { signalFor, conversationName, messageName, personName } from './platform-names.ts';
 
 type Params<M extends keyof typeof SURFACE> = Described<(typeof SURFACE)[M]>;
 type Post = Params<'surface/post'>;
@@ -127,9 +127,9 @@ export class Surfaces {
     const author = await this.#members.person(platform, post.author);
     const id = messageName(platform, post.messageId, { kind: conversation.kind });
     const body = textIn(content);
-    const to = conversation.kind === 'dm' ? `@${recipientOf(post)}` : channelName(conversation.id);
+    const to = conversation.kind === 'dm' ? `@${recipientOf(post)}` : conversationName(conversation.id);
     if (conversation.kind !== 'dm') {
-      await this.#members.join(platform, author, channelName(conversation.id), conversation.private ? '' : body);
+      await this.#members.join(platform, author, conversationName(conversation.id), conversation.private ? '' : body);
     }
     // What a system or a tool says by itself is for information, unless the surface knows better.
     const isStatus = (conversation.kind === 'system' || conversation.kind === 'tool') && post.intent === 'none';
@@ -230,7 +230,7 @@ export class Surfaces {
   typingSince({ author, message }: Item): number | null {
     const known = [...this.#typing].filter(([key]) => key.startsWith(`${author.name} `));
     for (const [key, since] of known) {
-      const place = channelName(key.slice(author.name.length + 1));
+      const place = conversationName(key.slice(author.name.length + 1));
       if (message.to.startsWith('#') ? message.to === place : !this.#members.isChannel(place)) return since;
     }
     return null;

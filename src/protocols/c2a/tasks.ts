@@ -32,7 +32,7 @@ export class BackgroundTasks {
     try {
       await job();
     } catch (error) {
-      this.deps.log('host.failed', { what, ...why(error) });
+      this.deps.log('host.failed', { what, ...failureFacts(error) });
     } finally {
       this.#open.delete(chore);
     }
@@ -100,7 +100,7 @@ export class RepeatingTask {
 }
 
 /** A failure in small facts. A refusal's words are ours; others may hold a path, which is nobody's secret here, and never a body. */
-export function why(error: unknown): Record<string, string> {
+export function failureFacts(error: unknown): Record<string, string> {
   if (error instanceof Refusal) return { refusal: error.code };
   return error instanceof Error ? { error: error.name, message: error.message.slice(0, 200) } : { error: 'unknown' };
 }

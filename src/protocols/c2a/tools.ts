@@ -11,7 +11,7 @@ import type { EventView } from '../../core/history/events.ts';
 import { heldLines } from '../../core/mail/held.ts';
 import { react } from '../../core/obligations/react.ts';
 import type { Runner } from './runner.ts';
-import { say } from './say.ts';
+import { say } from '../../core/mail/say.ts';
 import type { Sent } from '../../core/mail/send.ts';
 import { neverShown } from '../../core/mail/shown.ts';
 import type { HostContext } from './context.ts';
@@ -48,7 +48,7 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
     session.context.stored(sent.copies);
     try {
       const shown = await shownAt(session.context, sent);
-      const held = heldLines(sent.copies, 'tool');
+      const held = heldLines(sent.copies, 'c2a');
       return {
         eventId: sent.message.id,
         first: sent.first,
@@ -171,7 +171,7 @@ const PATIENCE_MS = 5000;
 type Said = ToolArguments<'chat.send_message'>;
 
 /** Says something. For a moment only where a surface can do that, and to one person there: it is never shown to more. */
-export async function speak(context: HostContext, who: Who, said: Said): Promise<Sent> {
+async function speak(context: HostContext, who: Who, said: Said): Promise<Sent> {
   const { workspace } = context.deps;
   if (said.visibility !== 'ephemeral') return say(workspace, who, said);
   const surface = context.surfaceOf(said.target.replace(/^@/, ''));

@@ -7,9 +7,9 @@ import { arrivalOf } from '../../core/mail/arrival.ts';
 import { claim, renewClaim } from '../../core/obligations/claim.ts';
 import { isOfferedToSeveral, rootOf } from '../../core/mail/conversation.ts';
 import { endObligation, answerIn } from '../../core/obligations/obligation.ts';
-import { say } from './say.ts';
+import { say } from '../../core/mail/say.ts';
 import type { Sent } from '../../core/mail/send.ts';
-import { why } from './tasks.ts';
+import { failureFacts } from './tasks.ts';
 import { noted } from './context.ts';
 import { aGroup, keyOf } from './item.ts';
 import type { Item } from './item.ts';
@@ -82,7 +82,7 @@ async function takeFinalText(runner: Runner, { eventIds, finalText = '' }: Turn)
     if (others.length > 0) session.context.tasks.run('answered too', () => answeredToo(session, others, sent));
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    deps.log('host.final_text_refused', { session: session.id, event: event.message.id, ...why(error) });
+    deps.log('host.final_text_refused', { session: session.id, event: event.message.id, ...failureFacts(error) });
   }
 }
 

@@ -3,8 +3,8 @@ import { explained, ifThere } from '../../core/disk.ts';
 import { flushFolder } from '../../platform/files.ts';
 import { readEntry } from './entry.ts';
 import type { BrokerEntry } from './entry.ts';
-import { appendLines, readLines, readObjects, replaceFile } from './files.ts';
-import { parsed } from './json-list.ts';
+import { appendLines, readFileLines, readObjects, replaceDurably } from './files.ts';
+import { jsonValue } from './json-list.ts';
 import { withLock } from './lock.ts';
 import { readSessionId } from './shapes.ts';
 
@@ -54,12 +54,12 @@ export function pruneArchives(root: string, before: number, how: 'remove' | 'cou
 function prune(root: string, sessionId: string, before: number, how: 'remove' | 'count'): number {
   const path = archivePath(root, sessionId);
   return withLock(lockPath(root, sessionId), () => {
-    const all = readLines(path);
+    const all = readFileLines(path);
     const kept = all.filter((line) => {
-      const value = parsed(line);
+      const value = jsonValue(line);
       return !isArchiveLine(value) || value.drained_at >= before;
     });
-    if (how === 'remove' && kept.length < all.length) replaceFile(path, kept.map((line) => `${line}\n`).join(''));
+    if (how === 'remove' && kept.length < all.length) replaceDurably(path, kept.map((line) => `${line}\n`).join(''));
     return all.length - kept.length;
   });
 }

@@ -10,11 +10,11 @@ import { Refusal } from '../../core/refusal.ts';
 export function brokerRoot(env: Env, cwd: string): string {
   const named = env['C2C_MCP_BROKER_ROOT'] || env['C2C_BROKER_ROOT'];
   if (named) return absolute(named, cwd);
-  return `${brokersFolder(env)}/repos/${fingerprint(cwd)}/broker`;
+  return `${brokersFolder(env)}/repos/${repoFingerprint(cwd)}/broker`;
 }
 
 /** The same for all clones of one upstream, and for their worktrees. spec: c2c#root */
-export function fingerprint(cwd: string): string {
+export function repoFingerprint(cwd: string): string {
   const top = gitTop(cwd);
   if (top === undefined) return 'default';
   return new Bun.CryptoHasher('sha256')

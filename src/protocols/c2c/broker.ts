@@ -7,10 +7,10 @@ import { readObjects, sweepDrafts, takeRepairs } from './files.ts';
 import type { Repair } from './files.ts';
 import { clearMail, copyMail, registered, returnDeadLetters } from './register.ts';
 import type { Registration } from './register.ts';
-import { isAlive, lastSeen, RegistryFile, rowOf } from './registry.ts';
+import { isSessionAlive, lastSeen, RegistryFile, rowOf } from './registry.ts';
 import { RoomFiles } from './rooms.ts';
 import type { Member } from './rooms.ts';
-import { isSame } from './shapes.ts';
+import { isSameAlias } from './shapes.ts';
 import type { SessionRow } from './shapes.ts';
 
 /** A registered session. */
@@ -99,7 +99,7 @@ export class Broker {
     if (!this.#rooms.exists(name)) return null;
     const rows = this.registry.rows();
     const members = this.#rooms.members(name).map((member) => {
-      const { alias, session_id } = rows.find((row) => isSame(row.alias, member.alias)) ?? member;
+      const { alias, session_id } = rows.find((row) => isSameAlias(row.alias, member.alias)) ?? member;
       return { alias: alias as AgentName, session_id };
     });
     return { members, visibility: this.#rooms.meta(name).visibility };
@@ -152,12 +152,12 @@ export class Broker {
   #followToRooms(row: SessionRow, before: string | undefined): void {
     const names = [row.alias, ...(before === undefined ? [] : [before])];
     for (const room of this.#rooms.names()) {
-      const isIn = this.#rooms.members(room).some(({ alias }) => names.some((name) => isSame(alias, name)));
+      const isIn = this.#rooms.members(room).some(({ alias }) => names.some((name) => isSameAlias(alias, name)));
       if (isIn) this.#rooms.join(room, row, this.now());
     }
   }
 }
 
 function sessionOf(row: SessionRow): BrokerSession {
-  return { row, alive: isAlive(row), lastSeen: lastSeen(row) };
+  return { row, alive: isSessionAlive(row), lastSeen: lastSeen(row) };
 }

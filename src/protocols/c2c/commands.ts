@@ -1,5 +1,5 @@
 import { countFrom, durationFrom, minuteOf } from '../../core/time.ts';
-import { replaceFile } from './files.ts';
+import { replaceDurably } from './files.ts';
 import { envelope } from './envelope.ts';
 import { entryOf, sendTo, sendToAll, takeWaiting } from './mail.ts';
 import type { Stored } from './mail.ts';
@@ -288,7 +288,7 @@ export async function bringIntoOrder(home: Home): Promise<void> {
   if (before === null || Date.now() - changedAt(home.root) < TICK_MS) return;
   const { fresh, unexported } = await home.journal.troubles();
   if (fresh || unexported) return;
-  replaceFile(noteOf(home.root), before);
+  replaceDurably(noteOf(home.root), before);
 }
 
 function noteOf(root: string): string {

@@ -15,7 +15,7 @@ import {
 import { lastSeen, RegistryFile, rowOf, rowsIn } from './registry.ts';
 import type { Kept } from './registry.ts';
 import { RoomFiles } from './rooms.ts';
-import { isRoom, isSame, readRoom } from './shapes.ts';
+import { isRoom, isSameAlias, readRoom } from './shapes.ts';
 import type { SessionRow } from './shapes.ts';
 
 /** The channels of each alias, in small letters. */
@@ -162,7 +162,7 @@ export class C2cDirectory implements Directory {
 
   async remove(name: AgentName): Promise<void> {
     this.registry.change((kept) => {
-      const rest = kept.filter(({ row }) => row === null || !isSame(row.alias, name));
+      const rest = kept.filter(({ row }) => row === null || !isSameAlias(row.alias, name));
       return { answer: null, ...(rest.length < kept.length && { rows: rest.map(({ value }) => value) }) };
     });
     for (const room of this.#rooms.names()) this.#rooms.leave(room, name);
@@ -175,7 +175,7 @@ export class C2cDirectory implements Directory {
     const row = this.#row(mailbox);
     if (row) return row.session_id;
     const members = this.#rooms.names().flatMap((room) => this.#rooms.members(room));
-    return members.find(({ alias }) => isSame(alias, mailbox))?.session_id ?? mailbox;
+    return members.find(({ alias }) => isSameAlias(alias, mailbox))?.session_id ?? mailbox;
   }
 
   /** Every alias of the registry. */
@@ -238,7 +238,7 @@ function sorted(records: AgentRecord[]): AgentRecord[] {
 function refuseUnread(kept: readonly Kept[], name: string, path: string): void {
   for (const { row, value } of kept) {
     const { alias } = { ...(value as Record<string, unknown> | null) };
-    if (row !== null || typeof alias !== 'string' || !isSame(alias, name)) continue;
+    if (row !== null || typeof alias !== 'string' || !isSameAlias(alias, name)) continue;
     if (alias === name) throw refuseUnreadable(`the row of ${name} in ${path}`);
     throw new Refusal('name_taken', `"${name}" differs from "${alias}" only by case; pick another name`);
   }

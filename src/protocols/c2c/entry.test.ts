@@ -4,7 +4,7 @@ import { aMessage, bob } from '../../../test/support/mail.ts';
 import type { BrokerEntry } from './entry.ts';
 import type { Message } from '../../core/message.ts';
 import type { MessageId } from '../../core/names.ts';
-import { entryText, fingerprint, messageOf } from './entry.ts';
+import { entryText, entryFingerprint, messageOf } from './entry.ts';
 
 const there = (message: Message): BrokerEntry => JSON.parse(entryText(message, bob)) as BrokerEntry;
 const id = 'x' as MessageId;
@@ -85,13 +85,13 @@ describe('an entry of an inbox', () => {
 
   it('without an id is known by its words and its time', () => {
     const one = { from_alias: 'x', to_alias: 'bob', content: 'hi', ts: 1 } as BrokerEntry;
-    expect(fingerprint({ ...one, extra: 1 })).toBe(fingerprint(one));
+    expect(entryFingerprint({ ...one, extra: 1 })).toBe(entryFingerprint(one));
     const others = [
       { ...one, ts: 2 },
       { ...one, content: 'ho' },
       { ...one, from_alias: 'y' },
       { ...one, to_alias: 'bob#r' },
     ];
-    expect(new Set([one, ...others].map(fingerprint)).size).toBe(5);
+    expect(new Set([one, ...others].map(entryFingerprint)).size).toBe(5);
   });
 });

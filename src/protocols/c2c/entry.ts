@@ -95,7 +95,7 @@ export function idOf(entry: BrokerEntry): MessageId | null {
 }
 
 /** Tells entries without an id apart. Two with the same words at the same time have the same one. */
-export function fingerprint({ from_alias, to_alias, content, ts }: BrokerEntry): string {
+export function entryFingerprint({ from_alias, to_alias, content, ts }: BrokerEntry): string {
   const words = JSON.stringify([from_alias, to_alias, content, ts ?? 0]);
   return new Bun.CryptoHasher('sha256').update(words).digest('hex').slice(0, 32);
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import fc from 'fast-check';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
-import { keepBroken, readList, replaceFile, takeRepairs } from './files.ts';
+import { keepBroken, readList, replaceDurably, takeRepairs } from './files.ts';
 import { listIn } from './json-list.ts';
 
 const read = (text: string | Uint8Array) => listIn(Buffer.from(text as string));
@@ -110,8 +110,8 @@ describe('a state file', () => {
     const path = `${root}/x.json`;
     // What a dead process with our number left.
     writeFileSync(`${path}.tmp.${process.pid}`, 'half');
-    replaceFile(path, '[1]');
-    replaceFile(path, '[2]');
+    replaceDurably(path, '[1]');
+    replaceDurably(path, '[2]');
     expect(readFileSync(path, 'utf8')).toBe('[2]');
     expect(statSync(path).mode & 0o777).toBe(0o600);
     expect(readdirSync(root)).toEqual(['x.json']);
@@ -121,7 +121,7 @@ describe('a state file', () => {
     const root = temporaryHome();
     mkdirSync(`${root}/folder`);
     writeFileSync(`${root}/folder/x`, '');
-    expect(() => replaceFile(`${root}/folder`, '[]')).toThrow();
+    expect(() => replaceDurably(`${root}/folder`, '[]')).toThrow();
     expect(readdirSync(root)).toEqual(['folder']);
   });
 

@@ -16,7 +16,7 @@ import { Refusal } from '../../core/refusal.ts';
 import { codeOf, ifThere, isMissing, isNoPlainFile } from '../../core/disk.ts';
 import { flush, flushFolder, LARGEST_LIST_BYTES, readPlain } from '../../platform/files.ts';
 import { platform } from '../../platform/os.ts';
-import { listIn, parsed } from './json-list.ts';
+import { listIn, jsonValue } from './json-list.ts';
 import type { JsonList } from './json-list.ts';
 import { openPlain, withLock } from './lock.ts';
 
@@ -57,7 +57,7 @@ export function readList(path: string): JsonList {
 export function writeList(root: string, path: string, values: readonly unknown[], ...before: JsonList[]): void {
   const texts = new Map(before.flatMap((list) => list.values.map((value, at) => [value, list.texts[at]])));
   if (before[0]?.broken !== undefined) keepBroken(root, path, before[0].broken);
-  replaceFile(path, `[${values.map((value) => texts.get(value) ?? withFloats(value)).join(',')}]`);
+  replaceDurably(path, `[${values.map((value) => texts.get(value) ?? withFloats(value)).join(',')}]`);
 }
 
 /** A value as the original reads it. Inside a string every quote has a backslash before it: only fields are found. */
@@ -69,7 +69,7 @@ export function withFloats(value: unknown): string {
  * Replaces a file by another one that is whole and flushed, and flushes the folder. The caller holds the file's lock, so nobody else
  * uses the draft's name. `andFolder` false: a power cut may bring the old file back, never half a file. spec: c2c#writing
  */
-export function replaceFile(path: string, content: string | Uint8Array, andFolder = true): void {
+export function replaceDurably(path: string, content: string | Uint8Array, andFolder = true): void {
   const draft = `${path}.tmp.${process.pid}`;
   try {
     writeNew(draft, typeof content === 'string' ? Buffer.from(content) : content);
@@ -107,14 +107,14 @@ function writeFlushed(fd: number, bytes: Uint8Array): void {
 }
 
 /** The lines of a file that are not empty. */
-export function readLines(path: string): string[] {
+export function readFileLines(path: string): string[] {
   const lines = readBytes(path)?.toString('utf8').split('\n') ?? [];
   return lines.filter((line) => line !== '');
 }
 
 /** The objects of a file of JSON lines. Half a line of a dead writer is passed over. */
 export function readObjects(path: string): Record<string, unknown>[] {
-  return readLines(path).map(parsed).filter(isObject);
+  return readFileLines(path).map(jsonValue).filter(isObject);
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {
@@ -157,7 +157,7 @@ export function keepBroken(root: string, path: string, what: string, now = Date.
   const folder = `${root}/repaired`;
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const copy = `${folder}/${path.slice(root.length + 1).replaceAll('/', '_')}.${now}.${process.pid}`;
-  replaceFile(copy, readBytes(path) ?? '');
+  replaceDurably(copy, readBytes(path) ?? '');
   const repair: Repair = { file: path, copy, what };
   withLock(`${folder}/untold.lock`, () => appendLines(`${folder}/untold.jsonl`, [repair]));
   return copy;

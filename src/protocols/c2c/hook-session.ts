@@ -114,7 +114,7 @@ export function hookFolder(env: Env): string {
  * Notes which inbox a session has that was just registered, so that its hook finds it. The names that its client has for it are in
  * the environment, if it is the session itself that calls. Never a reason to fail.
  */
-export function bindSession(env: Env, root: string, sessionId: string): void {
+export function bindHookSession(env: Env, root: string, sessionId: string): void {
   const isCaller = ownSession(env) === sessionId;
   const names = isCaller ? CLIENT_VARIABLES.map((name) => env[name]) : [];
   for (const name of new Set([sessionId, ...names])) {
@@ -135,7 +135,7 @@ function ownSession(env: Env): string | null {
 }
 
 /** Removes what sessions left behind that have said nothing for a month. */
-export function forgetOldSessions(folder: string): void {
+export function forgetOldC2cSessions(folder: string): void {
   for (const path of oldOnes(namesIn(folder).map((name) => `${folder}/${name}`))) {
     const name = path.slice(folder.length + 1);
     const bound = HookSession.open(folder, name)?.bound();

@@ -15,7 +15,7 @@ import type { HookEvent } from '../../delivery/hook-event.ts';
 import { waiting } from '../../core/mail/deliver.ts';
 import { clientStatePath, writeClientState } from '../../sessions/client-state.ts';
 import { complain, readEvent } from '../../delivery/hook-call.ts';
-import { forgetOldSessions, hookFolder, HookSession } from './hook-session.ts';
+import { forgetOldC2cSessions, hookFolder, HookSession } from './hook-session.ts';
 import type { HookBinding } from './hook-session.ts';
 import { brokerRoot } from './broker-root.ts';
 
@@ -42,7 +42,7 @@ async function answer(c2c: C2c, clientName: string, event: HookEvent): Promise<v
   const session = HookSession.open(folder, event.session_id);
   const bound = await readerOf(c2c, clientName, event, session);
   if (!bound) return;
-  if (session && !session.bound()) forgetOldSessions(folder);
+  if (session && !session.bound()) forgetOldC2cSessions(folder);
   session?.bind(bound);
   const { root, sessionId } = bound;
   if (isEmptyInbox(root, sessionId) && !isHeld(root)) return session?.lookAgain();
@@ -107,7 +107,7 @@ async function noteBusy({ env }: C2c, session = ''): Promise<void> {
 
 /**
  * Which inbox this is about. The session that the event names is believed first: the environment may be inherited from another one.
- * Where it was registered is known from `bindSession`; otherwise its folder tells, and the environment names a session that was
+ * Where it was registered is known from `bindHookSession`; otherwise its folder tells, and the environment names a session that was
  * started under a name of its own. In Codex the environment is that of any window, so it is not asked; a managed session is known by its
  * process, and comes before what was bound, because it may have resumed a thread of another session. Null if nothing names one.
  */

@@ -5,10 +5,10 @@ import { Refusal } from '../../core/refusal.ts';
 import { codeOf, ifThere } from '../../core/disk.ts';
 import { stampOf, flushFolder, LARGEST_LIST_BYTES } from '../../platform/files.ts';
 import { isEntry } from './entry.ts';
-import { appendLines, noPlainFile, readLines, replaceFile } from './files.ts';
+import { appendLines, noPlainFile, readFileLines, replaceDurably } from './files.ts';
 import { inboxEntry, merged, pick, readInbox, withId, writeInbox } from './inbox.ts';
 import type { InboxList, InboxEntry } from './inbox.ts';
-import { parsed } from './json-list.ts';
+import { jsonValue } from './json-list.ts';
 import { withLock, withLockBehind } from './lock.ts';
 import { readSessionId } from './shapes.ts';
 
@@ -254,10 +254,10 @@ function namesIn(folder: string, ending: string): string[] {
 function readHeld(path: string): HeldEntries {
   const held: HeldEntries = new Map();
   // Nearly always nothing is held, and then there is no file.
-  for (const line of existsSync(path) ? readLines(path) : []) {
+  for (const line of existsSync(path) ? readFileLines(path) : []) {
     const [id = ''] = line.split('\t', 1);
     const text = line.slice(id.length + 1);
-    const entry = parsed(text);
+    const entry = jsonValue(text);
     const one = isEntry(entry) && inboxEntry(entry, text);
     if (isMessageId(id) && one) held.set(id, one);
   }
@@ -268,6 +268,6 @@ function readHeld(path: string): HeldEntries {
 function writeHeld(path: string, held: HeldEntries): void {
   // A line break can stand only between the tokens of JSON, never in one.
   const lines = [...held].map(([id, { text }]) => `${id}\t${text.replaceAll(/[\r\n]/g, ' ')}\n`);
-  if (lines.length > 0) replaceFile(path, lines.join(''));
+  if (lines.length > 0) replaceDurably(path, lines.join(''));
   else ifThere(() => unlinkSync(path));
 }

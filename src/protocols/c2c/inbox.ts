@@ -1,7 +1,7 @@
 import type { MessageId } from '../../core/names.ts';
-import { fingerprint, idOf, isEntry, printIn } from './entry.ts';
+import { entryFingerprint, idOf, isEntry, printIn } from './entry.ts';
 import type { BrokerEntry } from './entry.ts';
-import { keepBroken, readList, replaceFile, withFloats } from './files.ts';
+import { keepBroken, readList, replaceDurably, withFloats } from './files.ts';
 
 /** One entry of an inbox, with its text as it is there. It has its own id, or else a fingerprint. */
 export interface InboxEntry {
@@ -50,7 +50,7 @@ export function inboxEntry(
   const id = idOf(entry);
   const other = id && known.get(id);
   if (other && other.content === entry.content && other.from_alias === entry.from_alias) return null;
-  if (!id || other) return { entry, text, id: null, print: fingerprint(entry) };
+  if (!id || other) return { entry, text, id: null, print: entryFingerprint(entry) };
   known.set(id, entry);
   return { entry, text, id, print: null };
 }
@@ -68,7 +68,8 @@ export function pick(
   const alike = (print: string | undefined): InboxEntry | undefined =>
     print === undefined
       ? undefined
-      : (byName.get(print)?.shift() ?? entries.find(({ id, entry }) => id !== null && fingerprint(entry) === print));
+      : (byName.get(print)?.shift() ??
+        entries.find(({ id, entry }) => id !== null && entryFingerprint(entry) === print));
   const picked = new Map<MessageId, InboxEntry>();
   for (const id of ids) {
     const found = byName.get(id)?.shift() ?? (held.has(id) ? undefined : alike(printIn(id)));
@@ -94,7 +95,7 @@ export function writeInbox(
   broken: string | undefined,
 ): void {
   if (broken !== undefined) keepBroken(root, path, broken);
-  replaceFile(path, `[${entries.map(({ text }) => text).join(',')}]`, false);
+  replaceDurably(path, `[${entries.map(({ text }) => text).join(',')}]`, false);
 }
 
 /** Entries that come back stand before the first that is younger; the others keep the order in which they arrived. */

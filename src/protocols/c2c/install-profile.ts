@@ -2,10 +2,10 @@ import plugin from '../../../plugins/opencode/c2c.ts' with { type: 'text' };
 import { clientStateScript } from '../../sessions/client-state.ts';
 import type { Activity } from '../../sessions/client-state.ts';
 import { CODEX_EVENTS } from '../../clients/codex/state.ts';
-import { programLine, c2cHookScript, quoted } from '../../delivery/hook-script.ts';
+import { programLine, c2cHookScript, shellQuoted } from '../../delivery/hook-script.ts';
 import { hookClient } from '../../clients/clients.ts';
 import { KIMI_EVENTS } from '../../clients/kimi/state.ts';
-import { fingerprint, brokerRoot } from './broker-root.ts';
+import { repoFingerprint, brokerRoot } from './broker-root.ts';
 import { dataFolder, signsFolder } from './loop-files.ts';
 import { ownCommand } from '../../platform/program.ts';
 import { basename, join } from 'node:path';
@@ -110,7 +110,7 @@ function mailHook(
   client: string,
   at: Pick<Hook, 'events' | 'matcher' | 'timeout'>,
 ): Further {
-  const line = programLine(/[^A-Za-z0-9/._-]/.test(path) ? quoted(path) : path, client);
+  const line = programLine(/[^A-Za-z0-9/._-]/.test(path) ? shellQuoted(path) : path, client);
   const shell = onPath('bash', env) ?? '/bin/bash';
   const script = c2cHookScript({ folder: hookFolder(env), command: [...ownCommand(), 'c2c'], shell });
   return {
@@ -134,7 +134,7 @@ function stateHook(
 ): Further {
   const path = join(dataFolder(env), `hooks/${client}/sign.sh`);
   const script = clientStateScript(signsFolder(env), events, hookFolder(env));
-  const command = (event: string): string => programLine(quoted(path), event);
+  const command = (event: string): string => programLine(shellQuoted(path), event);
   const mark = `hooks/${client}/sign.sh`;
   return {
     hooks: [{ what: 'sign', command, events: Object.keys(events), mark, timeout: 5 }],
@@ -148,7 +148,7 @@ export function pluginText(command: string): string {
 }
 
 function starter(program: string): string {
-  return `#!/bin/sh\n# Written by \`c2c install opencode\`: the plugin calls c2c by this name.\nexec ${quoted(program)} c2c "$@"\n`;
+  return `#!/bin/sh\n# Written by \`c2c install opencode\`: the plugin calls c2c by this name.\nexec ${shellQuoted(program)} c2c "$@"\n`;
 }
 
 /** Who a session of OpenCode in this folder is. spec: c2c#sidecar */
@@ -158,7 +158,7 @@ function sidecar(target: InstallTarget, alias: string | null): string {
     session_id: `opencode-${folder || 'root'}`.slice(0, 128),
     alias,
     broker_root: brokerRoot(target.env, target.project),
-    broker_root_fingerprint: fingerprint(target.project),
+    broker_root_fingerprint: repoFingerprint(target.project),
   };
   return `${JSON.stringify(identity, null, 2)}\n`;
 }

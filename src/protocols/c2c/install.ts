@@ -1,7 +1,7 @@
 import {
   isRefused,
   uninstallProfile,
-  appliedLine,
+  appliedLines,
   Installer,
   oneAtATime,
   removedLine,
@@ -110,7 +110,7 @@ function install(
     });
   }
   c2c.say(`${client.title}${alias === null ? '' : `, as ${alias}`}:`);
-  for (const one of applied) c2c.say(appliedLine(one));
+  for (const line of appliedLines(applied)) c2c.say(line);
   for (const one of advice) c2c.say(`  note: ${one}`);
   if (!how.dry && applied.some(({ outcome }) => outcome === 'added'))
     c2c.say(`  restart ${client.title} to use it; \`${again} --uninstall\` takes everything out again`);

@@ -114,7 +114,7 @@ export function isUp({ pid, pid_start }: Pick<Instance, 'pid' | 'pid_start'>): b
   return start !== null && (start === pid_start || start === 'unknown' || pid_start === 'unknown');
 }
 
-export function startOf(pid: number): string {
+export function startOrGone(pid: number): string {
   return platform.processStart(pid) ?? 'gone';
 }
 

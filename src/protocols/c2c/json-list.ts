@@ -15,9 +15,9 @@ const MAX_FAILED = 50;
 export function listIn(bytes: Buffer): JsonList {
   const text = bytes.toString('utf8').replace(/^\uFEFF/u, '');
   if (text.trim() === '') return { values: [], texts: [], ...(text !== '' && { broken: 'it holds only blanks' }) };
-  const whole = parsed(text);
+  const whole = jsonValue(text);
   const texts = Array.isArray(whole) ? elements(text) : elements(text).flatMap(saved);
-  const values: unknown[] = Array.isArray(whole) ? whole : texts.map(parsed);
+  const values: unknown[] = Array.isArray(whole) ? whole : texts.map(jsonValue);
   const broken = Array.isArray(whole) ? undefined : 'it is no whole JSON array';
   const isFlat = values.map((value) => !isTooDeep(value));
   return {
@@ -28,7 +28,7 @@ export function listIn(bytes: Buffer): JsonList {
 }
 
 /** The value of a JSON text; undefined if it is none. */
-export function parsed(text: string): unknown {
+export function jsonValue(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
@@ -61,7 +61,7 @@ function elements(text: string): string[] {
 
 /** An element that can be read; of any other, the whole objects in it. */
 function saved(element: string): string[] {
-  return parsed(element) === undefined ? objectsIn(element.slice(1)) : [element];
+  return jsonValue(element) === undefined ? objectsIn(element.slice(1)) : [element];
 }
 
 /** All whole objects in a text that is no JSON. */
@@ -70,7 +70,7 @@ function objectsIn(text: string): string[] {
   let failed = 0;
   for (let at = text.indexOf('{'); at !== -1 && failed < MAX_FAILED;) {
     const end = endOfValue(text, at);
-    const whole = end !== -1 && parsed(text.slice(at, end)) !== undefined;
+    const whole = end !== -1 && jsonValue(text.slice(at, end)) !== undefined;
     if (whole) texts.push(text.slice(at, end));
     else failed += 1;
     at = text.indexOf('{', whole ? end : at + 1);

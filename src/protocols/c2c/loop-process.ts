@@ -6,7 +6,7 @@ import { parleyHome } from '../../platform/env.ts';
 import { servingLog } from '../../platform/log.ts';
 import { serveUntilSignal } from '../../platform/serve.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { isAlive } from '../../platform/holder.ts';
+import { isHolderAlive } from '../../platform/holder.ts';
 import { loopsFolder, unwant, want } from './loop-files.ts';
 import type { LoopOrder } from './loop-files.ts';
 import { lockPathOf, startLoop, whoRuns } from './loop.ts';
@@ -98,7 +98,7 @@ export async function endLoop(
   if (isAlone) process.kill(was.pid, 'SIGTERM');
   const isGone = (): true | null => {
     if (whoRuns(env, wanted)?.holder === was.holder) return null;
-    return isAlone && isAlive(was.holder) ? null : true;
+    return isAlone && isHolderAlive(was.holder) ? null : true;
   };
   if (await until(STOP_MS, isGone)) return { was };
   throw new Refusal('already_claimed', `pid ${was.pid} has not ended yet; end it at once with: kill ${was.pid}`);

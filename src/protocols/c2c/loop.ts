@@ -14,7 +14,7 @@ import type { DaemonLock, DaemonNotice } from '../../platform/daemon-lock.ts';
 import { VERSION, ownCommand } from '../../platform/program.ts';
 import type { AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { isAlive } from '../../platform/process.ts';
+import { isProcessAlive } from '../../platform/process.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
 
 /** Between two wakes lies at least this. spec: c2c#wake */
@@ -89,7 +89,7 @@ async function runLocked({ wanted, env, log, own }: Order, lock: DaemonLock, pid
     return REST_MS;
   };
   const watched: Look = async (who) => {
-    if (wanted.pid === undefined || isAlive(wanted.pid)) return looking.look(who).catch(rest);
+    if (wanted.pid === undefined || isProcessAlive(wanted.pid)) return looking.look(who).catch(rest);
     reason = 'watched_pid_exited';
     stop.abort();
     return null;

@@ -10,7 +10,7 @@ import { Refusal } from '../../core/refusal.ts';
 import type { Broker } from './broker.ts';
 import { isObject } from './files.ts';
 import { dndOf } from './sessions.ts';
-import { isSame, readAlias, readRoom } from './shapes.ts';
+import { isSameAlias, readAlias, readRoom } from './shapes.ts';
 
 /** How long a session may say that it compacts before that is taken for forgotten. */
 const COMPACTING_S = 300;
@@ -85,7 +85,7 @@ export interface C2cMessage {
 /** Stores a message for a session or a room. */
 export async function sendTo(context: C2cContext, from: AgentName, to: string, said: C2cMessage): Promise<Stored> {
   const alias = to.replace(/^@/, '');
-  if (isSame(alias, from)) {
+  if (isSameAlias(alias, from)) {
     throw new Refusal('invalid_request', `"${from}" is your own alias; name somebody else (\`c2c list\`)`);
   }
   const body = `${said.tag ? TAGS[said.tag] : ''}${said.body}`;
@@ -138,11 +138,11 @@ async function storedFor(broker: Broker, message: Message): Promise<Stored> {
 /** Writes to all other members of a room. A member who is away finds it on return. Only members may write. spec: c2c#rooms */
 export async function sayInRoom({ workspace, broker }: C2cContext, from: AgentName, room: string, body: string) {
   const members = (await broker.room(room))?.members ?? [];
-  if (!members.some(({ alias }) => isSame(alias, from))) {
+  if (!members.some(({ alias }) => isSameAlias(alias, from))) {
     throw new Refusal('not_yours', `${from} is not in room ${room}; join it first: \`c2c rooms join ${room}\``);
   }
   const draft = { to: `#${room}`, body, priority: 'normal', intent: 'none' } as const;
-  const isAlone = members.every(({ alias }) => isSame(alias, from));
+  const isAlone = members.every(({ alias }) => isSameAlias(alias, from));
   const { message, copies } = isAlone ? await noted(workspace, from, draft) : await send(workspace, from, draft);
   const delivered = copies.map(({ mailbox }) => mailbox as string);
   return { delivered_to: delivered, skipped: [], ts: secondsOf(message), message_id: message.id };

@@ -1,18 +1,17 @@
 // Processes are killed at every step, and what is left must be what mailbox.ts says. The steps come from a run in which nobody
 // dies, so a new one cannot be forgotten.
 import * as crash from '../../../test/support/crash.ts';
+import { entryFor, homeLike, isFrom } from '../../../test/support/crash.ts';
 import { Database } from 'bun:sqlite';
 import { describe, expect, it } from 'bun:test';
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { drainAway, inboxOf, leaveEntry, listAt, openBrokerHome } from '../../../test/support/c2c-broker.ts';
 import type { OpenBroker } from '../../../test/support/c2c-broker.ts';
 import type { Said } from '../../../test/support/crash.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
-import { anEntry, bob, carol, LOUD, QUIET } from '../../../test/support/mail.ts';
+import { bob, carol } from '../../../test/support/mail.ts';
 import { readArchive } from './archive.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
-import { SendKey } from '../../core/names.ts';
-import type { Entry } from '../../core/ports/journal.ts';
 
 const LEASE = { ms: 30_000 };
 const DONE = { disposition: 'acknowledged', by: { drained_by: 'cli_poll' } } as const;
@@ -22,16 +21,6 @@ type Steps = [step: string, nth: number][];
 const inBroker = (order: Order): Order => ({ ...order, env: { SPOOL: 'c2c-broker', ...order.env } });
 const run = async (order: Order): Promise<Said> => crash.run(inBroker(order));
 const stepsOf = async (order: Order): Promise<Steps> => crash.stepsOf(inBroker(order));
-
-const made = new Map<string, string>();
-/** A home like one that was made before: copying is cheaper than making. */
-async function homeLike(name: string, make: () => Promise<string>): Promise<string> {
-  const first = made.get(name) ?? (await make());
-  made.set(name, first);
-  const home = temporaryHome();
-  cpSync(first, home, { recursive: true });
-  return home;
-}
 
 /** A home in which these keys were sent to a room, each to bob and, quietly, to carol. */
 async function homeWith(...keys: string[]): Promise<string> {
@@ -82,15 +71,6 @@ async function brokenHome(): Promise<string> {
   });
 }
 
-/** What the child sends under this key. */
-function entryFor(key: string): Entry {
-  const copies = [
-    { mailbox: bob, attention: LOUD },
-    { mailbox: carol, attention: QUIET },
-  ];
-  return anEntry({ to: '#dev', body: 'x'.repeat(100) }, { key: SendKey.parse(key), copies });
-}
-
 async function takeAll({ mailboxes }: OpenBroker, mailbox: AgentName): Promise<MessageId[]> {
   const claim = await mailboxes.claim(mailbox, await mailboxes.ids(mailbox), LEASE);
   const held = claim.copies.map(({ message }) => message.id);
@@ -112,12 +92,6 @@ const RELEASE = await stepsOf({ home: await homeWith('k1', 'k2'), act: 'release'
 const WITHDRAW = await stepsOf({ home: await homeWith('k1'), act: 'withdraw' });
 const HEAL = await stepsOf({ home: await brokenHome(), act: 'heal' });
 const SQUARE = await stepsOf({ home: await homeWithLatecomer(), act: 'square' });
-
-/** Whether a step comes at or after another in its act. */
-function isFrom(steps: Steps, first: string, [step, nth]: [string, number]): boolean {
-  const at = steps.findIndex(([name, n]) => name === step && n === nth);
-  return at >= steps.findIndex(([name]) => name === first);
-}
 
 it('every step of the broker code is one at which these tests let a process die', () => {
   const sources = ['mailbox', 'inbox-store', 'send', 'reconcile'];

@@ -1,11 +1,11 @@
 // What stands in a broker directory, who may read it, and what happens when the disk says no.
-import { Database } from 'bun:sqlite';
 import { afterAll, describe, expect, it } from 'bun:test';
-import { mkdirSync, readdirSync, readFileSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { inboxOf, listAt, openBrokerHome } from '../../../test/support/c2c-broker.ts';
 import type { OpenBroker } from '../../../test/support/c2c-broker.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { aMessage, anEntry, bob, carol, copiesFor } from '../../../test/support/mail.ts';
+import { TinyDisk } from '../../../test/support/tiny-disk.ts';
 import type { MessageId } from '../../core/names.ts';
 
 const LEASE = { ms: 30_000 };
@@ -70,24 +70,14 @@ describe('in a broker directory', () => {
   });
 });
 
-/** A disk of two megabytes, or why there is none. */
-function tinyDisk(): { path: string; why: string } {
-  if (process.platform !== 'linux' || process.getuid?.() !== 0)
-    return { path: '', why: 'only root can mount a tiny disk' };
-  const path = `${temporaryHome()}/disk`;
-  mkdirSync(path);
-  const mounted = Bun.spawnSync(['mount', '-t', 'tmpfs', '-o', 'size=2m,mode=0700', 'tmpfs', path]);
-  return mounted.exitCode === 0 ? { path, why: '' } : { path: '', why: 'mounting a tiny disk failed' };
-}
-
 describe('in a broker directory on a full disk', () => {
-  const disk = tinyDisk();
-  afterAll(() => disk.path && Bun.spawnSync(['umount', '-l', disk.path]));
+  const disk = new TinyDisk();
+  afterAll(() => disk.close());
   const why = disk.why && ` (skipped: ${disk.why})`;
-  const onTinyDisk = disk.path || process.env['CI'] ? it : it.skip;
+  const onTinyDisk = disk.isExpected ? it : it.skip;
 
   onTinyDisk(`a send is refused in one line, and nothing that was stored is lost${why}`, async () => {
-    const home = homeOn('full');
+    const home = disk.home('full');
     const opened = await openBrokerHome(home);
     const body = 'x'.repeat(20_000);
     const stored: MessageId[] = [];
@@ -95,8 +85,7 @@ describe('in a broker directory on a full disk', () => {
     const refusals: string[] = [];
     // Every amount of free space from none upwards, so that each step in turn is the one that finds the disk full.
     for (let free = 0; free <= 60; free += 3) {
-      makeRoomInLog(home);
-      fill(free * 4096);
+      disk.fill(free * 4096, home);
       try {
         stored.push((await opened.mailboxes.put(anEntry({ body }))).message.id);
       } catch (error) {
@@ -107,7 +96,7 @@ describe('in a broker directory on a full disk', () => {
     expect(refusals.length).toBeGreaterThan(3);
     expect(new Set(refusals)).toEqual(new Set(['storage_failed']));
     expect(stored.length).toBeGreaterThan(8);
-    rmSync(`${disk.path}/filler`);
+    disk.empty();
     await opened.mailboxes.heal();
     const waiting = await opened.mailboxes.peek(bob);
     expect(waiting.map(({ message }) => message.id).toSorted()).toEqual(stored.toSorted());
@@ -116,15 +105,14 @@ describe('in a broker directory on a full disk', () => {
   });
 
   onTinyDisk(`a take may be refused, and the messages wait on${why}`, async () => {
-    const home = homeOn('take');
+    const home = disk.home('take');
     const opened = await openBrokerHome(home);
     const body = 'x'.repeat(20_000);
     const ids: MessageId[] = [];
     for (let n = 0; n < 5; n += 1) ids.push((await opened.mailboxes.put(anEntry({ body }))).message.id);
     const taken: MessageId[] = [];
     for (let free = 0; free <= 90; free += 3) {
-      makeRoomInLog(home);
-      fill(free * 4096);
+      disk.fill(free * 4096, home);
       taken.push(
         ...(await take(opened, ids).catch((error: { code: string }) => {
           expect(error.code).toBe('storage_failed');
@@ -132,31 +120,11 @@ describe('in a broker directory on a full disk', () => {
         })),
       );
     }
-    rmSync(`${disk.path}/filler`);
+    disk.empty();
     await opened.close();
     const again = await openBrokerHome(home, { now: () => Date.now() + LEASE.ms });
     await again.mailboxes.adopt(bob);
     expect([...taken, ...(await take(again, ids))].toSorted()).toEqual(ids.toSorted());
     await again.close();
   });
-
-  function homeOn(name: string): string {
-    if (disk.why) throw new Error(`${disk.why}, and in CI this must be tested`);
-    mkdirSync(`${disk.path}/${name}`, { mode: 0o700 });
-    return `${disk.path}/${name}`;
-  }
-
-  /** Lets the ledger write over its log from the start, so that it still has room when the messages have none. */
-  function makeRoomInLog(home: string): void {
-    rmSync(`${disk.path}/filler`, { force: true });
-    const db = new Database(`${home}/ledger.db`);
-    db.run('PRAGMA wal_checkpoint(RESTART)');
-    db.close();
-  }
-
-  /** Fills the disk up to these bytes. */
-  function fill(free: number): void {
-    const { bavail, bsize } = statfsSync(disk.path);
-    writeFileSync(`${disk.path}/filler`, Buffer.alloc(Math.max(0, bavail * bsize - free)));
-  }
 });

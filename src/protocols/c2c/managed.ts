@@ -22,7 +22,7 @@ import {
   readInstanceName,
   registerAndKeep,
   startInTmux,
-  startOf,
+  startOrGone,
 } from './instance.ts';
 import type { Instance, LaunchPlan } from './instance.ts';
 import { loopsFolder, wantedFor } from './loop-files.ts';
@@ -70,7 +70,7 @@ async function start(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
     terminal: `tmux@${path.includes(':') ? socket : path}:${pane}`,
     tmux: { socket, session },
     pid,
-    pid_start: startOf(pid),
+    pid_start: startOrGone(pid),
   };
   try {
     refuseEnded(instance);
@@ -350,7 +350,7 @@ export async function hold(c2c: C2c, plan: LaunchPlan): Promise<void> {
     terminal: pty.name,
     holder: process.pid,
     pid: pty.pid,
-    pid_start: startOf(pty.pid),
+    pid_start: startOrGone(pty.pid),
   };
   const log = isSeen ? () => {} : servingLog({ json: false, verbose: false });
   try {

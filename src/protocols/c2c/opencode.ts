@@ -1,5 +1,5 @@
 import type { StatefileTrouble } from '../../clients/opencode/statefile.ts';
-import { isAlive } from '../../platform/process.ts';
+import { isProcessAlive } from '../../platform/process.ts';
 import { visibleLine } from '../../core/gate.ts';
 import {
   StateFile,
@@ -9,7 +9,7 @@ import {
   statefilePath,
 } from '../../clients/opencode/statefile.ts';
 import { entryOf, takeWaiting } from './mail.ts';
-import { readBytes, replaceFile } from './files.ts';
+import { readBytes, replaceDurably } from './files.ts';
 import { mkdirSync, renameSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { TEXT, command } from '../../core/command.ts';
@@ -115,7 +115,7 @@ function withoutDoubles(messages: readonly Spooled[]): Spooled[] {
 function writeSpool(path: string, messages: readonly Spooled[]): void {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-    replaceFile(path, `${JSON.stringify(messages)}\n`);
+    replaceDurably(path, `${JSON.stringify(messages)}\n`);
   } catch (error) {
     throw new Refusal(
       'storage_failed',
@@ -175,7 +175,7 @@ function wordsOf(text: string, path: string): string[] {
   if (!file.success) throw new Refusal('invalid_request', `${path} holds no state of an OpenCode; see it with --json`);
   const { state } = file.data;
   const { agent, tui_focus: focus, pendingQuestion: question } = state;
-  const isGone = !isAlive(state.opencode_pid);
+  const isGone = !isProcessAlive(state.opencode_pid);
   return [
     `session ${state.c2c_session_id}${state.c2c_alias === null ? '' : ` (${state.c2c_alias})`}, OpenCode process ${state.opencode_pid}${isGone ? ': it does not run any more, and this is its last state' : ''}`,
     `root session ${state.root_opencode_session_id ?? 'not known yet'}, ${idleness(agent.is_idle)}, in front: ${focus.ty}`,

@@ -3,7 +3,7 @@ import { Refusal } from '../../core/refusal.ts';
 import type { Broker } from './broker.ts';
 import { isObject, readList, writeList } from './files.ts';
 import { withLock } from './lock.ts';
-import { isSame, readAlias } from './shapes.ts';
+import { isSameAlias, readAlias } from './shapes.ts';
 
 /** How long a question to people stays open unless the user says otherwise, in seconds. */
 export const QUESTION_S = 600;
@@ -82,7 +82,7 @@ function answer(valid: boolean, session: string | null, error: string | null) {
 
 /** `from` is not checked to be an alias: other letters may become the same small letter. */
 function isSameName(one: string, other: string): boolean {
-  return one.length === other.length && isSame(one, other) && /^[\0-\x7f]*$/.test(other);
+  return one.length === other.length && isSameAlias(one, other) && /^[\0-\x7f]*$/.test(other);
 }
 
 /** Notes an open question, and removes those that are over. */
@@ -99,7 +99,10 @@ export function writePending(root: string, pending: Pending, now: number): void 
     if (known.some((one) => one.perm_id === id)) {
       throw new Refusal('name_taken', `${id} is a question of another session; give this one another id`);
     }
-    if (rest.length >= MAX_OPEN || known.filter((one) => isSame(one.requester_alias, alias)).length >= MAX_OF_ONE) {
+    if (
+      rest.length >= MAX_OPEN ||
+      known.filter((one) => isSameAlias(one.requester_alias, alias)).length >= MAX_OF_ONE
+    ) {
       throw new Refusal('busy', 'too many questions are open; wait until some are answered or their time is over');
     }
     const unanswered = { fallthrough_fired_at: supervisors.map(() => null), resolved_at: null, verdict: null };

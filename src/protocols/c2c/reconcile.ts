@@ -4,7 +4,7 @@ import { Refusal } from '../../core/refusal.ts';
 import { newHolder } from '../../platform/holder.ts';
 import type { CopyState, Entry } from '../../core/ports/journal.ts';
 import { withLineage } from '../../store/maildir/files.ts';
-import { derivedId, fingerprint, messageOf } from './entry.ts';
+import { derivedId, entryFingerprint, messageOf } from './entry.ts';
 import type { BrokerEntry } from './entry.ts';
 import type { InboxEntry } from './inbox.ts';
 import type { InboxStore } from './inbox-store.ts';
@@ -49,7 +49,7 @@ export class Reconciler {
     for (const one of entries) {
       let id = one.id;
       if (!id || (!open.has(id) && (await this.#isReused(id, one.entry)))) {
-        const print = one.print ?? fingerprint(one.entry);
+        const print = one.print ?? entryFingerprint(one.entry);
         let n = next.get(print) ?? 0;
         while (await isTaken(derivedId(print, n))) n += 1;
         next.set(print, n + 1);

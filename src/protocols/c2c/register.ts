@@ -5,14 +5,14 @@ import { HOST_NAME } from '../../core/signal.ts';
 import { ifThere } from '../../core/disk.ts';
 import { flushFolder } from '../../platform/files.ts';
 import { idOf, isEntry } from './entry.ts';
-import { isObject, readLines, replaceFile, withFloats } from './files.ts';
+import { isObject, readFileLines, replaceDurably, withFloats } from './files.ts';
 import { inboxEntry, merged, readInbox, writeInbox } from './inbox.ts';
 import type { InboxEntry } from './inbox.ts';
-import { parsed } from './json-list.ts';
+import { jsonValue } from './json-list.ts';
 import { withLock } from './lock.ts';
-import { isAlive, processFields, whyHeld } from './registry.ts';
+import { isSessionAlive, processFields, whyHeld } from './registry.ts';
 import type { Kept } from './registry.ts';
-import { AliasTaken, isSame } from './shapes.ts';
+import { AliasTaken, isSameAlias } from './shapes.ts';
 import type { SessionRow } from './shapes.ts';
 
 /** A session that asks to be registered. Without an alias it keeps the one it has. */
@@ -56,10 +56,10 @@ export function registered(kept: readonly Kept[], wish: Registration, now: numbe
   if (wanted === undefined) {
     throw new Refusal('no_identity', 'this session has no alias yet; say which: `c2c register <alias>`');
   }
-  const holders = kept.filter((one) => one !== mine && one.row !== null && isSame(one.row.alias, wanted));
+  const holders = kept.filter((one) => one !== mine && one.row !== null && isSameAlias(one.row.alias, wanted));
   refuseTaken(kept, holders, wanted, now);
   // Mail is kept under the name as it was first written.
-  const named = mine?.row && isSame(mine.row.alias, wanted) ? mine : holders[0];
+  const named = mine?.row && isSameAlias(mine.row.alias, wanted) ? mine : holders[0];
   const alias = named?.row?.alias ?? wanted;
   // Roles, a wish for quiet and the like belong to the name, whichever session has it.
   const { parley, tokenHash } = fieldsOf(named);
@@ -81,7 +81,7 @@ export function registered(kept: readonly Kept[], wish: Registration, now: numbe
     row: value as SessionRow,
     rows: [value, ...others],
     ended: holders.flatMap(({ row }) => row?.session_id ?? []),
-    before: mine?.row && !isSame(mine.row.alias, alias) ? mine.row.alias : undefined,
+    before: mine?.row && !isSameAlias(mine.row.alias, alias) ? mine.row.alias : undefined,
   };
 }
 
@@ -122,7 +122,7 @@ function inherited(holder: Kept | undefined): Fields {
 function freshFields(mine: Kept | undefined, { pid }: Registration): Fields {
   const named = processFields(pid);
   if (named.pid !== undefined) return { pid_start_time: undefined, ...named };
-  const keeps = mine?.row?.pid !== undefined && isAlive(mine.row) !== false;
+  const keeps = mine?.row?.pid !== undefined && isSessionAlive(mine.row) !== false;
   return keeps ? {} : { pid: undefined, pid_start_time: undefined };
 }
 
@@ -151,24 +151,24 @@ export function clearMail(root: string, from: string, copied: readonly InboxEntr
 /** Mail that a sweep of another program moved to the dead letters comes back into its inbox. spec: c2c#dead-letters */
 export function returnDeadLetters(root: string, sessionId: string, alias: string): void {
   const path = `${root}/dead-letter.jsonl`;
-  if (readLines(path).length === 0) return;
+  if (readFileLines(path).length === 0) return;
   withLock(`${path}.lock`, () => {
-    const lines = readLines(path);
+    const lines = readFileLines(path);
     const found = lines.map((line) => letterFor(line, sessionId, alias));
     const returned = found.filter((one) => one !== null);
     if (returned.length === 0) return;
     addMail(root, sessionId, returned);
     const rest = lines.filter((_, at) => found[at] === null);
-    replaceFile(path, rest.map((line) => `${line}\n`).join(''));
+    replaceDurably(path, rest.map((line) => `${line}\n`).join(''));
   });
 }
 
 /** The message of a dead letter, if it is for this session or this alias. */
 function letterFor(line: string, sessionId: string, alias: string): InboxEntry | null {
-  const letter = parsed(line);
+  const letter = jsonValue(line);
   const message = isObject(letter) ? letter['message'] : null;
   if (!isObject(letter) || !isEntry(message)) return null;
-  const isMine = letter['from_session_id'] === sessionId || isSame(message.to_alias.replace(/#.*$/, ''), alias);
+  const isMine = letter['from_session_id'] === sessionId || isSameAlias(message.to_alias.replace(/#.*$/, ''), alias);
   return isMine ? inboxEntry(message, withFloats(message)) : null;
 }
 

@@ -5,7 +5,7 @@ import { platform } from '../../platform/os.ts';
 import { readList, writeList } from './files.ts';
 import type { JsonList } from './json-list.ts';
 import { withLock } from './lock.ts';
-import { isSame, readRow } from './shapes.ts';
+import { isSameAlias, readRow } from './shapes.ts';
 import type { SessionRow } from './shapes.ts';
 
 /** A row that names no process holds its alias for this long after its last sign of life. */
@@ -89,15 +89,15 @@ export function rowsIn(kept: readonly Kept[]): SessionRow[] {
 
 /** The row with this alias. Of two that others left, the one whose process may run, else the first. */
 export function rowOf(rows: readonly SessionRow[], alias: string): SessionRow | undefined {
-  const alike = rows.filter((row) => isSame(row.alias, alias));
-  return alike.length > 1 ? (alike.find((row) => isAlive(row) !== false) ?? alike[0]) : alike[0];
+  const alike = rows.filter((row) => isSameAlias(row.alias, alias));
+  return alike.length > 1 ? (alike.find((row) => isSessionAlive(row) !== false) ?? alike[0]) : alike[0];
 }
 
 /**
  * Does the process of a session run? Null where nothing proves it either way: a row without a process, or one without the start time
  * of its process (the number may be another's by now). spec: c2c#alive
  */
-export function isAlive({ pid, pid_start_time: start }: SessionRow): boolean | null {
+export function isSessionAlive({ pid, pid_start_time: start }: SessionRow): boolean | null {
   if (pid === undefined) return null;
   const runs = Number.isSafeInteger(pid) && pid > 0 ? platform.processStart(pid) : null;
   if (runs === null) return false;
@@ -112,7 +112,7 @@ export function lastSeen({ last_activity_ts: activity, registered_at: registered
 
 /** Why an alias must not be taken from this session; null if it may. */
 export function whyHeld(row: SessionRow, now: number): string | null {
-  const alive = isAlive(row);
+  const alive = isSessionAlive(row);
   if (alive) return `its process ${row.pid} runs`;
   if (alive === false) return null;
   const quiet = now / 1000 - lastSeen(row);

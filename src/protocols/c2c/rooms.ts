@@ -4,10 +4,10 @@ import type { AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { explained, ifThere } from '../../core/disk.ts';
 import type { BrokerEntry } from './entry.ts';
-import { appendLines, readBytes, readLines, readList, replaceFile, writeList } from './files.ts';
-import { parsed } from './json-list.ts';
+import { appendLines, readBytes, readFileLines, readList, replaceDurably, writeList } from './files.ts';
+import { jsonValue } from './json-list.ts';
 import { withLock } from './lock.ts';
-import { isRoom, isSame, readRoom, readRow } from './shapes.ts';
+import { isRoom, isSameAlias, readRoom, readRow } from './shapes.ts';
 import type { SessionRow } from './shapes.ts';
 
 /** A member of a room, by alias, and the session under which it was last seen there. */
@@ -54,7 +54,7 @@ export class RoomFiles {
       this.#makeMeta(room, member.alias);
       const at = values.findIndex((value) => {
         const one = readMember(value);
-        return one !== null && (isSame(one.alias, member.alias) || one.session_id === member.session_id);
+        return one !== null && (isSameAlias(one.alias, member.alias) || one.session_id === member.session_id);
       });
       const before = values[at] as Member | undefined;
       if (!before) return [...values, member];
@@ -64,7 +64,7 @@ export class RoomFiles {
   }
 
   leave(room: string, alias: string): void {
-    const isIt = (member: Member | null): boolean => member !== null && isSame(member.alias, alias);
+    const isIt = (member: Member | null): boolean => member !== null && isSameAlias(member.alias, alias);
     if (!this.members(room).some(isIt)) return;
     this.#change(room, (values) => values.filter((value) => !isIt(readMember(value))));
   }
@@ -82,7 +82,7 @@ export class RoomFiles {
 
   /** What was said, oldest first: the last `limit`. A line that cannot be read is left out. */
   history(room: string, limit: number): BrokerEntry[] {
-    const lines = readLines(`${this.#folder(room)}/history.jsonl`);
+    const lines = readFileLines(`${this.#folder(room)}/history.jsonl`);
     const said: BrokerEntry[] = [];
     for (let at = lines.length - 1; at >= 0 && said.length < limit; at -= 1) {
       const entry = saidIn(room, lines[at] ?? '');
@@ -101,15 +101,15 @@ export class RoomFiles {
   #readMeta(room: string): Record<string, unknown> {
     const path = `${this.#folder(room)}/meta.json`;
     if (!statOf(path)) return {};
-    const meta = statOf(path)?.isFile() ? parsed(readBytes(path)?.toString('utf8') ?? '{}') : undefined;
+    const meta = statOf(path)?.isFile() ? jsonValue(readBytes(path)?.toString('utf8') ?? '{}') : undefined;
     // Settings that cannot be read let in nobody new.
     return meta === undefined ? { visibility: 'private' } : { ...meta };
   }
 
   #refuseUninvited(room: string, alias: string, members: readonly unknown[]): void {
     const { visibility, invited } = this.meta(room);
-    if (!CLOSED.includes(visibility) || invited.some((one) => isSame(one, alias))) return;
-    if (members.some((one) => isSame(readMember(one)?.alias ?? '', alias))) return;
+    if (!CLOSED.includes(visibility) || invited.some((one) => isSameAlias(one, alias))) return;
+    if (members.some((one) => isSameAlias(readMember(one)?.alias ?? '', alias))) return;
     throw new Refusal('not_yours', `room ${room} lets in only whom it invited, and ${alias} is not among them`);
   }
 
@@ -117,7 +117,7 @@ export class RoomFiles {
   #makeMeta(room: string, alias: string): void {
     const path = `${this.#folder(room)}/meta.json`;
     const meta = { visibility: 'public', invited_members: [], created_by: alias.toLowerCase() };
-    if (!statOf(path)) replaceFile(path, JSON.stringify(meta));
+    if (!statOf(path)) replaceDurably(path, JSON.stringify(meta));
   }
 
   #change(room: string, change: (values: unknown[]) => unknown[] | null): void {
@@ -151,7 +151,7 @@ function readMember(value: unknown): Member | null {
 }
 
 function saidIn(room: string, line: string): BrokerEntry | null {
-  const { from_alias: from, content, ts, message_id: id } = { ...(parsed(line) as Record<string, unknown> | null) };
+  const { from_alias: from, content, ts, message_id: id } = { ...(jsonValue(line) as Record<string, unknown> | null) };
   if (typeof from !== 'string' || typeof content !== 'string') return null;
   const entry = { from_alias: from, to_alias: `#${room}`, content, ts: typeof ts === 'number' ? ts : 0 };
   return { ...entry, message_id: typeof id === 'string' ? id : undefined };

@@ -13,7 +13,7 @@ import { servingLog } from '../../platform/log.ts';
 import type { Log } from '../../core/service.ts';
 import { C2c } from './workspace.ts';
 import { FLAG, command } from '../../core/command.ts';
-import { bindSession } from './hook-session.ts';
+import { bindHookSession } from './hook-session.ts';
 import { environment, instanceAbove } from './instance.ts';
 import { isSupervisor, supervisors } from './supervisors.ts';
 import { homedir } from 'node:os';
@@ -91,7 +91,7 @@ function boundOnce(c2c: C2c, sessionId: string): (threadId: string) => void {
   return (threadId) => {
     if (bound.has(threadId)) return;
     bound.add(threadId);
-    bindSession({ ...c2c.env, CODEX_THREAD_ID: threadId }, c2c.root, sessionId);
+    bindHookSession({ ...c2c.env, CODEX_THREAD_ID: threadId }, c2c.root, sessionId);
   };
 }
 

@@ -1,11 +1,11 @@
 import type { Env } from '../../core/env.ts';
 import { ancestors, isClient } from '../../platform/process.ts';
-import { dndOf, setDnd, joinRooms, namesIn, sessionJson, wishOf } from './sessions.ts';
+import { dndOf, setDnd, joinRooms, splitList, sessionJson, wishOf } from './sessions.ts';
 import { readAlias, readSessionId } from './shapes.ts';
 import type { Registration } from './register.ts';
 import type { BrokerSession } from './broker.ts';
 import { isoOf, ago, momentFrom } from '../../core/time.ts';
-import { bindSession } from './hook-session.ts';
+import { bindHookSession } from './hook-session.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import { lineForModel } from '../../core/gate.ts';
 import type { AgentName } from '../../core/names.ts';
@@ -130,7 +130,7 @@ export async function enrol(c2c: C2c, wish: Registration): Promise<(BrokerSessio
   if (!asked) return null;
   await refuseSupervisors(c2c, asked);
   const session = await c2c.broker.register({ clientType: c2c.env['C2C_MCP_CLIENT_TYPE'] || undefined, ...asked });
-  bindSession(c2c.env, c2c.root, session.row.session_id);
+  bindHookSession(c2c.env, c2c.root, session.row.session_id);
   return { ...session, joined: await joinAtStart(c2c, session.row.alias as AgentName) };
 }
 
@@ -145,7 +145,7 @@ type Joined = Awaited<ReturnType<typeof joinRooms>>;
 
 /** The rooms that C2C_MCP_AUTO_JOIN_ROOMS lists, between commas. spec: c2c#rooms */
 async function joinAtStart(c2c: C2c, alias: AgentName): Promise<Joined> {
-  return joinRooms(c2c.broker, alias, namesIn(c2c.env['C2C_MCP_AUTO_JOIN_ROOMS']));
+  return joinRooms(c2c.broker, alias, splitList(c2c.env['C2C_MCP_AUTO_JOIN_ROOMS']));
 }
 
 /**

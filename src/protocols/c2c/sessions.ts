@@ -56,7 +56,7 @@ export async function speakerOf(broker: Broker, alias: AgentName, sessionId: str
 }
 
 /** A list in one text: parts between commas, without blanks around them. */
-export function namesIn(text: string | undefined): string[] {
+export function splitList(text: string | undefined): string[] {
   return (text ?? '')
     .split(',')
     .map((one) => one.trim())

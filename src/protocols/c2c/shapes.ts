@@ -21,7 +21,7 @@ export function isRoom(text: unknown): text is string {
 }
 
 /** Two aliases that differ only by case are one. */
-export function isSame(one: string, other: string): boolean {
+export function isSameAlias(one: string, other: string): boolean {
   return one.toLowerCase() === other.toLowerCase();
 }
 

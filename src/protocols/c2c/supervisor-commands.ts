@@ -1,6 +1,6 @@
 import { visibleLine } from '../../core/gate.ts';
 import { QUESTION_S, mayAnswer, openQuestion } from './pending.ts';
-import { namesIn } from './sessions.ts';
+import { splitList } from './sessions.ts';
 import { readAlias } from './shapes.ts';
 import { TEXT, command } from '../../core/command.ts';
 import { Refusal } from '../../core/refusal.ts';
@@ -19,7 +19,7 @@ const repoCommand = command({
   words: [0, Infinity],
   async run(c2c: C2c, { json }, [verb = 'show', field, ...words]) {
     if (verb === 'set' && field === 'supervisors' && words.length > 0) {
-      await nameThem(c2c, words.flatMap(namesIn).map(readAlias));
+      await nameThem(c2c, words.flatMap(splitList).map(readAlias));
     } else if (verb === 'unset' && field === 'supervisors' && words.length === 0) {
       await nameThem(c2c, []);
     } else if (!['show', 'get'].includes(verb)) throw new Refusal('invalid_request', `usage: c2c ${WAYS}`);
@@ -66,7 +66,7 @@ const openPendingReplyCommand = command({
       {
         id,
         kind: values.kind ?? 'permission',
-        supervisors: namesIn(values.supervisors),
+        supervisors: splitList(values.supervisors),
         ttl: Number.isFinite(ttl) && ttl > 0 ? ttl : QUESTION_S,
       },
       Date.now(),

@@ -60,7 +60,7 @@ export class ControlClient {
     if (!answer) throw new Refusal('unreachable', 'the control server ended before it answered');
     if (answer['ok'] === true) return { ...answer, ok: true };
     const said = String(answer['error']);
-    const reason = answer['reason'] === undefined ? '' : `: ${String(answer['reason'])}`;
+    const reason = typeof answer['reason'] === 'string' ? `: ${answer['reason']}` : '';
     throw new Refusal(codeFor(said), `${said}${reason}`);
   }
 

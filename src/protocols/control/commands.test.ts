@@ -244,7 +244,7 @@ describe('continue', () => {
 
   it('says whether the client did not come up, or nothing could be started [CCC-136, CCC-137]', async () => {
     const server = await serve(SESSIONS);
-    server.control.restartFails = new Refusal('busy', 'claude: exit 1');
+    server.control.restartFails = new Refusal('outcome_unknown', 'claude: exit 1');
     expect(await server.ask({ cmd: 'continue', session: 'api' })).toEqual({
       ok: false,
       error: 'session started but Claude failed to initialize',

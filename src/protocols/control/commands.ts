@@ -16,7 +16,7 @@ const SCREEN_LINES = 50;
 const GIST_CHARACTERS = 100;
 
 /** What the commands work with. */
-export interface ControlDeps {
+export interface CommandDeps {
   control: SessionControl;
   config: ControlFile;
   history: Pick<SessionHistory, 'page' | 'last'>;
@@ -30,7 +30,7 @@ export interface ControlDeps {
 }
 
 type Answer = { ok: true } & Record<string, unknown>;
-type Handler = (deps: ControlDeps, request: ControlRequest) => Answer | Promise<Answer>;
+type Handler = (deps: CommandDeps, request: ControlRequest) => Answer | Promise<Answer>;
 
 /** Every command but `subscribe`, which is a stream. Each answers with all its fields, zeros included. spec: control#commands */
 const COMMANDS: Record<string, Handler> = {
@@ -96,9 +96,10 @@ const COMMANDS: Record<string, Handler> = {
       await deps.control.restart(request.session);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      // `unreachable`: there is no terminal to start it in. Otherwise it was started and did not come up.
-      if (error.code === 'unreachable') throw new ControlError(`failed to start: ${line(error.message)}`);
-      throw new ControlError(SAID.notInitialized, { reason: line(error.message) });
+      // `outcome_unknown`: it was started and did not come up. Otherwise nothing could be started.
+      if (error.code === 'outcome_unknown')
+        throw new ControlError(SAID.notInitialized, { reason: line(error.message) });
+      throw new ControlError(`failed to start: ${line(error.message)}`);
     }
     return { ok: true };
   },
@@ -179,14 +180,15 @@ const COMMANDS: Record<string, Handler> = {
 };
 
 /** Answers one request; throws what is to be said instead. */
-export async function answerTo(deps: ControlDeps, request: ControlRequest): Promise<Answer> {
+export async function answerRequest(deps: CommandDeps, request: ControlRequest): Promise<Answer> {
   const handler = Object.hasOwn(COMMANDS, request.cmd) ? COMMANDS[request.cmd] : undefined;
   if (!handler) throw new ControlError(SAID.unknownCommand);
   try {
     return await handler(deps, request);
   } catch (error) {
     // Deleted by another process in this very moment.
-    if (error instanceof Refusal && error.code === 'not_found') throw new ControlError(SAID.notFound);
+    const isGone = request.session !== '' && !deps.config.session(request.session);
+    if (error instanceof Refusal && error.code === 'not_found' && isGone) throw new ControlError(SAID.notFound);
     throw error;
   }
 }
@@ -232,7 +234,7 @@ function chosen(choice: Choice): string {
 }
 
 /** The session of a request, or the error for it. */
-function known({ config }: Pick<ControlDeps, 'config'>, { session }: ControlRequest): SessionEntry {
+function known({ config }: Pick<CommandDeps, 'config'>, { session }: ControlRequest): SessionEntry {
   if (session === '') throw new ControlError(SAID.sessionRequired);
   const entry = config.session(session);
   if (!entry) throw new ControlError(SAID.notFound);
@@ -241,7 +243,7 @@ function known({ config }: Pick<ControlDeps, 'config'>, { session }: ControlRequ
   return entry;
 }
 
-function promptIn(deps: ControlDeps, request: ControlRequest) {
+function promptIn(deps: CommandDeps, request: ControlRequest) {
   const words = promptText(request);
   const agent = agentOf(request);
   known(deps, request);
@@ -254,11 +256,10 @@ function promptIn(deps: ControlDeps, request: ControlRequest) {
 /** `lastText` is cut between characters. For voice it is the transcription, for a photo its caption. */
 function lastOf(name: string, last: HistoryLine | null): Record<string, unknown> {
   if (!last) return { name, lastMessageId: 0, lastMessageTs: 0 };
-  const { id, ts, from, type, text } = last;
-  const words = String(
-    (type === 'voice' ? last['transcription'] : type === 'photo' ? last['caption'] : text) ?? text ?? '',
-  );
-  const characters = [...words.slice(0, 3 * GIST_CHARACTERS)];
+  const { id, ts, from, type, text, transcription, caption } = last;
+  const spoken = type === 'voice' ? transcription : type === 'photo' ? caption : text;
+  const words = [spoken, text].find((one) => typeof one === 'string') ?? '';
+  const characters = Array.from(words.slice(0, 3 * GIST_CHARACTERS));
   const gist = characters.slice(0, GIST_CHARACTERS).join('');
   const lastText = characters.length > GIST_CHARACTERS ? `${gist}...` : gist;
   return { name, lastMessageId: id, lastMessageTs: ts, lastFrom: from, lastText };

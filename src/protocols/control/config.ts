@@ -95,6 +95,16 @@ export class ControlFile {
     return settings;
   }
 
+  /** The same for what must go on while somebody edits the file: then what it said before counts. */
+  readOrLast(): ControlSettings {
+    try {
+      return this.read();
+    } catch (error) {
+      if (!this.#known || !(error instanceof Refusal)) throw error;
+      return this.#known.settings;
+    }
+  }
+
   /** The sessions that are not deleted, sorted by name. */
   sessions(): [name: string, entry: SessionEntry][] {
     return Object.entries(this.read().sessions)

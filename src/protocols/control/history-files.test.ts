@@ -13,7 +13,7 @@ interface Rig {
   files: HistoryFiles;
   history: SessionHistory;
   /** The same home, as the next process sees it. */
-  again(): Promise<Rig>;
+  again: () => Promise<Rig>;
 }
 
 async function aHome(home = temporaryHome()): Promise<Rig> {
@@ -118,6 +118,16 @@ describe('the history files', () => {
     await expect(crashing.publish()).rejects.toThrow('killed');
     await (await again()).files.publish();
     expect(linesIn(`${messages(home)}/2026-01-16-14.jsonl`)).toHaveLength(20);
+  });
+
+  it('are written while somebody edits the settings [CCC-187]', async () => {
+    const { home, store, files } = await aHome();
+    await store.record(said('one'));
+    await files.publish();
+    writeFileSync(`${home}/.ccc.json`, '{"sessions": {');
+    await store.record(said('two'));
+    await files.publish();
+    expect(linesIn(`${messages(home)}/2026-01-16-14.jsonl`)).toHaveLength(2);
   });
 
   it('go on after a line that a crash cut off [CCC-187]', async () => {

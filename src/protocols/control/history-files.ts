@@ -55,7 +55,7 @@ export class HistoryFiles {
 
   /** Where the files of a session are. A session without a topic has an id of its own, which is never a number. */
   folderOf(session: string): string {
-    const { sessions } = this.config.read();
+    const { sessions } = this.config.readOrLast();
     const topic = Object.hasOwn(sessions, session) ? sessions[session]?.topic_id : 0;
     return `${this.#root}/${topic ? String(topic) : `session-${fileNameOf(session)}`}/messages`;
   }
@@ -119,7 +119,7 @@ export function hourlyFiles(folder: string): string[] {
 }
 
 /** A message as the files and the socket show it. */
-export function lineOf({ session: _, id, ts, from, text, ...more }: SessionMessage): Record<string, unknown> {
+export function lineOf({ session: _session, id, ts, from, text, ...more }: SessionMessage): Record<string, unknown> {
   return { id, ts, from, text, ...more };
 }
 

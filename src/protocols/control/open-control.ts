@@ -110,7 +110,7 @@ async function start(context: ServiceContext, places: ControlPlaces, log: Log): 
     targets: () => configuredTargets(config, store, env),
     driver: (target) => driverFor(target, env),
     publish: () => files.publish(),
-    recordsTerminal: async () => config.read().record_terminal,
+    recordsTerminal: async () => config.readOrLast().record_terminal,
     mayApprove: async () => config.read().control_may_approve,
     now: Date.now,
     log,

@@ -22,6 +22,9 @@ export const SAID = {
   approvingOff: 'answering permissions is off',
 } as const;
 
+/** A command of the client was typed, and its model has nothing to do with it. */
+const NO_TURN = 'no turn';
+
 /** A "no" of the socket, in the document's words, with further fields of the answer. */
 export class ControlError extends Error {
   override readonly name = 'ControlError';
@@ -43,7 +46,7 @@ export function endSaid(end: Exclude<PromptEnd, { outcome: 'answered' }>, isLate
     case 'not_started':
       return `failed to restart Claude: ${line(end.because)}`;
     case 'failed':
-      return `failed to send: ${line(end.because)}`;
+      return end.because === NO_TURN ? NO_TURN : `failed to send: ${line(end.because)}`;
     case 'interrupted':
       return 'interrupted';
     case 'stopped':

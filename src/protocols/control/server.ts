@@ -1,10 +1,10 @@
 import type { Connection, Receiver } from '../../wire/connection.ts';
 import type { Log } from '../../core/service.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { answerTo } from './commands.ts';
-import type { ControlDeps } from './commands.ts';
-import { EventStream } from './event-stream.ts';
-import type { StreamLimits } from './event-stream.ts';
+import { answerRequest } from './commands.ts';
+import type { CommandDeps } from './commands.ts';
+import { StatusStream } from './status-stream.ts';
+import type { StreamLimits } from './status-stream.ts';
 import { ControlError, errorAnswer, SAID } from './phrases.ts';
 import { requestIn } from './requests.ts';
 import type { ControlRequest } from './requests.ts';
@@ -19,7 +19,7 @@ const CLOSE_MS = 1000;
 /** How long open requests may take to be answered when the server stops. */
 const STOP_MS = 2000;
 
-export interface ControlServerDeps extends ControlDeps {
+export interface ControlServerDeps extends CommandDeps {
   log: Log;
   streamLimits?: StreamLimits;
 }
@@ -60,7 +60,7 @@ export class ControlServer {
  */
 class ControlConnection implements Receiver {
   #last: Promise<void> = Promise.resolve();
-  #stream: EventStream | undefined;
+  #stream: StatusStream | undefined;
   #stopWatching: (() => void) | undefined;
   #waiting = 0;
   #waitingBytes = 0;
@@ -94,10 +94,13 @@ class ControlConnection implements Receiver {
   tooLong(): void {
     if (this.#isOver || this.#stream) return;
     this.#isOver = true;
-    this.#last = this.#last.then(() => {
-      this.#write({ ok: false, error: SAID.lineTooLong });
-      setTimeout(() => void this.connection.close(SAID.lineTooLong), CLOSE_MS);
-    });
+    this.#last = this.#refuseLine();
+  }
+
+  async #refuseLine(): Promise<void> {
+    await this.#last;
+    this.#write({ ok: false, error: SAID.lineTooLong });
+    setTimeout(() => void this.connection.close(SAID.lineTooLong), CLOSE_MS);
   }
 
   async idle(): Promise<void> {
@@ -123,7 +126,7 @@ class ControlConnection implements Receiver {
     try {
       const request = requestIn(line);
       if (request.cmd === 'subscribe') return this.#subscribe(request);
-      this.#write(await answerTo(this.deps, request));
+      this.#write(await answerRequest(this.deps, request));
     } catch (error) {
       if (!(error instanceof ControlError || error instanceof Refusal))
         this.deps.log('control_failed', {
@@ -138,7 +141,7 @@ class ControlConnection implements Receiver {
     const wanted = [...new Set(sessions)];
     // Read before anything is said: a file that cannot be read is an error, and no stream.
     const names = wanted.length > 0 ? wanted : config.sessions().map(([name]) => name);
-    const stream = new EventStream(this.connection, this.deps.streamLimits);
+    const stream = new StatusStream(this.connection, this.deps.streamLimits);
     this.#stream = stream;
     stream.subscribed(names);
     this.#stopWatching = control.watch(wanted, (session, state) => stream.show(session, state));

@@ -62,7 +62,7 @@ export function refuseLikeness(name: AgentName, taken: AgentName[], records: Age
 
 /** An unreadable record may still be repaired, so it is never overwritten. */
 export function refuseUnreadable(record: string): Refusal {
-  return new Refusal('storage_failed', `${record} cannot be read; mend or remove it, then run this again`);
+  return new Refusal('storage_failed', `${record} cannot be read; correct or remove it, then run this again`);
 }
 
 /** The change that a subscription makes; null: none. */

@@ -2,7 +2,14 @@ import { STILL_QUEUED, attentionFrom, FILELESS } from './rows.ts';
 import type { Database } from 'bun:sqlite';
 import { isQuiet } from '../../core/attention/attention.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
-import type { CopyNumber, FilePlace, OpenCopy, Shelved, Standing, Unexported } from '../../core/ports/journal.ts';
+import type {
+  CopyNumber,
+  FilePlace,
+  OpenCopy,
+  WaitingKind,
+  WaitingCopy,
+  Unexported,
+} from '../../core/ports/journal.ts';
 import { SETTLED, STORED } from './schema.ts';
 import { SqliteAdoption } from './adopt.ts';
 
@@ -10,14 +17,14 @@ import { SqliteAdoption } from './adopt.ts';
 const BITE = 200;
 
 const QUIETLY = ['tool_mailbox', 'digest', 'silent'].map((how) => `instr(c.attention, ' ${how} ')`).join(' + ');
-const standing = (which: string): string => `SELECT c.seq, c.mailbox, m.id, c.attention, m.json
+const waitingSql = (which: string): string => `SELECT c.seq, c.mailbox, m.id, c.attention, m.json
   FROM copies c CROSS JOIN messages m ON m.seq = c.seq
   WHERE c.mailbox = ? AND c.seq > ? AND c.settled_at IS NULL AND c.state = ${STORED} ${which} ORDER BY c.seq LIMIT ?`;
-const STANDING = {
-  all: standing(''),
-  loud: standing(`AND ${QUIETLY} = 0`),
-  digest: standing("AND instr(c.attention, ' digest ') > 0"),
-  kept: standing("AND c.attention LIKE '% digest loop'"),
+const WAITING = {
+  all: waitingSql(''),
+  loud: waitingSql(`AND ${QUIETLY} = 0`),
+  digest: waitingSql("AND instr(c.attention, ' digest ') > 0"),
+  kept: waitingSql("AND c.attention LIKE '% digest loop'"),
 };
 const OPEN = `SELECT c.seq, m.id, c.state = ${STORED}, c.state = ${STORED} AND NOT (${FILELESS})
   FROM copies c CROSS JOIN messages m ON m.seq = c.seq
@@ -39,7 +46,7 @@ const LATE = `SELECT c.seq, c.mailbox, m.id, c.attention, '' AS json FROM copies
   WHERE (c.mailbox, c.seq) > (?, ?) AND c.late = 1 AND c.state = ${STORED} AND c.settled_at IS NULL
   ORDER BY c.mailbox, c.seq LIMIT ${BITE}`;
 
-interface StandingRow {
+interface WaitingRow {
   seq: number;
   mailbox: AgentName;
   id: MessageId;
@@ -72,17 +79,17 @@ export class SqliteExportQueue extends SqliteAdoption {
     return this.connection.read((db) => db.query<{ seq: number }, []>(sql).get())?.seq ?? 0;
   }
 
-  async standing(mailbox: AgentName, id: MessageId): Promise<Standing | null> {
-    const row = this.connection.read((db) => db.query<StandingRow, [string, string]>(STANDING_ONE).get(id, mailbox));
-    return row && standingFrom(row);
+  async waitingCopy(mailbox: AgentName, id: MessageId): Promise<WaitingCopy | null> {
+    const row = this.connection.read((db) => db.query<WaitingRow, [string, string]>(STANDING_ONE).get(id, mailbox));
+    return row && waitingFrom(row);
   }
 
-  async shelf(mailbox: AgentName, after: number, limit: number, only?: Shelved): Promise<Standing[]> {
-    const sql = STANDING[only ?? 'all'];
+  async waitingCopies(mailbox: AgentName, after: number, limit: number, only?: WaitingKind): Promise<WaitingCopy[]> {
+    const sql = WAITING[only ?? 'all'];
     const rows = this.connection.read((db) =>
-      db.query<StandingRow, [string, number, number]>(sql).all(mailbox, after, limit),
+      db.query<WaitingRow, [string, number, number]>(sql).all(mailbox, after, limit),
     );
-    return rows.map(standingFrom);
+    return rows.map(waitingFrom);
   }
 
   async openCopies(mailbox: AgentName, after: number, limit: number): Promise<OpenCopy[]> {
@@ -101,10 +108,10 @@ export class SqliteExportQueue extends SqliteAdoption {
   async unexported(after: CopyNumber, limit: number, drafted = false): Promise<Unexported[]> {
     const rows = this.connection.read((db) =>
       db
-        .query<StandingRow, [number, string, number, number]>(QUEUE)
+        .query<WaitingRow, [number, string, number, number]>(QUEUE)
         .all(after.seq, after.mailbox, drafted ? 1 : 0, limit),
     );
-    return rows.map((row) => ({ ...standingFrom(row), mailbox: row.mailbox }));
+    return rows.map((row) => ({ ...waitingFrom(row), mailbox: row.mailbox }));
   }
 
   async drafted(copies: CopyNumber[]): Promise<boolean[]> {
@@ -124,12 +131,12 @@ export class SqliteExportQueue extends SqliteAdoption {
 
   async recount(look: (copy: { mailbox: AgentName; id: MessageId; quiet: boolean }) => FilePlace): Promise<void> {
     let last: [string, number] = ['', 0];
-    let rows: StandingRow[];
+    let rows: WaitingRow[];
     do {
       // Look and mark in one act: meanwhile nobody can claim, and nobody can say that a draft is written.
       rows = this.connection.write((db) => {
-        const page = db.query<StandingRow, [string, number]>(LATE).all(...last);
-        for (const row of page) recountOne(db, row, look({ ...standingFrom(row), mailbox: row.mailbox }));
+        const page = db.query<WaitingRow, [string, number]>(LATE).all(...last);
+        for (const row of page) recountOne(db, row, look({ ...waitingFrom(row), mailbox: row.mailbox }));
         return page;
       });
       const end = rows.at(-1);
@@ -138,7 +145,7 @@ export class SqliteExportQueue extends SqliteAdoption {
   }
 }
 
-function recountOne(db: Database, row: StandingRow, found: FilePlace): void {
+function recountOne(db: Database, row: WaitingRow, found: FilePlace): void {
   const { seq, mailbox } = row;
   if (found === 'exported') db.query('DELETE FROM unfiled WHERE seq = ? AND mailbox = ?').run(seq, mailbox);
   else if (found === 'nowhere') queueExport(db, row);
@@ -162,7 +169,7 @@ export function queueExport(db: Database, { seq, mailbox }: { seq: number; mailb
   db.query('INSERT INTO unfiled (seq, mailbox) VALUES (?, ?) ON CONFLICT DO UPDATE SET drafted = 0').run(seq, mailbox);
 }
 
-function standingFrom({ seq, id, attention, json }: StandingRow): Standing {
+function waitingFrom({ seq, id, attention, json }: WaitingRow): WaitingCopy {
   const decided = attentionFrom(attention);
   return { seq, id, text: json, attention: decided, quiet: isQuiet(decided) };
 }

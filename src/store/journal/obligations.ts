@@ -12,7 +12,7 @@ import type {
 } from '../../core/ports/obligations.ts';
 import { COPY_COLUMNS, copyFrom, messageFrom, entered, setEntered } from './rows.ts';
 import type { CopyRow } from './rows.ts';
-import { numberAt, placeOf } from './rules.ts';
+import { numberAt, placeAt } from './rules.ts';
 import type { SessionStore } from '../../core/ports/session-store.ts';
 import { SqliteSending } from './send.ts';
 import { SqliteSessions } from './sessions.ts';
@@ -92,7 +92,7 @@ export class SqliteObligations extends SqliteSending implements Obligations {
         message: messageFrom(row.json),
         alone: row.alone === 1,
       }));
-      return { from, upTo: placeOf(Math.max(last, numberAt(from)), from), copies };
+      return { from, upTo: placeAt(Math.max(last, numberAt(from)), from), copies };
     });
   }
 

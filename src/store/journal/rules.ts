@@ -1,6 +1,6 @@
 import type { Message } from '../../core/message.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { isAlive, isDead } from '../../platform/holder.ts';
+import { isHolderAlive, isDead } from '../../platform/holder.ts';
 import type { Acceptance, CopyRecord, Entry } from '../../core/ports/journal.ts';
 
 /** A retry of "in 30 minutes" computes a slightly later deadline. Within this span it counts as the same. */
@@ -62,7 +62,7 @@ export function isAbandoned(
   died = isDead,
 ): boolean {
   if (owner !== null && died(owner)) return true;
-  return (until ?? 0) <= now && (owner === null || !isAlive(owner));
+  return (until ?? 0) <= now && (owner === null || !isHolderAlive(owner));
 }
 
 /** True if no reader holds it: stored, or released until a time. */
@@ -81,7 +81,7 @@ export function numberAt(place: number): number {
 }
 
 /** The position at another sequence number, with the same count. */
-export function placeOf(seq: number, place: number): number {
+export function placeAt(seq: number, place: number): number {
   return seq + (place - numberAt(place));
 }
 

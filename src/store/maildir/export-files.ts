@@ -107,7 +107,7 @@ export class ExportFiles {
 
   /** Somebody may have raised it while its file was on the way: who raises it says so in the ledger first. */
   async #raiseIfLoud(journal: JournalExportQueue, { mailbox, id }: Unexported): Promise<void> {
-    const now = await journal.standing(mailbox, id);
+    const now = await journal.waitingCopy(mailbox, id);
     if (now && !now.quiet) this.files.move(this.files.path(mailbox, 'quiet', id), this.files.path(mailbox, 'new', id));
   }
 

@@ -6,7 +6,7 @@ import { Refusal } from '../../core/refusal.ts';
 import type {
   CopyNumber,
   JournalExportQueue,
-  Standing,
+  WaitingCopy,
   Acceptance,
   CopyRecord,
   Entry,
@@ -117,7 +117,7 @@ export class ExportedMaildir implements Mailboxes {
   }
 
   async read(mailbox: AgentName, id: MessageId): Promise<WaitingMessage | null> {
-    const standing = await this.journal.standing(mailbox, id);
+    const standing = await this.journal.waitingCopy(mailbox, id);
     if (standing) return { message: messageFrom(standing.text), quiet: standing.quiet };
     // Another program may have left it a moment ago.
     return (await this.journal.copy(mailbox, id)) ? null : this.#maildir.read(mailbox, id);
@@ -181,7 +181,7 @@ export class ExportedMaildir implements Mailboxes {
   }
 
   async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
-    const standing = await this.journal.standing(mailbox, id);
+    const standing = await this.journal.waitingCopy(mailbox, id);
     const moved = await this.#maildir.raise(mailbox, id);
     const isRaised = moved || (standing?.quiet ?? false);
     if (isRaised) await this.#watchers.tellOf(mailbox, [id]);
@@ -225,11 +225,11 @@ export class ExportedMaildir implements Mailboxes {
   }
 
   /** Everything that waits, in order of arrival, with what other programs left. */
-  async #standing(mailbox: AgentName): Promise<Standing[]> {
+  async #standing(mailbox: AgentName): Promise<WaitingCopy[]> {
     await this.adopt(mailbox);
-    const all: Standing[] = [];
+    const all: WaitingCopy[] = [];
     for (;;) {
-      const page = await this.journal.shelf(mailbox, all.at(-1)?.seq ?? 0, PAGE);
+      const page = await this.journal.waitingCopies(mailbox, all.at(-1)?.seq ?? 0, PAGE);
       all.push(...page);
       if (page.length < PAGE) return all;
       await new Promise<void>((resolve) => setImmediate(resolve));
@@ -285,7 +285,7 @@ class Watchers {
     if (!this.#watchers.has(mailbox) || ids.length === 0) return;
     this.exporter.expect(mailbox, ids);
     for (const id of ids) {
-      const one = await this.journal.standing(mailbox, id);
+      const one = await this.journal.waitingCopy(mailbox, id);
       if (!one || one.quiet) continue;
       this.#ours.add(one.seq);
       this.tell(mailbox, { seq: one.seq, text: one.text });
@@ -300,7 +300,7 @@ class Watchers {
   async exported(copies: CopyNumber[]): Promise<void> {
     for (const { seq, mailbox } of copies) {
       if (this.#ours.has(seq) || !this.#watchers.has(mailbox)) continue;
-      const [one] = await this.journal.shelf(mailbox, seq - 1, 1);
+      const [one] = await this.journal.waitingCopies(mailbox, seq - 1, 1);
       if (one?.seq === seq && !one.quiet) this.tell(mailbox, { seq, text: one.text });
     }
     // They are exported in order, so older ones are done with. One message may have copies on both sides of a batch.

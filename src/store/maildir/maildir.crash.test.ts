@@ -2,31 +2,19 @@
 // which nobody dies, so a new one cannot be forgotten.
 import { Database } from 'bun:sqlite';
 import { describe, expect, it } from 'bun:test';
-import { cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
-import { run, start, stepsOf } from '../../../test/support/crash.ts';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { entryFor, homeLike, isFrom, run, start, stepsOf } from '../../../test/support/crash.ts';
 import type { Said } from '../../../test/support/crash.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
-import { aMessage, anEntry, bob, carol, LOUD, QUIET } from '../../../test/support/mail.ts';
+import { aMessage, bob, carol } from '../../../test/support/mail.ts';
 import { leaveFile, openHome } from '../../../test/support/maildir.ts';
 import type { OpenHome } from '../../../test/support/maildir.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
-import { SendKey } from '../../core/names.ts';
-import type { Entry } from '../../core/ports/journal.ts';
 import { Maildir } from './maildir.ts';
 import type { Claim } from '../../core/ports/mailboxes.ts';
 
 const LEASE = { ms: 30_000 };
 const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
-
-const made = new Map<string, string>();
-/** A home like one that was made before: copying is cheaper than making. */
-async function homeLike(name: string, make: () => Promise<string>): Promise<string> {
-  const first = made.get(name) ?? (await make());
-  made.set(name, first);
-  const home = temporaryHome();
-  cpSync(first, home, { recursive: true });
-  return home;
-}
 
 /** A home in which these keys were sent, each to bob and, quietly, to carol. */
 async function homeWith(...keys: string[]): Promise<string> {
@@ -37,15 +25,6 @@ async function homeWith(...keys: string[]): Promise<string> {
     await close();
     return home;
   });
-}
-
-/** What the child sends under this key. */
-function entryFor(key: string): Entry {
-  const copies = [
-    { mailbox: bob, attention: LOUD },
-    { mailbox: carol, attention: QUIET },
-  ];
-  return anEntry({ to: '#dev', body: 'x'.repeat(100) }, { key: SendKey.parse(key), copies });
 }
 
 async function takeAll({ mailboxes }: OpenHome, mailbox: AgentName): Promise<MessageId[]> {
@@ -65,12 +44,6 @@ const WITHDRAW = await stepsOf({ home: await homeWith('k1'), act: 'withdraw' });
 const RAISE = await stepsOf({ home: await homeWith('k1'), act: 'raise' });
 const HEAL = await stepsOf({ home: await brokenHome(), act: 'heal' });
 const SQUARE = await stepsOf({ home: await homeWithLatecomer(), act: 'square' });
-
-/** Whether a step comes at or after another in its act. */
-function isFrom(steps: [string, number][], first: string, [step, nth]: [string, number]): boolean {
-  const at = steps.findIndex(([name, n]) => name === step && n === nth);
-  return at >= steps.findIndex(([name]) => name === first);
-}
 
 it('every step of the code is one at which these tests let a process die', () => {
   const sources = ['maildir.ts', 'send.ts', 'take.ts', 'heal.ts', 'files.ts', 'folders.ts'];

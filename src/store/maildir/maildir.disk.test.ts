@@ -1,11 +1,11 @@
 // What stands on the disk, who may read it, and what happens when the disk says no.
-import { Database } from 'bun:sqlite';
 import { afterAll, describe, expect, it } from 'bun:test';
-import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { aMessage, anEntry, bob, carol, copiesFor, QUIET } from '../../../test/support/mail.ts';
 import { leaveFile, openHome } from '../../../test/support/maildir.ts';
 import type { OpenHome } from '../../../test/support/maildir.ts';
+import { TinyDisk } from '../../../test/support/tiny-disk.ts';
 import type { MessageId } from '../../core/names.ts';
 import { FilesDirectory } from '../directory/files.ts';
 import { PartlyShown } from '../../core/disk.ts';
@@ -153,27 +153,16 @@ describe('on the disk', () => {
   );
 });
 
-/** A disk of two megabytes, or why there is none. */
-function tinyDisk(): { path: string; why: string } {
-  if (process.platform !== 'linux' || process.getuid?.() !== 0)
-    return { path: '', why: 'only root can mount a tiny disk' };
-  const path = `${temporaryHome()}/disk`;
-  mkdirSync(path);
-  const mounted = Bun.spawnSync(['mount', '-t', 'tmpfs', '-o', 'size=2m,mode=0700', 'tmpfs', path]);
-  return mounted.exitCode === 0 ? { path, why: '' } : { path: '', why: 'mounting a tiny disk failed' };
-}
-
 describe('when the disk says no', () => {
-  const disk = tinyDisk();
-  afterAll(() => disk.path && Bun.spawnSync(['umount', '-l', disk.path]));
+  const disk = new TinyDisk();
+  afterAll(() => disk.close());
   const why = disk.why && ` (skipped: ${disk.why})`;
-  // In CI there must be one.
-  const onTinyDisk = disk.path || process.env['CI'] ? it : it.skip;
+  const onTinyDisk = disk.isExpected ? it : it.skip;
   // Root writes everywhere, except on a mount.
-  const onFrozenDisk = disk.path || process.getuid?.() !== 0 || process.env['CI'] ? it : it.skip;
+  const onFrozenDisk = disk.isExpected || process.getuid?.() !== 0 ? it : it.skip;
 
   onTinyDisk(`a full one gives one clear refusal, and loses nothing that was stored${why} [BC-8]`, async () => {
-    const home = homeOn('full');
+    const home = disk.home('full');
     const opened = await openHome(home);
     const body = 'x'.repeat(20_000);
     const stored: MessageId[] = [];
@@ -181,9 +170,7 @@ describe('when the disk says no', () => {
     const refusals: string[] = [];
     // Every amount of free space from none upwards, so that each step in turn is the one that finds the disk full.
     for (let free = 0; free <= 20; free += 1) {
-      rmSync(`${disk.path}/filler`, { force: true });
-      makeRoomInLog(home);
-      fill(free * 4096);
+      disk.fill(free * 4096, home);
       try {
         stored.push((await opened.mailboxes.put(anEntry({ body }, { copies: copiesFor(bob, carol) }))).message.id);
       } catch (error) {
@@ -194,7 +181,7 @@ describe('when the disk says no', () => {
     expect(refusals.length).toBeGreaterThan(3);
     expect(new Set(refusals)).toEqual(new Set(['storage_failed']));
     expect(stored.length).toBeGreaterThan(8);
-    rmSync(`${disk.path}/filler`);
+    disk.empty();
     await opened.mailboxes.heal();
     const waiting = await opened.mailboxes.peek(bob);
     expect(waiting.map(({ message }) => message.id).toSorted()).toEqual(stored.toSorted());
@@ -207,12 +194,12 @@ describe('when the disk says no', () => {
   });
 
   onTinyDisk(`a full one may refuse a take, and the message waits on${why} [BC-8]`, async () => {
-    const home = homeOn('take');
+    const home = disk.home('take');
     const opened = await openHome(home);
     const { id } = (await opened.mailboxes.put(anEntry())).message;
-    fill(0);
+    disk.fill(0);
     const outcome = await take(opened, [id]).catch((error: { code: string }) => error.code);
-    rmSync(`${disk.path}/filler`);
+    disk.empty();
     await opened.close();
     const again = await openHome(home, { now: () => Date.now() + LEASE.ms });
     expect(outcome === 'storage_failed' ? await take(again, [id]) : outcome).toEqual([id]);
@@ -242,19 +229,6 @@ describe('when the disk says no', () => {
     await again.close();
   });
 
-  function homeOn(name: string): string {
-    if (disk.why) throw new Error(`${disk.why}, and in CI this must be tested`);
-    mkdirSync(`${disk.path}/${name}`, { mode: 0o700 });
-    return `${disk.path}/${name}`;
-  }
-
-  /** Lets the ledger write over its log from the start, so that it still has room when the messages have none. */
-  function makeRoomInLog(home: string): void {
-    const db = new Database(`${home}/ledger.db`);
-    db.run('PRAGMA wal_checkpoint(RESTART)');
-    db.close();
-  }
-
   /** What a new process does to send. */
   async function sendIn(home: string): Promise<void> {
     const opened = await openHome(home);
@@ -263,13 +237,6 @@ describe('when the disk says no', () => {
     } finally {
       await opened.close();
     }
-  }
-
-  /** Fills the disk up to these bytes. */
-  function fill(free: number): void {
-    rmSync(`${disk.path}/filler`, { force: true });
-    const { bavail, bsize } = statfsSync(disk.path);
-    writeFileSync(`${disk.path}/filler`, Buffer.alloc(Math.max(0, bavail * bsize - free)));
   }
 
   /** Makes a folder read-only, also for who has it open; for root only a mount can do that. */

@@ -309,7 +309,7 @@ describe('what is delivered', () => {
   });
 
   it('arrives also if something fails on the way: at every step it is tried again', async () => {
-    for (const step of ['claim', 'record', 'settle', 'shelf', 'newest'] as const) {
+    for (const step of ['claim', 'record', 'settle', 'waitingCopies', 'newest'] as const) {
       const host = await aHost('lead', 'bob');
       const { journal } = host.workspace.own;
       await inChannel(host.workspace, '#c', 'lead', 'bob');

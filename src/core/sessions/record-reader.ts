@@ -1,7 +1,7 @@
 import type { NewSessionMessage, SessionBinding, SessionStore } from '../ports/session-store.ts';
 import type { RecordPlace, SessionDriver, SessionState, TurnEvent } from '../ports/session.ts';
 
-export interface RecordDeps {
+export interface RecordReaderDeps {
   store: Pick<SessionStore, 'record' | 'binding' | 'bind'>;
   recordsTerminal(): Promise<boolean>;
   publish(): Promise<void>;
@@ -16,7 +16,7 @@ const MOST_LATE = 100;
  * The remembered place moves only while no turn is open: after a crash an open turn is read again from its beginning. What was stored
  * before the crash is not stored twice, because the store knows the turns that it has.
  */
-export class SessionRecord {
+export class RecordReader {
   #place: RecordPlace | null = null;
   #bound: SessionBinding = { conversation: null, place: null };
   /** The conversation in which the place is. */
@@ -28,7 +28,7 @@ export class SessionRecord {
 
   constructor(
     readonly session: string,
-    readonly deps: RecordDeps,
+    readonly deps: RecordReaderDeps,
   ) {}
 
   get conversation(): string | null {
@@ -67,14 +67,18 @@ export class SessionRecord {
     return events.length;
   }
 
-  /** Remembers the place. Only while no prompt of ours is open. `isQuiet`: turns that are open now have no end in the record. */
-  async keep(isQuiet: boolean): Promise<void> {
-    if (isQuiet) {
+  /**
+   * Remembers the place, unless a turn is open. Only while no prompt of ours is open. `isOver`: turns that are open now have no end in
+   * the record. Returns false if a turn is open.
+   */
+  async keep(isOver: boolean): Promise<boolean> {
+    if (isOver) {
       for (const [turn, line] of this.#open) this.leave(turn, line);
       this.#open.clear();
     }
-    if (this.#open.size > 0 || this.place === this.#bound.place) return;
-    await this.#bind({ ...this.#bound, place: this.place });
+    if (this.#open.size > 0) return false;
+    if (this.place !== this.#bound.place) await this.#bind({ ...this.#bound, place: this.place });
+    return true;
   }
 
   /** Goes to the end of the record, if the session has another conversation than before. */

@@ -17,7 +17,7 @@ export interface StreamLimits {
 const LIMITS: StreamLimits = { stalledBytes: 1024 * 1024, stalledMs: 60_000 };
 
 /** The events of one subscriber, in order, each its own write, with a pause between. One that does not read is dropped. */
-export class EventStream {
+export class StatusStream {
   readonly #over = Promise.withResolvers<void>();
   readonly #shown = new Map<string, string>();
   #queue: string[] = [];

@@ -126,11 +126,11 @@ describe('a mailbox', () => {
     const { relay, bob, send } = await aRoom({ quota: { waiting: 3 } });
     const ids = [await send(), await send(), await send()];
     const { value } = await relay.ask('POST', '/v1/lease', { token: bob, body: { ms: 3_600_000 } });
-    relay.aheadMs = 2000;
+    relay.aheadMs = 600_000;
     expect(await send()).toBeUndefined();
     const { lease } = value as { lease: string };
     await relay.ask('POST', '/v1/settle', { token: bob, body: { lease, ids, outcome: 'done' } });
-    relay.aheadMs = 4000;
+    relay.aheadMs = 1_200_000;
     expect(await send()).toBeString();
   });
 });

@@ -1,32 +1,80 @@
-import { mentionsIn } from '../../core/attention/text.ts';
-import { deadlineOf } from '../../core/obligations/rules.ts';
-import { replyOutcome, refusalOf } from '../../core/attention/reply-rules.ts';
-import type { Reply } from '../../core/attention/reply-rules.ts';
-import type { Obligation } from '../../core/obligations/rules.ts';
-import type { ToolArguments } from './shapes.ts';
-import { isBlank } from '../../core/message.ts';
-import type { Message } from '../../core/message.ts';
-import type { MessageId } from '../../core/names.ts';
-import { Refusal } from '../../core/refusal.ts';
-import type { CopyRecord } from '../../core/ports/journal.ts';
-import { renewClaim, standingClaim } from '../../core/obligations/claim.ts';
-import { isOfferedToSeveral, rootOf } from '../../core/mail/conversation.ts';
-import type { Workspace, Home, Who } from '../../core/mail/workspace.ts';
-import { enterObligations, standOf } from '../../core/obligations/obligation.ts';
-import { refuseExposure } from '../../core/mail/private.ts';
-import { route } from '../../core/mail/route.ts';
-import { arrivalOf, setAside } from '../../core/mail/arrival.ts';
-import { send } from '../../core/mail/send.ts';
-import type { Sent } from '../../core/mail/send.ts';
-import { settleIfOpen } from '../../core/mail/settle.ts';
-import { visible } from '../../core/history/sight.ts';
-import type { Seen } from '../../core/history/sight.ts';
+import { mentionsIn } from '../attention/text.ts';
+import { deadlineOf } from '../obligations/rules.ts';
+import { replyOutcome, refusalOf } from '../attention/reply-rules.ts';
+import type { Reply } from '../attention/reply-rules.ts';
+import type { Obligation } from '../obligations/rules.ts';
+import type { Directedness } from '../attention/attention.ts';
+import { isBlank } from '../message.ts';
+import type { Blocking, Intent, Message, Priority } from '../message.ts';
+import { shortId } from '../names.ts';
+import type { MessageId, SendKey } from '../names.ts';
+import { Refusal } from '../refusal.ts';
+import { HOST_NAME } from '../signal.ts';
+import type { CopyRecord } from '../ports/journal.ts';
+import { renewClaim, standingClaim } from '../obligations/claim.ts';
+import { isOfferedToSeveral, rootOf } from './conversation.ts';
+import type { Workspace, Home, Who } from './workspace.ts';
+import { enterObligations, standOf } from '../obligations/obligation.ts';
+import { refuseExposure } from './private.ts';
+import { route } from './route.ts';
+import { arrivalOf, setAside } from './arrival.ts';
+import { replyAddress, send } from './send.ts';
+import type { Sent } from './send.ts';
+import { settleIfOpen } from './settle.ts';
+import { visible } from '../history/sight.ts';
+import type { Seen } from '../history/sight.ts';
 
-type Said = ToolArguments<'chat.send_message'>;
+/** What an agent says by a tool. Without directedness and visibility nothing is asked for: the address and the text decide, as for a command. */
+export interface Said {
+  /** `@name`, `#channel`, or `thread:<id>`: those whom that thread is with. */
+  target: string;
+  text: string;
+  inReplyTo?: string | undefined;
+  idempotencyKey: SendKey;
+  visibility?: 'dm' | 'thread' | 'channel' | 'ephemeral' | undefined;
+  directedness?: Directedness | undefined;
+  intent: Intent;
+  priority: Priority;
+  refs?: string[] | undefined;
+  obligation?: Blocking | undefined;
+  /** After the deadline it may be said without a look at the thread. */
+  mayBeLate?: boolean | undefined;
+}
 
 /** How much of what somebody owes is looked through for what a message without a thread answers. */
 const OWED_LOOK = 50;
 const EXCHANGE = 50;
+
+/**
+ * Answers a message as `parley reply` does: its sender, in its thread. Unlike the command it refuses what the message does not allow. A
+ * late answer needs a look at the thread only if there is something to see: a hook may have shown the message long after it was sent.
+ */
+export async function reply(
+  workspace: Workspace,
+  who: Who,
+  id: MessageId,
+  said: Omit<Said, 'target' | 'inReplyTo'>,
+): Promise<Sent> {
+  const { home, message, recipients } = await visible([who], id);
+  if (message.from === who.name && !recipients.includes(who.name))
+    throw new Refusal(
+      'invalid_request',
+      `message ${shortId(id)} is your own; to write on, use send with re: ${shortId(id)}`,
+    );
+  return say(workspace, who, {
+    ...said,
+    target: await replyAddress(home, message),
+    inReplyTo: id,
+    mayBeLate: !(await wentOn(who, home, message)),
+  });
+}
+
+/** Did others say something in the exchange after this message? */
+async function wentOn(who: Who, home: Home, message: Message): Promise<boolean> {
+  const exchange = await home.journal.exchange(rootOf(message), EXCHANGE);
+  const since = exchange.slice(exchange.findIndex(({ id }) => id === message.id) + 1);
+  return since.some(({ from, parley }) => from !== who.name && from !== HOST_NAME && parley?.signal === undefined);
+}
 
 /**
  * `chat.send_message`: says something, once per key, if the event that it answers allows it. A refusal is kept with the event, and
@@ -107,6 +155,7 @@ async function refuseReply(workspace: Workspace, who: Who, said: Said, to: strin
   const about = seen ? await standingOf(workspace, who, seen) : FREE;
   const refusal = refusalOf({
     ...about,
+    stale: about.stale && !said.mayBeLate,
     text: said.text,
     directedness: said.directedness,
     visibility: said.visibility,

@@ -34,7 +34,7 @@ function aRelay(acts: Record<string, Act>) {
   return { url: `http://127.0.0.1:${server.port}`, asked };
 }
 
-/** Bob at that relay, with an empty shelf. */
+/** Bob at that relay, with an empty local mailbox. */
 function bobAt(url: string): OpenRelay & { told: string[] } {
   const told: string[] = [];
   const home = openRelay({
@@ -57,7 +57,7 @@ const leased = (...messages: unknown[]): unknown => ({
   messages: messages.map((message) => ({ message, attempt: 0 })),
 });
 
-/** Everything on the shelf, by claiming it. */
+/** Everything in the local mailbox, by claiming it. */
 async function fetched({ mailboxes }: OpenRelay): Promise<string[]> {
   const { copies } = await mailboxes.claim(bob, await mailboxes.ids(bob), { ms: 10_000 });
   return copies.map(({ message }) => message.body).toSorted();

@@ -242,6 +242,7 @@ describe('the sessions', () => {
   });
 
   it('that do not answer are called stopped, and hold up nobody [CCC-35]', async () => {
+    rig.limits.closeMs = 10;
     rig.add('far').stateGate = new Promise(() => {});
     expect(await rig.control.sessions()).toMatchObject([
       { state: { status: 'idle' } },
@@ -249,7 +250,6 @@ describe('the sessions', () => {
     ]);
     rig.client().reply = echo;
     expect(await rig.control.ask(aRequest())).toMatchObject({ outcome: 'answered' });
-    rig.limits.closeMs = 10;
   });
 
   it('that do nothing cost nothing: fifty of them are looked at when something happens', async () => {
@@ -270,6 +270,7 @@ describe('the sessions', () => {
     await within(10_000, async () => rig.drivers.at(-1)?.target.command.length === 2);
     await within(10_000, async () => rig.drivers.filter(({ isClosed }) => !isClosed).length === 1);
     expect(rig.client().watchers).toBe(1);
+    expect(rig.overlaps).toBe(0);
   });
 
   it('are followed on if their settings cannot be read for a while', async () => {
@@ -396,14 +397,11 @@ describe('after a crash', () => {
   });
 
   it('a prompt of which the time is over is withdrawn', async () => {
-    rig.client().person('busy');
-    const { control, crash } = rig.openMortal();
-    void control.send(aRequest('late', { deadline: Date.now() + 100 }));
-    await reaches('queued');
-    crash();
-    await Bun.sleep(110);
-    await rig.reopen();
+    const line = { session: 'web', ts: 1, from: 'api', text: 'late' } as const;
+    await rig.store.enqueue(line, { key: 'k', raw: false, at: 1, deadline: Date.now() - 1 });
+    await rig.control.sessions();
     await becomes('web', ['api: late (withdrawn)']);
+    expect(rig.client().typed).toEqual([]);
   });
 
   it('a prompt of a session that is not configured any more is withdrawn', async () => {

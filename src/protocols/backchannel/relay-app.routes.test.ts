@@ -550,11 +550,11 @@ describe('every answer', () => {
   it('hides our own faults: 500 without a stack, and the log has it [BC-B5.25]', async () => {
     const relay = new TestRelay();
     const [alice] = await relay.agents('alice');
-    relay.home().directory.list = () => Promise.reject(new Error('the shelf fell down'));
+    relay.home().directory.list = () => Promise.reject(new Error('the disk is gone'));
     const { status, value } = await relay.ask('GET', '/v1/agents', { token: alice });
     expect([status, value]).toEqual([500, error("internal error — see the relay's log")]);
     const failed = relay.logged.find(({ event }) => event === 'failed');
-    expect(failed?.facts).toMatchObject({ route: '/v1/agents', error: 'the shelf fell down' });
+    expect(failed?.facts).toMatchObject({ route: '/v1/agents', error: 'the disk is gone' });
     expect(failed?.facts['stack']).toContain('routes.test.ts');
   });
 });

@@ -1,0 +1,165 @@
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import type { RecordPlace, TurnEvent } from '../../core/ports/session.ts';
+import { endOfLines, linesFrom } from '../../sessions/follow.ts';
+import { isRecord } from '../../wire/jsonrpc.ts';
+
+/**
+ * The rollout: the file in which Codex 0.166 records a conversation, one JSON object per line, appended. A turn is `task_started`, the
+ * prompts in it, and `task_complete` or `turn_aborted`. A turn that ended with Codex's daemon has no end. Everything else is passed over.
+ */
+
+/** A place in a rollout. `turn` is the one that has begun there and not ended. */
+export interface RolloutPlace {
+  path: string;
+  offset: number;
+  turn?: string;
+}
+
+/** Conversations that are looked at to find the newest one of a folder. */
+const MOST_LOOKED_AT = 300;
+/** A line without one of these is none of ours. Lines can have megabytes. */
+const OURS = /"type":"(task_started|task_complete|turn_aborted|user_message|UserMessage)"/;
+
+export function placeIn(text: RecordPlace): RolloutPlace | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (!isRecord(value) || typeof value['path'] !== 'string' || !Number.isSafeInteger(value['offset'])) return null;
+    const { path, offset, turn } = value;
+    return { path, offset: Number(offset), ...(typeof turn === 'string' && { turn }) };
+  } catch {
+    return null;
+  }
+}
+
+/** The end of a rollout. One that is not there yet begins at 0. */
+export function endOfRollout(path: string): RolloutPlace {
+  return { path, offset: endOfLines(path) };
+}
+
+/** What was recorded since a place, and the place behind the last whole line. */
+export function readRollout(since: RolloutPlace): { events: TurnEvent[]; next: RolloutPlace } {
+  const events: TurnEvent[] = [];
+  let { path, offset, turn } = since;
+  for (const { text, to } of linesFrom(path, offset)) {
+    turn = readLine(text, turn, events);
+    offset = to;
+  }
+  return { events, next: { path, offset, ...(turn !== undefined && { turn }) } };
+}
+
+/** The end of a turn that Codex never recorded: its daemon ended in it. */
+export function cutOff(turn: string, at: number): TurnEvent {
+  return { kind: 'end', turn, how: 'failed', text: 'Codex ended before its turn did', at };
+}
+
+/** Adds what a line says to the events; returns the turn that is open behind it. */
+function readLine(line: string, open: string | undefined, events: TurnEvent[]): string | undefined {
+  const entry = OURS.test(line) ? eventIn(line) : null;
+  if (!entry) return open;
+  const { at, payload } = entry;
+  const turn = typeof payload['turn_id'] === 'string' ? payload['turn_id'] : (open ?? '');
+  switch (payload['type']) {
+    case 'task_started':
+      if (open !== undefined && open !== turn) events.push(cutOff(open, at));
+      return turn;
+    case 'task_complete':
+      events.push({ kind: 'end', turn, at, ...outcomeOf(payload) });
+      return undefined;
+    case 'turn_aborted':
+      events.push({ kind: 'end', turn, at, how: 'interrupted', text: '' });
+      return undefined;
+    // Conversations that an older Codex began.
+    case 'user_message':
+      events.push({ kind: 'prompt', turn, at, text: textOf(payload['message']), ...keyOf(payload) });
+      return open;
+    case 'item_completed': {
+      const { item } = payload;
+      if (isRecord(item) && item['type'] === 'UserMessage')
+        events.push({ kind: 'prompt', turn, at, text: contentOf(item['content']), ...keyOf(item) });
+      return open;
+    }
+    default:
+      return open;
+  }
+}
+
+function eventIn(line: string): { at: number; payload: Record<string, unknown> } | null {
+  try {
+    const entry: unknown = JSON.parse(line);
+    if (!isRecord(entry) || entry['type'] !== 'event_msg' || !isRecord(entry['payload'])) return null;
+    const at = Date.parse(textOf(entry['timestamp']));
+    return { at: Number.isNaN(at) ? 0 : at, payload: entry['payload'] };
+  } catch {
+    return null;
+  }
+}
+
+function outcomeOf({ error, last_agent_message: said }: Record<string, unknown>): {
+  how: 'done' | 'failed';
+  text: string;
+} {
+  if (isRecord(error)) return { how: 'failed', text: textOf(error['message']) };
+  return { how: 'done', text: textOf(said) };
+}
+
+/** Codex's own window gives its prompts an id, too. */
+function keyOf({ client_id: id }: Record<string, unknown>): { key?: string } {
+  return typeof id === 'string' ? { key: id } : {};
+}
+
+function contentOf(content: unknown): string {
+  const parts: unknown[] = Array.isArray(content) ? content : [];
+  return parts.map((part) => (isRecord(part) ? textOf(part['text']) : '')).join('');
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
+/** The rollout of a conversation; null if it has none: Codex cannot resume it then. */
+export function rolloutOf(home: string, conversation: string): string | null {
+  for (const path of rollouts(home)) if (path.endsWith(`-${conversation}.jsonl`)) return path;
+  return null;
+}
+
+/** The conversation of a user in this folder that was used last; null if there is none that may be taken. */
+export function newestConversation(home: string, folder: string, mayTake: (id: string) => boolean): string | null {
+  let newest: { id: string; at: number } | null = null;
+  let looked = 0;
+  for (const path of rollouts(home)) {
+    looked += 1;
+    if (looked > MOST_LOOKED_AT) break;
+    const at = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+    if (newest && at <= newest.at) continue;
+    const { id, cwd, source, thread_source: kind } = metaOf(path);
+    const isUsers = source !== 'exec' && (kind === undefined || kind === null || kind === 'user');
+    if (typeof id === 'string' && cwd === folder && isUsers && mayTake(id)) newest = { id, at };
+  }
+  return newest?.id ?? null;
+}
+
+/** All rollouts, the one that was begun last first: `sessions/2026/11/18/rollout-<time>-<id>.jsonl`. */
+function* rollouts(home: string): Generator<string> {
+  for (const day of days(`${home}/sessions`, 3))
+    for (const name of namesIn(day)) if (/^rollout-.*\.jsonl$/.test(name)) yield `${day}/${name}`;
+}
+
+function* days(folder: string, depth: number): Generator<string> {
+  if (depth === 0) yield folder;
+  else for (const name of namesIn(folder)) if (/^\d+$/.test(name)) yield* days(`${folder}/${name}`, depth - 1);
+}
+
+function namesIn(folder: string): string[] {
+  return existsSync(folder) ? readdirSync(folder).toSorted().toReversed() : [];
+}
+
+/** What the first line says of the conversation. */
+function metaOf(path: string): Record<string, unknown> {
+  const [line] = linesFrom(path, 0);
+  try {
+    const entry: unknown = JSON.parse(line?.text ?? '');
+    return isRecord(entry) && isRecord(entry['payload']) ? entry['payload'] : {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,401 @@
+import { realpathSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Env } from '../../core/env.ts';
+import type {
+  Prompt,
+  RecordPlace,
+  SessionDriver,
+  SessionState,
+  SessionTarget,
+  Submission,
+  TurnEvent,
+} from '../../core/ports/session.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { userHome } from '../../platform/env.ts';
+import { FolderWatch } from '../../sessions/follow.ts';
+import { RemoteError, RPC } from '../../wire/jsonrpc.ts';
+import { cutOff, endOfRollout, newestConversation, placeIn, readRollout, rolloutOf } from './rollout.ts';
+import type { RolloutPlace } from './rollout.ts';
+import { CodexDaemon } from './rpc.ts';
+import type { Thread } from './rpc.ts';
+import { CodexWindow, endOf } from './window.ts';
+
+const TICK_MS = 1000;
+/** A record that was written to this short a time ago may still get the end of its turn. */
+const SETTLED_MS = 1500;
+const POLL_MS = 100;
+/** A second conversation that begins in this time may be ours as well. */
+const RIVAL_MS = 300;
+/** A conversation that stayed loaded is loaded again when a window opens it; by then, if it is open elsewhere. */
+const ATTACHED_MS = 3000;
+const WAITING = { waitingOnApproval: 'permission prompt', waitingOnUserInput: 'input needed' } as const;
+
+/**
+ * A session of Codex 0.166. Its conversation is a thread of Codex's daemon; its window (the TUI) is a client of that daemon, as we are.
+ *
+ * Which thread it has: the one it had last, if it is loaded. Else, if its window lives, the only loaded one of its folder that no other
+ * session has: its user began or resumed another one there. `start` knows exactly: it resumes by id; a new thread is the one that was
+ * not loaded before, in this folder, and starts run one after the other.
+ *
+ * It runs while its window lives: the process in our pane, or a Codex in a terminal in that folder. The daemon keeps a thread for a
+ * minute longer, and ends a turn that runs; until then the session is `active`.
+ */
+export class CodexSession implements SessionDriver {
+  readonly #daemon: CodexDaemon;
+  readonly #window: CodexWindow;
+  readonly #folder: string;
+  #isStarting = false;
+  #thread: string | null;
+  #record: { id: string; path: string | null } | null = null;
+  /** Where the record of that thread ended when it became ours. */
+  #from: RolloutPlace | null = null;
+  /** Prompts that Codex may have in its queue still, and their threads. */
+  readonly #queued = new Map<string, string>();
+  #stopNudging: (() => void) | null = null;
+  readonly #stops = new Set<() => void>();
+  #isClosed = false;
+
+  constructor(
+    readonly target: SessionTarget,
+    readonly env: Env,
+  ) {
+    this.#daemon = CodexDaemon.at(codexHome(env));
+    this.#folder = realFolder(target.folder);
+    this.#window = new CodexWindow(target.name, this.#folder, this.#daemon.claims, env);
+    this.#thread = target.conversation;
+    if (target.conversation !== null) this.#claim(target.conversation);
+  }
+
+  async state(): Promise<SessionState> {
+    const isConnected = await this.#daemon.connect();
+    await this.#window.refresh(() => this.#current() !== null);
+    const thread = this.#current();
+    const { pid } = this.#window;
+    const conversation = thread?.id ?? this.#thread;
+    const known = { ...(conversation !== null && { conversation }), ...(pid !== null && { pid }) };
+    if (this.#isStarting) return { ...this.#beginning(), ...known };
+    const isRunning = pid !== null || (thread !== null && this.#isByHand());
+    if (!isRunning && (thread === null || isFree(thread))) return { status: 'stopped', ...known };
+    if (!isConnected) return { status: this.#daemon.isDead() ? 'stopped' : 'starting', ...known };
+    if (thread === null) return { ...this.#beginning(), ...known };
+    if (thread.status === 'waitingOnApproval' || thread.status === 'waitingOnUserInput')
+      return { status: 'waiting', waitingFor: WAITING[thread.status], ...known };
+    return { status: isFree(thread) ? 'idle' : 'active', ...known };
+  }
+
+  watch(changed: () => void): () => void {
+    const folders = new FolderWatch(changed);
+    const look = (): void => {
+      const path = this.#recordPath();
+      folders.set(path === null ? [] : [dirname(path)]);
+      changed();
+    };
+    const ignored = this.#daemon.listen((thread) => {
+      if (thread === null || this.#current()?.id === thread || this.#thread === thread) look();
+    });
+    const timer = setInterval(look, TICK_MS);
+    const stop = (): void => {
+      ignored();
+      clearInterval(timer);
+      folders.close();
+      this.#stops.delete(stop);
+    };
+    this.#stops.add(stop);
+    return stop;
+  }
+
+  /** Codex reads commands only in its own window, so `!` and `/` are plain text here. */
+  prepare(text: string, options: { raw?: boolean } = {}): string {
+    if (options.raw && /^\s*[/!]/.test(text))
+      throw new Refusal('invalid_request', 'Codex takes its commands only in its own window');
+    // oxlint-disable-next-line no-control-regex -- a window would draw them.
+    const plain = text.replaceAll(/\r\n?/g, '\n').replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '');
+    if (plain.trim() === '') throw new Refusal('invalid_request', 'a prompt has a text');
+    return plain.toWellFormed();
+  }
+
+  async place(): Promise<RecordPlace> {
+    const path = this.#recordPath();
+    return JSON.stringify(path === null ? { path: '', offset: 0 } : endOfRollout(path));
+  }
+
+  async events(since: RecordPlace): Promise<{ events: TurnEvent[]; next: RecordPlace }> {
+    const path = this.#recordPath();
+    const place = placeIn(since) ?? (path === null ? { path: '', offset: 0 } : endOfRollout(path));
+    const { events, next } = readRollout(place);
+    if (next.turn !== undefined && (await this.#isCutOff(next))) {
+      events.push(cutOff(next.turn, Date.now()));
+      delete next.turn;
+    }
+    if (path === null || path === next.path || next.turn !== undefined) return { events, next: JSON.stringify(next) };
+    const more = readRollout(this.#from?.path === path ? this.#from : endOfRollout(path));
+    return { events: [...events, ...more.events], next: JSON.stringify(more.next) };
+  }
+
+  isOurs(event: TurnEvent, prompt: Prompt): boolean {
+    return event.kind === 'prompt' && event.key === prompt.key;
+  }
+
+  async submit(prompt: Prompt, signal: AbortSignal): Promise<Submission> {
+    const { status } = await this.state();
+    const thread = this.#current();
+    if (status !== 'idle' || !thread) return { outcome: 'left', because: `Codex is ${status}`, retry: true };
+    // An attempt before this one may have put it there.
+    const item = await this.#daemon.queued(thread.id, prompt.key).catch(failed);
+    if (item instanceof Error) return { outcome: 'left', because: wordsOf(item), retry: true };
+    if (signal.aborted) return { outcome: 'left', because: 'it was taken back', retry: false };
+    const added = (): Promise<string> => this.#daemon.enqueue(thread.id, prompt.key, prompt.text);
+    const queued = item ?? (await orAborted(added(), signal).catch(failed));
+    if (queued instanceof RemoteError) return { outcome: 'left', because: queued.message, retry: !isFinal(queued) };
+    if (queued instanceof Error) return { outcome: 'unknown', because: wordsOf(queued) };
+    this.#queued.set(queued, thread.id);
+    this.#stopNudging ??= this.#daemon.listen((changed) => void this.#nudge(changed));
+    await this.#nudge(thread.id);
+    return { outcome: 'submitted' };
+  }
+
+  async start(): Promise<{ started: 'resumed' | 'fresh' }> {
+    const unfit = this.target.command.find((word) => /^--(no-daemon|remote)(=|$)/.test(word));
+    if (unfit !== undefined)
+      throw new Refusal('bad_config', `Codex is reached through its daemon; take ${unfit} out of the flags`);
+    return this.#daemon.alone(async () => {
+      this.#isStarting = true;
+      try {
+        return await this.#start();
+      } finally {
+        this.#isStarting = false;
+      }
+    });
+  }
+
+  async stop(): Promise<void> {
+    await this.#window.look();
+    const thread = this.#current();
+    const byHand = this.#window.pid === null && thread ? (this.#window.elsewhere() ?? []) : [];
+    if (byHand.length > 1 || (byHand.length === 1 && this.#inFolder().length > 1))
+      throw new Refusal('ambiguous', 'nobody knows which window of Codex in this folder is meant; end it there');
+    // Without a window Codex would go on with the turn.
+    if (thread && !isFree(thread)) await this.#daemon.interrupt(thread.id).catch(() => 'it has ended');
+    await this.#window.end();
+    for (const window of byHand) {
+      process.kill(window.pid, 'SIGTERM');
+      await endOf(window);
+    }
+  }
+
+  async screen(lines: number): Promise<string> {
+    const text = await this.#window.lines(lines);
+    if (text === null) throw new Refusal('not_found', 'no terminal');
+    return text;
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#stopNudging?.();
+    for (const stop of this.#stops) stop();
+    for (const [key, name] of this.#daemon.claims) if (name === this.target.name) this.#daemon.claims.delete(key);
+    this.#daemon.release();
+  }
+
+  async #start(): Promise<{ started: 'resumed' | 'fresh' }> {
+    const { threads } = this.#daemon;
+    await this.#daemon.connect();
+    await this.#window.look();
+    if (this.#window.pid !== null) {
+      if (this.#daemon.isConnected && this.#bound()) return { started: 'resumed' };
+      // It lost its daemon, or waits for an answer that nobody gave.
+      await this.#window.end();
+    }
+    const before = new Set(threads.keys());
+    const id = this.#resumable();
+    const began = Date.now();
+    let isAttached = id === null || !before.has(id);
+    const ignored = this.#daemon.listen((changed) => {
+      isAttached ||= changed === id && !threads.has(changed ?? '');
+    });
+    const resumed = (): Thread | null => {
+      isAttached ||= Date.now() - began > ATTACHED_MS;
+      return isAttached ? (threads.get(id ?? '') ?? null) : null;
+    };
+    try {
+      const words = [...this.target.command, ...(id === null ? [] : ['resume', id])];
+      await this.#window.start(words);
+      const find = id === null ? () => this.#newThread(before) : resumed;
+      this.#adopt(await this.#ready(began + this.target.startTimeoutMs, find), id === null);
+      await this.#window.settle();
+      return { started: id === null ? 'fresh' : 'resumed' };
+    } finally {
+      ignored();
+    }
+  }
+
+  /** Waits for the thread of the window that was just started. */
+  async #ready(deadline: number, find: () => Thread | null | Promise<Thread | null>): Promise<Thread> {
+    for (let at = Date.now(), seen = at; ; at = Date.now()) {
+      if (this.#window.pid === null) {
+        const line = await this.#window.lastLine();
+        await this.#window.end();
+        throw new Refusal('outcome_unknown', line === '' ? 'Codex ended at once' : line);
+      }
+      await this.#daemon.connect();
+      const thread = await find();
+      if (thread) return thread;
+      const isLate = at > deadline;
+      if (isLate || at - seen > TICK_MS) {
+        seen = at;
+        await this.#window.lookForDialog(false);
+      }
+      if (isLate) throw await this.#late();
+      await Bun.sleep(POLL_MS);
+    }
+  }
+
+  /** The window stays: its user may have to answer something there. */
+  async #late(): Promise<Refusal> {
+    const seconds = Math.round(this.target.startTimeoutMs / 1000);
+    const why = this.#window.hasDialog ? 'Codex asks its user something' : `Codex was not ready in ${seconds} s`;
+    return new Refusal('outcome_unknown', `${why}: ${await this.#window.lastLine()}`);
+  }
+
+  /** The thread that began in this folder since; null if there is none yet. */
+  async #newThread(before: ReadonlySet<string>): Promise<Thread | null> {
+    // With these its folder is another one.
+    const isMoved = this.target.command.some((word) => /^(-C|--cd|--worktree)/.test(word));
+    const found = (): Thread[] =>
+      this.#freeThreads(isMoved).filter((thread) => !before.has(thread.id) && !this.#daemon.claims.has(thread.id));
+    if (found().length === 0) return null;
+    await Bun.sleep(RIVAL_MS);
+    const [first, ...others] = found();
+    if (others.length === 0) return first ?? null;
+    await this.#window.end();
+    throw new Refusal('busy', 'another Codex began in this folder at the same moment; start it again');
+  }
+
+  /** What can be resumed: the conversation of this session, else the newest of its folder that no session has and no window shows. */
+  #resumable(): string | null {
+    const { home, claims, threads } = this.#daemon;
+    if (this.#thread !== null) return rolloutOf(home, this.#thread) === null ? null : this.#thread;
+    if (this.target.sharesFolder === true) return null;
+    return newestConversation(home, this.#folder, (id) => !claims.has(id) && !threads.has(id));
+  }
+
+  /** The thread that this session has now. */
+  #current(): Thread | null {
+    const bound = this.#bound();
+    if (bound || this.#daemon.isStarting || !this.#window.isLookedAt) return bound;
+    const free = this.#freeThreads();
+    const [only] = free;
+    if (!only || free.length > 1) return null;
+    if (this.#window.pid === null && (this.target.sharesFolder === true || !this.#isByHand())) return null;
+    this.#adopt(only, false);
+    return only;
+  }
+
+  #bound(): Thread | null {
+    return this.#daemon.threads.get(this.#thread ?? '') ?? null;
+  }
+
+  /** Those of this folder that no other session has. */
+  #freeThreads(isAnywhere = false): Thread[] {
+    const { name } = this.target;
+    return this.#inFolder(isAnywhere).filter(({ id }) => (this.#daemon.claims.get(id) ?? name) === name);
+  }
+
+  #inFolder(isAnywhere = false): Thread[] {
+    const all = [...this.#daemon.threads.values()];
+    return all.filter(({ cwd, isUsers }) => isUsers && (isAnywhere || cwd === this.#folder));
+  }
+
+  #adopt(thread: Thread, isNew: boolean): void {
+    const { claims } = this.#daemon;
+    const before = this.#thread;
+    if (before !== null && claims.get(before) === this.target.name) claims.delete(before);
+    this.#thread = thread.id;
+    this.#claim(thread.id);
+    this.#from = thread.path === null ? null : isNew ? { path: thread.path, offset: 0 } : endOfRollout(thread.path);
+  }
+
+  #claim(key: string): void {
+    if (!this.#daemon.claims.has(key)) this.#daemon.claims.set(key, this.target.name);
+  }
+
+  /** Whether a person has opened Codex in this folder. Where the system does not tell, a loaded thread says so. */
+  #isByHand(): boolean {
+    return (this.#window.elsewhere() ?? [true]).length > 0;
+  }
+
+  /** A window whose thread is not known yet. A question that it shows is its user's to answer. */
+  #beginning(): SessionState {
+    return this.#window.hasDialog ? { status: 'waiting', waitingFor: 'dialog open' } : { status: 'starting' };
+  }
+
+  /** The record of its conversation. Searched for once: a conversation that is not loaded gets no other. */
+  #recordPath(): string | null {
+    const thread = this.#current();
+    if (thread) this.#record = { id: thread.id, path: thread.path };
+    else if (this.#thread === null) this.#record = null;
+    else if (this.#record?.id !== this.#thread)
+      this.#record = { id: this.#thread, path: rolloutOf(this.#daemon.home, this.#thread) };
+    return this.#record?.path ?? null;
+  }
+
+  /** Whether nobody works on the turn that the record leaves open. */
+  async #isCutOff({ path }: RolloutPlace): Promise<boolean> {
+    const written = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+    if (Date.now() - written < SETTLED_MS) return false;
+    if (!(await this.#daemon.connect())) return this.#daemon.isDead();
+    const thread = [...this.#daemon.threads.values()].find((one) => one.path === path);
+    return !thread || isFree(thread);
+  }
+
+  /** Codex begins what is in its queue by itself, but not after an interrupt. A turn that runs just now brings us back when it ends. */
+  async #nudge(changed: string | null): Promise<void> {
+    for (const [id, threadId] of this.#queued) {
+      const thread = this.#daemon.threads.get(threadId);
+      if (threadId !== changed || (thread && !isFree(thread))) continue;
+      if (!(await this.#daemon.begin(threadId, id))) return;
+      this.#queued.delete(id);
+    }
+  }
+}
+
+function codexHome(env: Env): string {
+  return env['CODEX_HOME'] || `${userHome(env)}/.codex`;
+}
+
+function realFolder(folder: string): string {
+  try {
+    return realpathSync(folder);
+  } catch {
+    return folder;
+  }
+}
+
+function isFree({ status }: Thread): boolean {
+  return status === 'idle' || status === 'failed';
+}
+
+/** Codex will not take this prompt at another time either. */
+function isFinal({ code }: RemoteError): boolean {
+  return code === RPC.params || code === RPC.invalid;
+}
+
+function wordsOf(error: Error): string {
+  return error.message || 'Codex did not answer';
+}
+
+function failed(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
+}
+
+async function orAborted<T>(answer: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const abort = (): void => aborted.reject(new Error('nobody waited for the answer of Codex'));
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    return await Promise.race([answer, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}

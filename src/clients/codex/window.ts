@@ -1,0 +1,167 @@
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import type { Env } from '../../core/env.ts';
+import { isProcessAlive, startOf, ttyOf } from '../../platform/process.ts';
+import { lastLines, TmuxSession, tmuxNameOf } from '../../sessions/tmux-session.ts';
+import { TmuxServer } from '../../sessions/tmux.ts';
+import { codexComposer } from './state.ts';
+
+/** Each look at tmux starts a process. */
+const LOOK_MS = 2000;
+const END_MS = 5000;
+const POLL_MS = 50;
+const SHELL = /^-?(sh|ash|dash|bash|zsh|ksh|fish)$/;
+/** Parts of Codex that have a terminal and are no window. */
+const NO_WINDOW = ['exec', 'e', 'app-server', 'queue', 'exec-server'];
+
+interface Found {
+  pid: number;
+  /** With it a number that was used again is another process. */
+  start: string | null;
+}
+
+/** The window of one session of Codex: the process in its tmux session. */
+export class CodexWindow {
+  /** Codex asks its user something on it. Only looked for while nobody knows its conversation. */
+  hasDialog = false;
+  readonly #tmux: TmuxServer;
+  readonly #session: TmuxSession;
+  #found: Found | null = null;
+  /** The terminals of other sessions, also of those that this process does not know. */
+  #others = new Set<string>();
+  #lookedAt = -Infinity;
+  #looking: Promise<void> | null = null;
+
+  constructor(
+    readonly name: string,
+    readonly folder: string,
+    /** The terminals that sessions have. */
+    readonly claims: Map<string, string>,
+    readonly env: Env,
+  ) {
+    this.#tmux = new TmuxServer({ env });
+    this.#session = new TmuxSession(this.#tmux, tmuxNameOf(name));
+  }
+
+  /** As of the last look. Costs next to nothing. */
+  get pid(): number | null {
+    if (this.#found && !isSame(this.#found)) this.#found = null;
+    return this.#found?.pid ?? null;
+  }
+
+  /** Looks now and then. The first look is waited for; what changes later is seen a little later. */
+  async refresh(isKnown: () => boolean): Promise<void> {
+    const isFirst = this.#lookedAt === -Infinity;
+    if (Date.now() - this.#lookedAt < LOOK_MS || (this.pid !== null && isKnown())) return;
+    const look = this.look().then(() => this.lookForDialog(isKnown()));
+    if (isFirst) await look;
+    // A tmux that hangs does not say that the window is gone.
+    else look.catch(() => 'the next look may do');
+  }
+
+  /** Before that nobody knows whose the windows in this folder are. */
+  get isLookedAt(): boolean {
+    return this.#lookedAt > -Infinity && this.#looking === null;
+  }
+
+  look(): Promise<void> {
+    this.#lookedAt = Date.now();
+    this.#looking ??= this.#look().finally(() => (this.#looking = null));
+    return this.#looking;
+  }
+
+  async #look(): Promise<void> {
+    const [pane, panes] = await Promise.all([this.#session.pane(), panesOf(this.#tmux)]);
+    const isOthers = ({ session }: { session: string }): boolean =>
+      session.startsWith('ccc-') && session !== this.#session.name;
+    this.#others = new Set(panes.filter(isOthers).map(({ tty }) => tty));
+    if (!pane || pane.isDead || SHELL.test(pane.program)) return;
+    const { tty } = pane;
+    if (tty !== null) this.claims.set(tty, this.name);
+    // npm starts Codex by a script, and a person by a shell.
+    const pid = windowsIn(this.folder).find((window) => window.tty === tty)?.pid ?? pane.pid;
+    this.#found = { pid, start: startOf(pid) };
+  }
+
+  async lookForDialog(isKnown: boolean): Promise<void> {
+    const pane = this.pid === null || isKnown ? null : await this.#session.pane();
+    const screen = pane && (await (await this.#tmux.terminal(pane.id)).screen());
+    this.hasDialog = screen !== null && codexComposer(screen) === 'dialog';
+  }
+
+  /** The Codex that a person opened in this folder, in a terminal that no session has; null where the system does not tell. */
+  elsewhere(): Found[] | null {
+    if (process.platform !== 'linux') return null;
+    const free = windowsIn(this.folder).filter(({ tty }) => !this.claims.has(tty) && !this.#others.has(tty));
+    return free.map(({ pid }) => ({ pid, start: startOf(pid) }));
+  }
+
+  /** Starts Codex. Its screen stays if it ends, until `settle`. */
+  async start(words: readonly string[]): Promise<void> {
+    const home = this.env['CODEX_HOME'];
+    await this.#session.start([...(home ? [`CODEX_HOME=${home}`] : []), ...words], this.folder);
+    await this.look();
+  }
+
+  async settle(): Promise<void> {
+    await this.#session.forget();
+    await this.look();
+  }
+
+  /** Ends it and returns when its process is gone. */
+  async end(): Promise<void> {
+    const found = this.#found;
+    this.#found = null;
+    this.hasDialog = false;
+    await this.#session.end();
+    if (found) await endOf(found);
+  }
+
+  async lines(count: number): Promise<string | null> {
+    const pane = await this.#session.pane();
+    return pane && lastLines(this.#tmux, pane.id, count);
+  }
+
+  lastLine(): Promise<string> {
+    return this.#session.lastLine();
+  }
+}
+
+/** Every pane of this tmux server. */
+async function panesOf(server: TmuxServer): Promise<{ session: string; tty: string }[]> {
+  const printed = await server.run(['list-panes', '-a', '-F', '#{pane_tty}\t#{session_name}']).catch(() => '');
+  return printed.split('\n').map((line) => {
+    const [tty = '', session = ''] = line.split('\t');
+    return { session, tty };
+  });
+}
+
+/** Waits until a process is gone, and ends it if that takes long. */
+export async function endOf(found: Found): Promise<void> {
+  for (const end = Date.now() + END_MS; isSame(found) && Date.now() < end;) await Bun.sleep(POLL_MS);
+  if (isSame(found)) process.kill(found.pid, 'SIGKILL');
+}
+
+function isSame({ pid, start }: Found): boolean {
+  return isProcessAlive(pid) && startOf(pid) === start;
+}
+
+/** The windows of Codex that were started in this folder. */
+function windowsIn(folder: string): { pid: number; tty: string }[] {
+  if (process.platform !== 'linux') return [];
+  return readdirSync('/proc').flatMap((pid) => {
+    const tty = /^\d+$/.test(pid) ? ttyOf(Number(pid)) : null;
+    return tty !== null && isWindow(pid, folder) ? [{ pid: Number(pid), tty }] : [];
+  });
+}
+
+function isWindow(pid: string, folder: string): boolean {
+  try {
+    if (readlinkSync(`/proc/${pid}/cwd`) !== folder) return false;
+    if (!/\/codex( \(deleted\))?$/.test(readlinkSync(`/proc/${pid}/exe`))) return false;
+    const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+    return !words.some((word) => NO_WINDOW.includes(word));
+  } catch {
+    // It ended meanwhile, or belongs to another user.
+    return false;
+  }
+}

@@ -1,0 +1,81 @@
+// The process that controls the sessions is killed, again and again, while it types and waits.
+import { expect, it } from 'bun:test';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { temporaryHome } from '../../../test/support/home.ts';
+import { within } from '../../../test/support/within.ts';
+import { openSqliteJournal } from '../../store/journal/sqlite.ts';
+import type { TurnEvent } from '../ports/session.ts';
+
+const CHILD = `${import.meta.dir}/../../../test/support/control.child.ts`;
+const SESSIONS = ['web', 'api', 'docs', 'ops'];
+const KILLS = 10;
+/** Prompts for each session and life of the process. */
+const PROMPTS = 3;
+
+const folder = temporaryHome();
+const path = `${folder}/ledger.db`;
+
+function recordOf(session: string): TurnEvent[] {
+  const lines = readFileSync(`${folder}/${session}.jsonl`, 'utf8').split('\n').slice(0, -1);
+  return lines.map((line) => JSON.parse(line) as TurnEvent);
+}
+
+/** The clients answer every prompt, whether anybody listens or not. */
+function playClients(): () => void {
+  const timer = setInterval(() => {
+    for (const session of SESSIONS) {
+      const last = recordOf(session).at(-1);
+      if (last?.kind !== 'prompt' || Math.random() < 0.5) continue;
+      const end = { kind: 'end', turn: last.turn, how: 'done', text: `re: ${last.text}`, at: Date.now() };
+      appendFileSync(`${folder}/${session}.jsonl`, `${JSON.stringify(end)}\n`);
+    }
+  }, 3);
+  return () => clearInterval(timer);
+}
+
+async function startControl(): Promise<Bun.Subprocess<'pipe', 'pipe', 'inherit'>> {
+  const program = [process.execPath, CHILD, path, folder, ...SESSIONS];
+  const child = Bun.spawn(program, { stdin: 'pipe', stdout: 'pipe', stderr: 'inherit' });
+  await child.stdout.getReader().read();
+  return child;
+}
+
+it('after every kill -9 each prompt that was stored is answered in the history, and none was typed twice [CCC-49, CCC-54, CCC-84]', async () => {
+  for (const session of SESSIONS) writeFileSync(`${folder}/${session}.jsonl`, '');
+  const journal = openSqliteJournal({ path, durability: 'normal' });
+  const store = journal.sessionStore();
+  const stopClients = playClients();
+  for (let life = 0; life <= KILLS; life += 1) {
+    const child = await startControl();
+    for (let n = 0; n < PROMPTS; n += 1) {
+      for (const session of SESSIONS) {
+        await child.stdin.write(`${JSON.stringify({ session, prompt: `${session} ${life} ${n}` })}\n`);
+      }
+    }
+    await child.stdin.flush();
+    if (life < KILLS) {
+      await Bun.sleep(Math.random() * 60);
+      child.kill('SIGKILL');
+    } else {
+      await within(50_000, async () => recordOf('ops').some(({ text }) => text === `re: ops ${life} ${PROMPTS - 1}`));
+      await within(50_000, async () => (await store.open()).length === 0);
+      await child.stdin.end();
+    }
+    await child.exited;
+  }
+  stopClients();
+  let answered = 0;
+  for (const session of SESSIONS) {
+    const lines = await store.history({ session, after: 0, limit: 1000 });
+    const sent = lines.filter(({ from }) => from === 'api');
+    const typed = recordOf(session)
+      .filter(({ kind }) => kind === 'prompt')
+      .map(({ text }) => text);
+    expect(typed).toEqual(sent.map(({ text }) => text));
+    for (const { id, text } of sent) expect(await store.replyTo(id)).toMatchObject({ text: `re: ${text}` });
+    expect(lines).toHaveLength(2 * sent.length);
+    answered += sent.length;
+  }
+  expect(answered).toBeGreaterThanOrEqual(SESSIONS.length * PROMPTS);
+  await journal.close();
+}, 120_000);

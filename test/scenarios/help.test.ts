@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'bun:test';
+import { version } from '../../package.json' with { type: 'json' };
+import { PARLEY_COMMANDS } from '../../src/cli/table.ts';
+import { Program } from '../support/program.ts';
+
+/** The commands that a help page lists. */
+function listed(page: string): string[] {
+  return [...page.matchAll(/^ {2}([a-z]+) /gm)].map(([, name = '']) => name);
+}
+
+describe('parley help', () => {
+  it('begins with the ten commands that a newcomer needs, and says where the others are', async () => {
+    const { out } = await new Program().run(['help']);
+    expect(listed(out)).toEqual([
+      'init',
+      'install',
+      'agents',
+      'send',
+      'reply',
+      'inbox',
+      'read',
+      'owe',
+      'trace',
+      'doctor',
+    ]);
+    expect(out).toContain('All commands: parley help --all');
+  });
+
+  it('lists every command with --all', async () => {
+    const { out } = await new Program().run(['help', '--all']);
+    expect(listed(out)).toEqual(PARLEY_COMMANDS.map(({ name }) => name));
+  });
+
+  it('is a table of commands as JSON, and one command is described as JSON', async () => {
+    const parley = new Program();
+    const table = await parley.json<{ name: string; group: string; summary: string }[]>(['help']);
+    expect(table).toEqual(PARLEY_COMMANDS.map(({ name, group, summary }) => ({ name, group, summary })));
+    const send = await parley.json<{ usage: string; options: object }>(['help', 'send']);
+    expect(send.usage).toStartWith('send ');
+    expect(Object.keys(send.options)).toEqual(expect.arrayContaining(['intent', 'key', 'json']));
+  });
+});
+
+describe('a mistyped command line', () => {
+  it.each([
+    [['snd'], 'unknown command "snd"; did you mean `parley send`?'],
+    [['claud'], 'unknown command "claud"; did you mean `parley install claude`?'],
+    [['install', 'claud'], 'no client is called "claud"; did you mean claude?'],
+    [['xx'], 'unknown command "xx"; see `parley help`'],
+    [['--josn'], "Unknown option '--josn'; did you mean --json? See `parley help`"],
+    [['help', '--al'], "Unknown option '--al'; did you mean --all? See `parley help`"],
+    [['inbox', '--josn'], "Unknown option '--josn'; did you mean --json? See `parley help inbox`"],
+    [['inbox', '-x'], "Unknown option '-x'; see `parley help inbox`"],
+  ])('%j is answered with what was probably wanted', async (args, line) => {
+    expect(await new Program().run(args)).toEqual({ out: '', err: `parley: ${line}\n`, code: 64 });
+  });
+
+  it.each(['-v', '-V', '--version'])('%s gives the version', async (option) => {
+    expect((await new Program().run([option])).out).toStartWith(`parley ${version} `);
+  });
+});

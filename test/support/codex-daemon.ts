@@ -1,0 +1,269 @@
+// A daemon of Codex, played: the part of its control socket that we use, and the record that it writes. Windows are played by
+// codex-window.child.ts.
+//
+//   const codex = new ScriptedCodex();
+//   codex.env, codex.folder, codex.command               // for a CodexSession
+//   codex.answers = (text) => `re: ${text}`;             // null: the turn goes on until `finish` or `interrupt`
+import { appendFileSync, existsSync, mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import type { ServerWebSocket } from 'bun';
+import { temporaryHome } from './home.ts';
+
+const WINDOW = new URL('./codex-window.child.ts', import.meta.url).pathname;
+
+interface Item {
+  id: string;
+  clientUserMessageId: string;
+  input: { text: string }[];
+}
+
+interface PlayedThread {
+  id: string;
+  cwd: string;
+  path: string;
+  ephemeral: boolean;
+  status: object;
+  isLoaded: boolean;
+  turn: string | null;
+  queue: Item[];
+  /** After an interrupt nothing in the queue is begun by itself. */
+  isPaused: boolean;
+}
+
+interface Frame {
+  id?: number | string;
+  method?: string;
+  params?: Record<string, unknown>;
+}
+
+const IDLE = { type: 'idle' };
+const ACTIVE = { type: 'active', activeFlags: [] as string[] };
+
+export class ScriptedCodex {
+  readonly home = temporaryHome();
+  readonly codexHome = `${this.home}/.codex`;
+  readonly folder = `${this.home}/project`;
+  readonly socket = `${this.home}/s`;
+  readonly threads = new Map<string, PlayedThread>();
+  /** Every method that a client called, and how many clients there were. */
+  readonly called: string[] = [];
+  clients = 0;
+  /** Answers of clients to requests of the daemon. */
+  readonly replies: Frame[] = [];
+  answers: (text: string) => string | null = (text) => `re: ${text}`;
+  /** These calls are done, and not answered. */
+  readonly silent = new Set<string>();
+  #server: Bun.Server<undefined> | null = null;
+  readonly #sockets = new Set<ServerWebSocket>();
+  #count = 0;
+
+  constructor() {
+    mkdirSync(this.folder);
+    for (const name of ['app-server-control', 'app-server-daemon', 'sessions/2026/11/18'])
+      mkdirSync(`${this.codexHome}/${name}`, { recursive: true });
+    symlinkSync(this.socket, `${this.codexHome}/app-server-control/app-server-control.sock`);
+    this.start();
+  }
+
+  get env(): Record<string, string> {
+    const { PATH = '' } = process.env;
+    return { PATH, HOME: this.home, TMUX_TMPDIR: this.home, LANG: 'C.UTF-8', TERM: 'xterm-256color', SHELL: '/bin/sh' };
+  }
+
+  /** What starts a window, as `codex` would. */
+  get command(): string[] {
+    return [process.execPath, WINDOW, this.socket];
+  }
+
+  start(): void {
+    this.#server = Bun.serve({
+      unix: this.socket,
+      fetch: (request, server) => (server.upgrade(request) ? undefined : this.#window(request)),
+      websocket: {
+        open: (socket) => {
+          this.clients += 1;
+          this.#sockets.add(socket);
+        },
+        message: (socket, text) => this.#take(socket, JSON.parse(String(text)) as Frame),
+        close: (socket) => void this.#sockets.delete(socket),
+      },
+    });
+    this.startedAt(0);
+    this.#pidFile(process.pid);
+  }
+
+  /** As if the daemon had started then (ms). */
+  startedAt(ms: number): void {
+    utimesSync(this.socket, new Date(ms), new Date(ms));
+  }
+
+  /** The daemon is killed: no turn ends in the record, and nothing is loaded any more. */
+  async kill(): Promise<void> {
+    await this.#server?.stop(true);
+    this.#server = null;
+    for (const thread of this.threads.values()) Object.assign(thread, { isLoaded: false, turn: null, status: IDLE });
+    this.#pidFile(999_999_999);
+    rmSync(this.socket, { force: true });
+  }
+
+  async close(): Promise<void> {
+    await this.#server?.stop(true);
+    const tmux = Bun.spawn(['tmux', 'kill-server'], { env: this.env, stdout: 'ignore', stderr: 'ignore' });
+    await tmux.exited;
+  }
+
+  /** Begins a conversation, as a window does. */
+  begin(cwd = this.folder, more: Partial<PlayedThread> = {}): PlayedThread {
+    const id = `01a1ecff-0000-7000-8000-${String((this.#count += 1)).padStart(12, '0')}`;
+    const path = `${this.codexHome}/sessions/2026/11/18/rollout-2026-11-18T00-00-00-${id}.jsonl`;
+    const state = { status: IDLE, isLoaded: true, turn: null, queue: [], isPaused: false };
+    const thread = { id, cwd, path, ephemeral: false, ...state, ...more };
+    this.threads.set(id, thread);
+    if (thread.isLoaded) this.#tell('thread/started', { thread: shown(thread) });
+    return thread;
+  }
+
+  status(thread: PlayedThread, status: object): void {
+    thread.status = status;
+    this.#tell('thread/status/changed', { threadId: thread.id, status });
+  }
+
+  unload(thread: PlayedThread): void {
+    thread.isLoaded = false;
+    this.#tell('thread/closed', { threadId: thread.id });
+  }
+
+  /** Loads a conversation again: that is told by its status alone. */
+  load(thread: PlayedThread): void {
+    if (thread.isLoaded) this.status(thread, { type: 'notLoaded' });
+    thread.isLoaded = true;
+    this.status(thread, IDLE);
+  }
+
+  /** Asks every client something, as for an approval. */
+  ask(method: string): void {
+    for (const socket of this.#sockets) socket.send(JSON.stringify({ id: 'approval-1', method, params: {} }));
+  }
+
+  /** A person types into the window. */
+  typed(thread: PlayedThread, text: string): void {
+    this.#run(thread, { id: 'i', clientUserMessageId: 'a-window', input: [{ text }] });
+  }
+
+  finish(thread: PlayedThread, text: string): void {
+    this.#record(thread, { type: 'task_complete', turn_id: thread.turn, last_agent_message: text });
+    this.#ended(thread);
+  }
+
+  interrupt(thread: PlayedThread): void {
+    this.#record(thread, { type: 'turn_aborted', turn_id: thread.turn, reason: 'interrupted' });
+    thread.isPaused = true;
+    this.#ended(thread);
+  }
+
+  #ended(thread: PlayedThread): void {
+    thread.turn = null;
+    this.status(thread, IDLE);
+    if (!thread.isPaused) this.#drain(thread);
+  }
+
+  #drain(thread: PlayedThread): void {
+    const item = thread.turn === null ? thread.queue.shift() : undefined;
+    if (item) this.#run(thread, item);
+  }
+
+  #run(thread: PlayedThread, { clientUserMessageId: client_id, input }: Item): void {
+    const turn_id = `turn-${(this.#count += 1)}`;
+    thread.turn = turn_id;
+    thread.isPaused = false;
+    this.#record(thread, { type: 'task_started', turn_id });
+    this.status(thread, ACTIVE);
+    const item = { type: 'UserMessage', client_id, content: input.map(({ text }) => ({ type: 'text', text })) };
+    this.#record(thread, { type: 'item_completed', turn_id, item });
+    const answer = this.answers(input.map(({ text }) => text).join(''));
+    if (answer !== null) this.finish(thread, answer);
+  }
+
+  #record(thread: PlayedThread, payload: object): void {
+    const timestamp = new Date().toISOString();
+    const { id, cwd, path } = thread;
+    if (!existsSync(path)) writeFileSync(path, `${JSON.stringify({ type: 'session_meta', payload: { id, cwd } })}\n`);
+    appendFileSync(path, `${JSON.stringify({ timestamp, type: 'event_msg', payload })}\n`);
+  }
+
+  #take(socket: ServerWebSocket, frame: Frame): void {
+    const { id, method, params = {} } = frame;
+    if (method === undefined) return void this.replies.push(frame);
+    this.called.push(method);
+    if (id === undefined) return;
+    const outcome = this.#answer(method, params);
+    // As Codex does: without the version.
+    if (!this.silent.has(method)) socket.send(JSON.stringify({ id, ...outcome }));
+  }
+
+  #answer(method: string, params: Record<string, unknown>): object {
+    const thread = this.threads.get(String(params['threadId']));
+    if (method === 'initialize') return { result: { codexHome: this.codexHome } };
+    if (method === 'thread/loaded/list') return { result: { data: this.#loaded().map(({ id }) => id) } };
+    if (!thread) return refused(-32_603, 'no rollout found');
+    switch (method) {
+      case 'thread/read':
+        return { result: { thread: shown(thread) } };
+      case 'thread/queue/list':
+        return { result: { data: thread.queue } };
+      case 'thread/queue/add': {
+        const item = { id: `item-${(this.#count += 1)}`, ...params } as unknown as Item;
+        thread.queue.push(item);
+        if (!thread.isPaused) queueMicrotask(() => this.#drain(thread));
+        return { result: { queuedSubmission: item } };
+      }
+      case 'thread/queue/start': {
+        const at = thread.queue.findIndex(({ id }) => id === params['queuedSubmissionId']);
+        if (at < 0) return refused(-32_600, 'queued submission not found');
+        if (thread.turn !== null) return refused(-32_600, 'thread already has an active or pending turn');
+        const [item] = thread.queue.splice(at, 1);
+        if (item) queueMicrotask(() => this.#run(thread, item));
+        return { result: { turn: {} } };
+      }
+      case 'thread/turns/list':
+        return { result: { data: [{ id: thread.turn }] } };
+      case 'turn/interrupt':
+        this.interrupt(thread);
+        return { result: {} };
+      default:
+        return refused(-32_600, `unknown variant ${method}`);
+    }
+  }
+
+  /** A window was opened: it begins or resumes a conversation. */
+  async #window(request: Request): Promise<Response> {
+    const { cwd, args } = (await request.json()) as { cwd: string; args: string[] };
+    const resumed = this.threads.get(args[args.indexOf('resume') + 1] ?? '');
+    if (args.includes('--asks')) return new Response('asks');
+    if (!args.includes('resume')) this.begin(cwd);
+    else if (resumed) this.load(resumed);
+    else return new Response('ERROR: No saved session found', { status: 404 });
+    return new Response('ok');
+  }
+
+  #loaded(): PlayedThread[] {
+    return [...this.threads.values()].filter(({ isLoaded }) => isLoaded);
+  }
+
+  #tell(method: string, params: object): void {
+    for (const socket of this.#sockets) socket.send(JSON.stringify({ method, params }));
+  }
+
+  #pidFile(pid: number): void {
+    const file = `${this.codexHome}/app-server-daemon/daemon.pid`;
+    rmSync(file, { force: true });
+    writeFileSync(file, JSON.stringify({ pid }));
+  }
+}
+
+function shown({ id, cwd, path, ephemeral, status }: PlayedThread): object {
+  return { id, cwd, path, ephemeral, parentThreadId: null, threadSource: ephemeral ? 'thread_title' : 'user', status };
+}
+
+function refused(code: number, message: string): object {
+  return { error: { code, message } };
+}
