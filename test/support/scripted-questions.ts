@@ -9,6 +9,7 @@ export class ScriptedQuestions implements QuestionDriver {
   readonly ends: Answering[] = [];
   /** Entering takes until this is resolved. */
   gate: Promise<void> = Promise.resolve();
+  isEntering = false;
   #calls = 0;
 
   asks(questions: AskedQuestion[], fields: Partial<OpenQuestion> = {}): OpenQuestion {
@@ -22,7 +23,9 @@ export class ScriptedQuestions implements QuestionDriver {
   }
 
   async answer(call: string, choices: readonly Choice[]): Promise<Answering> {
+    this.isEntering = true;
     await this.gate;
+    this.isEntering = false;
     if (this.asked?.call !== call) return { outcome: 'gone' };
     const end = this.ends.shift() ?? { outcome: 'answered' };
     if (end.outcome === 'answered') {

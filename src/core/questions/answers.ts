@@ -1,5 +1,5 @@
 import type { Answering, Choice, OpenQuestion, QuestionDriver } from '../ports/session.ts';
-import { EXPIRES_MS, refusalOf, wordsOf } from './questions.ts';
+import { EXPIRES_MS, answerRefusal, wordsOf } from './questions.ts';
 import type { AnswerEnd, AnswerRequest, PendingQuestions } from './questions.ts';
 
 /** What the answers of one session work with. */
@@ -53,7 +53,7 @@ export class SessionAnswers {
       return this.#lastAnswered(request);
     if (meant.call === this.#last?.call) return this.#lastAnswered(request);
     if (open?.call !== meant.call) return { outcome: 'none' };
-    const refusal = refusalOf(this.#withChoices(open), request, await this.deps.mayApprove());
+    const refusal = answerRefusal(this.#withChoices(open), request, await this.deps.mayApprove());
     if (refusal) return refusal;
     const { question: at, choice } = request;
     this.#given = this.#given?.call === open.call ? this.#given : { call: open.call, choices: new Map() };

@@ -37,7 +37,7 @@ export type AnswerEnd =
   | { outcome: 'failed'; because: string };
 
 /** Why this answer cannot be one to these questions; null if it can. */
-export function refusalOf(
+export function answerRefusal(
   { kind, questions, choices }: PendingQuestions,
   { question: at, choice }: AnswerRequest,
   mayApprove: boolean,
