@@ -1,4 +1,12 @@
-import { unseen, type Composer, type ReadComposer, pasteable, HalfTyped, type Terminal } from '../sessions/terminal.ts';
+import {
+  unseen,
+  type Composer,
+  type ReadComposer,
+  pasteable,
+  HalfTyped,
+  type Screen,
+  type Terminal,
+} from '../sessions/terminal.ts';
 import { runsIn } from '../platform/process.ts';
 import type { ClientState, StateReader } from '../sessions/client-state.ts';
 import { takeTurn } from '../sessions/pty.ts';
@@ -30,6 +38,8 @@ export interface TypingOptions {
   proofWithin: number;
   /** How long its screen may take to show what was pasted, in ms; five seconds if nothing is said. */
   shownWithin?: number;
+  /** Whether the composer holds this very text: a crash left it there, and only Enter is missing. */
+  isPasted?: (screen: Screen, text: string) => boolean;
   /** What this client must see at the end of a text so that Enter sends it, if anything. */
   ending?: (text: string) => string;
 }
@@ -55,7 +65,8 @@ export type Typed =
  *            then. If the client is not idle any more, what was pasted is taken back with Ctrl-U (which answers nothing), and the
  *            screen must show that, too.
  * entered  → Enter is pressed; the client's next state is the proof. A stop ends only the waiting for it.
- * A crash between pasted and entered leaves the text in the composer: the next one finds a draft and types nothing.
+ * A crash between pasted and entered leaves the text in the composer: the next one finds a draft and types nothing. If it can tell that
+ * the draft is this very text, it goes on as if it had pasted it.
  */
 export async function typeInto(options: TypingOptions, text: string, signal: AbortSignal): Promise<Typed> {
   const whole = options.ending ? options.ending(text) : text;
@@ -80,11 +91,11 @@ async function inTurn(options: TypingOptions, text: string, signal: AbortSignal)
   const turn = ifThere(() => takeTurn(tty));
   if (turn === null) return nothing('somebody else types into this terminal just now', true);
   try {
-    const before = await look(options);
+    const before = await look(options, text);
     if (options.terminal.tty !== tty) return null;
     if (typeof before === 'string') return nothing(before, true);
     if (turn === 'gone') return nothing(`the device of ${options.terminal.name} cannot be opened`, true);
-    return await typeOnce(options, before, text, signal);
+    return await typeOnce(options, before.state, before.isPasted, text, signal);
   } finally {
     if (turn !== 'gone') turn.release();
   }
@@ -102,6 +113,7 @@ function ifThere<T>(take: () => T): T | 'gone' {
 async function typeOnce(
   options: TypingOptions,
   before: ClientState,
+  isPasted: boolean,
   text: string,
   signal: AbortSignal,
 ): Promise<Typed> {
@@ -110,7 +122,7 @@ async function typeOnce(
   // A second source: where it fails, the client's state must do.
   const listened = await options.states.listen?.().catch(() => null);
   const heard = async (): Promise<ClientState | null> => (await listened?.(text).catch(() => null)) ?? null;
-  await terminal.paste(text);
+  if (!isPasted) await terminal.paste(text);
   const pastedAt = performance.now();
   let isEntering = false;
   try {
@@ -125,18 +137,22 @@ async function typeOnce(
   return { typed: 'entered', proof: await proof(options, before, signal, heard) };
 }
 
-/** The state of an idle client with an empty composer, or why nothing may be typed. */
-async function look({ terminal, states, composer }: TypingOptions): Promise<ClientState | string> {
+/** The state of an idle client with an empty composer, or with this very text in it; or why nothing may be typed. */
+async function look(
+  { terminal, states, composer, isPasted: holds }: TypingOptions,
+  text: string,
+): Promise<{ state: ClientState; isPasted: boolean } | string> {
   const screen = await terminal.screen();
   if (!screen) return `${terminal.name} is gone`;
   const seen = composer(screen);
-  if (seen !== 'empty') return SEEN[seen];
+  const isPasted = seen === 'draft' && holds?.(screen, text) === true;
+  if (seen !== 'empty' && !isPasted) return SEEN[seen];
   // Last, because it is the one that counts: the less time passes after it, the better.
   const now = await states.latest();
   if (!now) return 'the client has given no sign of itself, or does not run any more';
   if (now.state !== 'idle') return `the client says that it is ${now.state}${detailOf(now)}`;
   if (now.pid !== undefined && !runsIn(now.pid, terminal.tty)) return `the client does not run in ${terminal.name}`;
-  return now;
+  return { state: now, isPasted };
 }
 
 const SEEN = {

@@ -42,7 +42,9 @@ describe(`a session of the real Claude Code${claude.why}`, () => {
       expect(await again.start()).toEqual({ started: 'resumed' });
       expect(await sends('three', again)).toMatchObject([{ text: 'three' }, { how: 'done', text: 'third' }]);
       expect(model.last.has('two')).toBe(true);
-      expect(await again.state()).toMatchObject({ status: 'idle', conversation: String(conversation) });
+      // Its registry says so a little after its transcript.
+      await within(DEADLINE, async () => (await again.state()).status === 'idle');
+      expect(await again.state()).toMatchObject({ conversation: String(conversation) });
     },
   );
 
@@ -97,6 +99,7 @@ describe(`a session of the real Claude Code${claude.why}`, () => {
       if (how === 'in a tool') model.script(bash('for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done'));
       const place = await driver.place();
       await submits(driver, text ?? '');
+      await model.saw(text ?? '');
       await within(DEADLINE, async () => (await driver.events(place)).events.length > 0);
       await within(DEADLINE, async () => (await driver.state()).status === 'active');
       if (how === 'in a tool') await within(DEADLINE, async () => (await terminal()).includes('for i in'));
@@ -122,6 +125,7 @@ describe(`a session of the real Claude Code${claude.why}`, () => {
       await sends('remember me');
       const place = await driver.place();
       await submits(driver, 'die now');
+      await model.saw('die now');
       // Before the client has written the prompt down there is no turn that could have failed.
       await within(DEADLINE, async () => (await driver.events(place)).events.length > 0);
       const { pid = 0, conversation = null } = await driver.state();

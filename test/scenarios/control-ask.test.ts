@@ -168,6 +168,15 @@ describe('what is typed', () => {
     expect(rig.claude.harm()).toEqual([]);
   });
 
+  it('and was left in the composer by a server that was killed is sent, and not typed a second time [CCC-174]', async () => {
+    const rig = await serve();
+    await rig.ask('api', 'start');
+    await rig.claude.order({ draft: 'pasted, and then the server was killed' });
+    const answer = await rig.ask('api', 'pasted, and then the server was killed');
+    expect(answer['response']).toBe('re: pasted, and then the server was killed');
+    expect(rig.claude.prompts()).toEqual(['start', 'pasted, and then the server was killed']);
+  });
+
   it('is not called submitted while the client ignores Enter [CCC-59]', async () => {
     const rig = new ControlRig();
     rigs.push(rig);

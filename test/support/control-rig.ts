@@ -1,5 +1,5 @@
 // A control server as a user runs it: the compiled program as `ccc listen`, real tmux, and the stand-in for Claude Code.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import type { Subprocess } from 'bun';
 import { ClaudeTui } from './claude-tui.ts';
 import { ControlCaller } from './control-caller.ts';
@@ -115,9 +115,10 @@ export class ControlRig {
   /** Every line of the history files, in the order of the files. */
   files(): Said[] {
     const root = `${this.home}/.ccc/history`;
+    if (!existsSync(root)) return [];
     const names = [...new Bun.Glob('*/messages/*.jsonl').scanSync(root)].sort();
     const lines = names.flatMap((name) => readFileSync(`${root}/${name}`, 'utf8').trimEnd().split('\n'));
-    return lines.map((line) => JSON.parse(line) as Said);
+    return lines.filter(Boolean).map((line) => JSON.parse(line) as Said);
   }
 
   /** The program under one of its names. */

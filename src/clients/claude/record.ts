@@ -12,6 +12,9 @@ const REST_MS = 1000;
 /** Entries bear the time at which something was said, and are written a little later. */
 const LATE_MS = 5000;
 
+/** So long a registry may sleep. */
+const SLEEP_MS = 60_000;
+
 /** What the client said of itself, just before its record is read. */
 export interface LiveClient {
   conversation: string;
@@ -59,11 +62,15 @@ export class ClaudeRecord {
     return { events, next: this.#read };
   }
 
-  /** Whether a turn of this conversation has begun and not ended, as far as somebody follows it. The registry can sleep through a turn. */
-  isInTurn(conversation: string): boolean {
+  /**
+   * Whether a turn has begun, as far as somebody follows this conversation, since the client last said that it rests. On a machine with too
+   * much to do its registry sleeps through whole turns.
+   */
+  isInTurn({ conversation, startedAt, idleSince }: LiveClient): boolean {
     if (this.#reading?.conversation !== conversation) return false;
     this.#reading.look();
-    return this.#reading.since !== null;
+    const { since } = this.#reading;
+    return since !== null && since >= startedAt && since > (idleSince ?? 0) && Date.now() - since < SLEEP_MS;
   }
 
   /** The folder of the transcript that was read last. */

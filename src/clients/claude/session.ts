@@ -18,7 +18,7 @@ import { type TmuxPane, TmuxServer } from '../../sessions/tmux.ts';
 import { isCommand, isSamePrompt, preparePrompt } from './prompt-text.ts';
 import { ClaudeQuestions } from './questions.ts';
 import { ClaudeRecord, type LiveClient } from './record.ts';
-import { claudeComposer, type ClaudeSession, claudeSessions, ClaudeStateReader, runs } from './state.ts';
+import { claudeComposer, claudeHolds, type ClaudeSession, claudeSessions, ClaudeStateReader, runs } from './state.ts';
 import { transcriptOf } from './transcript.ts';
 
 /** In case a file event was lost, and because a client that was killed writes nothing. */
@@ -133,7 +133,7 @@ export class ClaudeSessionDriver implements SessionDriver {
   async submit(prompt: Prompt, signal: AbortSignal): Promise<Submission> {
     const live = await this.#live();
     if (!live) return left('Claude Code does not run in this session', true);
-    if (this.#record.isInTurn(live.sessionId)) return left('a turn of this session has not ended', true);
+    if (this.#record.isInTurn(asLive(live))) return left('a turn of this session has not ended', true);
     let terminal: TmuxPane | null;
     try {
       terminal = await this.#terminalOf(live);
@@ -146,7 +146,12 @@ export class ClaudeSessionDriver implements SessionDriver {
         false,
       );
     const states = new ClaudeStateReader(this.#folder, live.sessionId, live.pid);
-    const how = { composer: claudeComposer, enterAfter: ENTER_AFTER_MS, proofWithin: PROOF_MS };
+    const how = {
+      composer: claudeComposer,
+      isPasted: claudeHolds,
+      enterAfter: ENTER_AFTER_MS,
+      proofWithin: PROOF_MS,
+    };
     const typed = await typeInto({ terminal, states, ...how }, prompt.text, signal);
     if (typed.typed === 'nothing') return left(typed.because, typed.retry);
     if (typed.typed === 'stranded') return { outcome: 'unknown', because: typed.because };

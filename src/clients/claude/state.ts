@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { isProcessAlive, startOf } from '../../platform/process.ts';
 import type { Activity, ClientState, StateReader } from '../../sessions/client-state.ts';
 import { saidFromNowOn } from './evidence.ts';
-import type { ReadComposer } from '../../sessions/terminal.ts';
+import type { ReadComposer, Screen } from '../../sessions/terminal.ts';
 
 /** ~/.claude/sessions/<pid>.json, as far as it is read here. Claude Code 2.1.325 keeps it for every running session. */
 export interface ClaudeSession {
@@ -117,5 +117,15 @@ export const claudeComposer: ReadComposer = ({ lines, bright, cursor }) => {
   const atStart = cursor.row === row && cursor.column === 2;
   return isRule(row + 1) && atStart && (typed === '' || isHint) ? 'empty' : 'draft';
 };
+
+/** Whether the composer holds this text and nothing else. Blanks do not count: a composer breaks lines where it likes. */
+export function claudeHolds({ lines }: Screen, text: string): boolean {
+  const isRule = (line: string | undefined): boolean => /^─{8}/.test(line ?? '');
+  const row = lines.findLastIndex((line, at) => line.startsWith('❯') && isRule(lines[at - 1]));
+  const end = lines.findIndex((line, at) => at > row && isRule(line));
+  if (row < 0 || end < 0) return false;
+  const plain = (shown: string): string => shown.replaceAll(/\s+/g, '');
+  return plain(lines.slice(row, end).join('').slice(1)) === plain(text);
+}
 
 const QUESTION = /^\s+❯ \d+\. |Do you want to |\bEsc to cancel\b|\bEnter to (select|confirm)\b/;
