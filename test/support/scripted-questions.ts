@@ -7,9 +7,8 @@ export class ScriptedQuestions implements QuestionDriver {
   readonly entered: (readonly Choice[])[] = [];
   /** How the next ones end. Without it they are answered. */
   readonly ends: Answering[] = [];
-  /** Entering takes until this is resolved. */
+  /** What is entered is said to be so when this is resolved. The client may have gone on by then. */
   gate: Promise<void> = Promise.resolve();
-  isEntering = false;
   #calls = 0;
 
   asks(questions: AskedQuestion[], fields: Partial<OpenQuestion> = {}): OpenQuestion {
@@ -23,15 +22,13 @@ export class ScriptedQuestions implements QuestionDriver {
   }
 
   async answer(call: string, choices: readonly Choice[]): Promise<Answering> {
-    this.isEntering = true;
-    await this.gate;
-    this.isEntering = false;
     if (this.asked?.call !== call) return { outcome: 'gone' };
     const end = this.ends.shift() ?? { outcome: 'answered' };
     if (end.outcome === 'answered') {
       this.entered.push(choices);
       this.asked = null;
     }
+    await this.gate;
     return end;
   }
 }
