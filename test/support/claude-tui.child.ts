@@ -214,7 +214,7 @@ async function result({ id, end }: { id: string; end: DialogEnd }): Promise<void
 /** A key in an open dialog. The next one, if any, is open before the next key is looked at. */
 function pressDialog(key: string): void {
   const open = asking;
-  if (!open) return;
+  if (!open || (start.deafMs && performance.now() < start.deafMs)) return;
   note({ key, into: open.id });
   const end = open.dialog.press(key);
   if (end !== null) {

@@ -46,6 +46,8 @@ export interface ClaudeStart {
   dialog?: string;
   /** Its screen and its records are so far behind when a dialog closes. */
   lagMs?: number;
+  /** So long after its start it drops keys in dialogs, as the real one does. */
+  deafMs?: number;
   /** It says that it started so long ago. */
   ageMs?: number;
   /** Its screen shows what happened only so much later. */

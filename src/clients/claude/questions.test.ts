@@ -93,6 +93,16 @@ describe.skipIf(!hasTmux)(`a question of Claude Code in tmux${why}`, () => {
   );
 
   it(
+    'waits for a client that has just started, and would drop keys',
+    async () => {
+      const { answer, keys } = await asks([{ questions: [database()] }], { ageMs: 0, deafMs: 3000 });
+      expect(await answer({ options: [1] })).toEqual({ outcome: 'answered' });
+      expect(keys()).toEqual(['Down', 'Enter']);
+    },
+    SLOW,
+  );
+
+  it(
     'is not there while nothing is asked, and in a panel',
     async () => {
       const session = await started();
