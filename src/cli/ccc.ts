@@ -8,11 +8,14 @@ import { Context } from './context.ts';
 
 const HELP = `ccc: prompts for running coding sessions, and their answers (spoken by Parley)
 
+  ccc setup [TOKEN] [--yes]     write ~/.ccc.json and install the service; keeps what is there
   ccc listen                    serve ~/.ccc.sock until Ctrl-C
   ccc                           attach to the session of this folder; make and start it if there is none
   ccc new [host:]name [path]    make a session (path: projects_dir/name, else this folder)
   ccc kill <name>               end a session and delete it; its history stays
   ccc list                      which sessions there are
+  ccc install-service           serve ~/.ccc.sock from your log-in on (systemd); --force replaces a unit that you wrote
+  ccc uninstall-service         end that, and restore what was there before
   ccc --version, ccc help
 
 Sessions are in ~/.ccc.json, history is in ~/.ccc/history. A session runs in tmux as ccc-<name> and is started at its first prompt.

@@ -24,6 +24,7 @@ const control = () => import('./commands/control.ts');
 const setup = () => import('./commands/setup.ts');
 const demo = () => import('./commands/demo.ts');
 const config = () => import('./commands/config.ts');
+const service = () => import('./commands/service.ts');
 const self = () => import('./commands/self.ts');
 const doctor = () => import('./commands/doctor.ts');
 const daemon = () => import('./commands/daemon.ts');
@@ -88,6 +89,7 @@ export const PARLEY_COMMANDS: readonly ListedRow[] = [
   row('Maintenance', 'up', 'start the daemon: a relay, a host, the outbox, wake loops', daemon),
   row('Maintenance', 'down', 'stop the daemon', daemon),
   row('Maintenance', 'status', 'show what runs, and whether it answers', daemon),
+  row('Maintenance', 'service', 'keep the control server running: install, status, logs', service),
   row('Maintenance', 'doctor', 'check the setup, and say what to fix', doctor),
   row('Maintenance', 'config', 'show and change settings', config),
   row('Maintenance', 'prune', 'delete old bodies and traces', prune),
@@ -163,18 +165,11 @@ export const C2C_COMMANDS: readonly Row<C2c>[] = [
 ];
 
 /** Every command of `ccc`, in the order of its help. */
-const CCC_COMMANDS: readonly Row<Context>[] = rows(
-  () => import('./commands/ccc.ts'),
-  'listen',
-  'new',
-  'kill',
-  'list',
-  'version',
-  'setup',
-  'install-service',
-  'uninstall-service',
-  'hosts',
-);
+const CCC_COMMANDS: readonly Row<Context>[] = [
+  ...rows(service, 'setup'),
+  ...rows(() => import('./commands/ccc.ts'), 'listen', 'new', 'kill', 'list', 'version', 'hosts'),
+  ...rows(service, 'install-service', 'uninstall-service'),
+];
 
 /** What the OpenCode plugin asks for is two words, and nothing that people could mean. */
 const PLUGIN_PARTS: readonly Row<C2c>[] = rows(

@@ -30,6 +30,12 @@ export function refuseTemporary(program: string, env: Env, then: string): string
   throw refusal(`${program} is in the temporary folder ${folder}`, wayOut(program, env, then));
 }
 
+/** Will this path lead to something after the next start of the machine? Shells put folders on the search path that end with them. */
+export function isLasting(path: string, env: Env): boolean {
+  const isIn = (folder: string): boolean => path === folder || path.startsWith(`${folder}${sep}`);
+  return !PASSING.test(`${path}/`) && (isIn(userHome(env)) || ![...temporaryFolders(env), '/tmp', '/run'].some(isIn));
+}
+
 /** The user's home, if it is in a temporary folder: then everything that is installed there goes with it. */
 export function temporaryHome(env: Env): string | null {
   return temporaryFolder(userHome(env), env) === null ? null : userHome(env);
@@ -59,8 +65,11 @@ function installedProgram(env: Env): string | null {
 }
 
 function temporaryFolder(path: string, env: Env): string | null {
-  const folders = [env['TMPDIR'] || '/tmp', '/var/folders', '/private/var/folders'];
-  return folders.find((folder) => isBelow(path, folder)) ?? null;
+  return temporaryFolders(env).find((folder) => isBelow(path, folder)) ?? null;
+}
+
+function temporaryFolders(env: Env): string[] {
+  return [env['TMPDIR'] || '/tmp', '/var/folders', '/private/var/folders'];
 }
 
 function isBelow(path: string, folder: string): boolean {

@@ -1,7 +1,6 @@
 import { realpathSync } from 'node:fs';
 import { basename } from 'node:path';
 import { command } from '../../core/command.ts';
-import type { Command } from '../../core/command.ts';
 import { ifThere } from '../../core/disk.ts';
 import type { SessionTarget } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
@@ -160,16 +159,14 @@ function attach({ env }: Context, name: string): number {
   return Bun.spawnSync(['tmux', verb, '-t', `=${tmuxNameOf(name)}`], { env, stdio: [...stdio] }).exitCode;
 }
 
-/** What the original has and this version does not. */
-function notYet(usage: string, instead: string): Command<Context> {
-  return command({
-    usage,
-    words: [0, Infinity],
-    async run() {
-      throw new Refusal('not_in_this_version', `ccc ${usage} is not in this version; ${instead}`);
-    },
-  });
-}
+/** The original has it, and this version does not. */
+const hostsCommand = command({
+  usage: 'hosts',
+  words: [0, Infinity],
+  async run() {
+    throw new Refusal('not_in_this_version', 'ccc hosts is not in this version; sessions on other hosts come later');
+  },
+});
 
 export const commands = {
   listen: listenCommand,
@@ -177,8 +174,5 @@ export const commands = {
   kill: killCommand,
   list: listCommand,
   version: versionCommand,
-  setup: notYet('setup', 'write ~/.ccc.json by hand (docs/protocol/control.md)'),
-  'install-service': notYet('install-service', 'use `parley up --with control --detach`'),
-  'uninstall-service': notYet('uninstall-service', 'use `parley down`'),
-  hosts: notYet('hosts', 'sessions on other hosts come later'),
+  hosts: hostsCommand,
 };

@@ -11,6 +11,7 @@ import { examineAgents, examineMail, examineRelayMailboxes } from '../doctor/mai
 import { examinePermissions } from '../doctor/permissions.ts';
 import { examineIdentity, examineSettings } from '../doctor/settings.ts';
 import type { WaitingMail } from '../doctor/home.ts';
+import { examineService } from '../doctor/service.ts';
 import { examineWays } from '../doctor/ways.ts';
 import { command } from '../../core/command.ts';
 import type { Home } from '../../core/mail/workspace.ts';
@@ -56,7 +57,8 @@ async function examine(context: Context, fix: boolean): Promise<Finding[]> {
   for (const home of workspace.homes) ofHomes.push(...(await examineHome(home, workspace.now(), fix, waiting)));
   const clients = [...(await examineClients(context, waiting)), ...examineOlderLines(context.env, context.cwd)];
   const bindings = await examineBindings(context.env, workspace);
-  return [...findings, ...clients, ...bindings, ...ofHomes, ...examineRelayMailboxes(context.env)];
+  const { env } = context;
+  return [...findings, ...clients, ...bindings, ...examineService(env), ...ofHomes, ...examineRelayMailboxes(env)];
 }
 
 /** The clients that are here, and the sessions of this folder's broker. */

@@ -12,10 +12,13 @@ import { join, resolve } from 'node:path';
 import type { Context } from '../context.ts';
 import { tablesLine } from '../../clients/codex/trust.ts';
 import { removedLine } from '../../clients/settings/installer.ts';
+import { controlData, hasService, leaveControl, refuseServer } from '../self/leave-control.ts';
 import { forgetHookState, isInClients, leaveClients } from '../self/leave-clients.ts';
 import { installProgram, isSameFile, readInstalled, uninstallProgram } from '../../clients/program-files.ts';
 import { holdings, purge, refuseUnsafe } from '../self/purge.ts';
 import { isOnPath, onPath } from '../../platform/search-path.ts';
+import { UserService } from '../../protocols/control/user-service.ts';
+import type { ServiceReport } from '../../protocols/control/user-service.ts';
 
 /** What the program can be called besides parley. */
 const NAMES = ['bch', 'c2c', 'c2c-deliver-inbox', 'ccc'];
@@ -24,8 +27,8 @@ const selfCommand = command({
   usage: 'self <install|uninstall>',
   about:
     '`install` copies this program to a folder as `parley`, and links further names to it. It replaces no other program without --force, ' +
-    'which keeps a copy that `uninstall` restores.\n' +
-    '`uninstall` removes Parley from the clients, then what `install` installed. At a terminal it asks first. If a file of a client ' +
+    'which keeps a copy that `uninstall` restores. A service that runs (`parley service`) is restarted with the new program.\n' +
+    '`uninstall` removes Parley from the clients and its service, then what `install` installed. At a terminal it asks first. If a file of a client ' +
     'was changed by hand, it names the file and changes nothing. A program that npm installed stays: npm uninstall -g parley-mail.',
   options: {
     dir: { type: 'string', value: 'folder', help: 'install: into this folder (default ~/.local/bin)' },
@@ -35,7 +38,10 @@ const selfCommand = command({
       help: `install: further names, with commas: ${NAMES.join(',')} (default: none)`,
     },
     force: { type: 'boolean', help: 'install: replace other programs, and keep copies of them' },
-    purge: { type: 'boolean', help: "uninstall: also remove Parley's home with all mail in it" },
+    purge: {
+      type: 'boolean',
+      help: "uninstall: also remove Parley's home with all mail in it, ~/.ccc.json and ~/.ccc",
+    },
     yes: { type: 'boolean', help: 'uninstall: do not ask' },
   },
   words: [1, 1],
@@ -57,7 +63,13 @@ const selfCommand = command({
   },
 });
 
-function installed(context: Context, manifest: string, dir: string | undefined, names: string[], force: boolean): void {
+async function installed(
+  context: Context,
+  manifest: string,
+  dir: string | undefined,
+  names: string[],
+  force: boolean,
+): Promise<void> {
   if (!isCompiled()) {
     throw new Refusal(
       'invalid_request',
@@ -69,24 +81,38 @@ function installed(context: Context, manifest: string, dir: string | undefined, 
   const path = join(folder, 'parley');
   const found = onPath('parley', context.env);
   const shadowed = isOnPath(folder, context.env) && found !== null && !isSameFile(found, path) ? found : null;
-  if (context.json)
-    return context.sayJson({ version: VERSION, files, onPath: isOnPath(folder, context.env), shadowedBy: shadowed });
+  const service = await restartedService(context.env, path);
+  if (context.json) {
+    const facts = { onPath: isOnPath(folder, context.env), shadowedBy: shadowed };
+    return context.sayJson({ version: VERSION, files, ...facts, ...(service && { service }) });
+  }
   for (const file of files) {
     const before = file.before ? ` (the program that was there is now ${file.before})` : '';
     context.say(
       `${context.paint.green('installed')} ${file.path}${file.is.startsWith('link:') ? ' → parley' : ` ${VERSION}`}${before}`,
     );
   }
+  for (const line of service?.done ?? []) context.say(line);
+  for (const line of service?.notes ?? []) context.note(line);
   if (!isOnPath(folder, context.env))
     context.note(`${folder} is not on your PATH; add it: export PATH="${folder}:$PATH"`);
   else if (shadowed) context.note(`another program comes first on your PATH: ${shadowed}`);
   else context.say('Next: parley init <name>');
 }
 
+/** A service that runs goes on with the new program; null if none runs. */
+async function restartedService(env: Env, program: string): Promise<ServiceReport | null> {
+  const service = new UserService(env);
+  if (!service.isActive) return null;
+  if (service.program !== null && isSameFile(service.program, program)) return service.restart();
+  const other = service.program ?? 'another program';
+  return { done: [], notes: [`the service starts ${other}; to start this one: ${program} service install`] };
+}
+
 async function uninstalled(context: Context, manifest: string, withHome: boolean, sure: boolean): Promise<void> {
   const root = parleyHome(context.env);
   const inClients = isInClients(context.env);
-  if (!withHome && !inClients && readInstalled(manifest).files.length === 0) {
+  if (!withHome && !inClients && !hasService(context.env) && readInstalled(manifest).files.length === 0) {
     throw new Refusal(
       'not_found',
       `nothing was installed by \`parley self install\` (no ${manifest}); if npm installed it: npm uninstall -g parley-mail`,
@@ -95,28 +121,36 @@ async function uninstalled(context: Context, manifest: string, withHome: boolean
   const there = withHome && existsSync(root);
   if (there) refuseUnsafe(root, [context.env['HOME'] || homedir(), backchannelHome(context.env), context.cwd]);
   const lost = withHome ? await holdingsOf(context, root) : '';
+  const data = controlData(context.env);
+  const alsoLost = withHome ? data.map((path) => `, and ${path}`).join('') : '';
+  if (withHome) refuseServer(context.env);
   const isAsked = !sure && !context.json && isTerminal(0);
-  const question = withHome ? `Remove Parley, and delete ${root} with ${lost}?` : 'Remove Parley?';
+  const question = withHome ? `Remove Parley, and delete ${root} with ${lost}${alsoLost}?` : 'Remove Parley?';
   if (isAsked && !isSure(context, question)) return context.note('nothing was removed');
   if (withHome && !sure && !isAsked) {
     throw new Refusal(
       'invalid_request',
-      `${root} would be deleted with everything in it: ${lost}; add --yes to do it (nothing was removed)`,
+      `${root} would be deleted with everything in it: ${lost}${alsoLost}; add --yes to do it (nothing was removed)`,
     );
   }
-  // What npm installed is not ours to remove, but the clients are.
-  const result = { ...leaveClients(context, sure), ...uninstallProgram(manifest) };
+  // What npm installed is not ours to remove, but the clients and the service are.
+  const left = leaveClients(context, sure);
+  const service = leaveControl(context.env, withHome);
+  const result = { ...left, ...uninstallProgram(manifest), service };
   if (withHome) forgetHookState(context.env);
   if (there) purge(root);
   if (context.json) return context.sayJson({ ...result, purged: there ? root : null });
   for (const one of result.clients) context.say(removedLine(one).trim());
   for (const one of result.codexTables) context.say(tablesLine(one).trim());
+  for (const line of service.done) context.say(line);
   for (const path of result.removed) context.say(`removed ${path}`);
   for (const path of result.restored) context.say(`restored ${path}, which was there before`);
   for (const one of result.otherServers) context.note(`${one} still starts Parley; remove it there`);
+  for (const line of service.notes) context.note(line);
   for (const path of result.left) context.note(`${path} stays: it was changed after it was installed`);
   if (there) context.say(`removed ${root} with ${lost}`);
   else if (withHome) context.say(`there was no ${root}`);
+  for (const path of withHome ? data : []) context.say(`removed ${path}`);
   for (const line of whatStays(context.env, withHome, result.removed)) context.note(line);
 }
 
@@ -129,8 +163,10 @@ function whatStays(env: Env, withHome: boolean, removed: readonly string[]): str
     { path: backchannelHome(env), of: 'bch' },
     { path: brokersFolder(env), of: 'c2c' },
   ].filter(({ path }) => withHome && existsSync(path));
+  const control = withHome ? [] : controlData(env);
   return [
     ...(isGone ? [] : [`the program itself stays; ${how}`]),
+    ...control.map((path) => `${path} stays: your sessions and their history`),
     ...homes.map(({ path, of }) => `${path} stays: the mail of ${of}; delete it yourself if you do not need it`),
   ];
 }

@@ -18,7 +18,15 @@ import { type TmuxPane, TmuxServer } from '../../sessions/tmux.ts';
 import { isCommand, isSamePrompt, preparePrompt } from './prompt-text.ts';
 import { ClaudeQuestions } from './questions.ts';
 import { ClaudeRecord, type LiveClient } from './record.ts';
-import { claudeComposer, claudeHolds, type ClaudeSession, claudeSessions, ClaudeStateReader, runs } from './state.ts';
+import {
+  claudeComposer,
+  claudeHolds,
+  type ClaudeSession,
+  claudeSessions,
+  ClaudeStateReader,
+  FollowedRegistry,
+  runs,
+} from './state.ts';
 import { transcriptOf } from './transcript.ts';
 
 /** In case a file event was lost, and because a client that was killed writes nothing. */
@@ -51,6 +59,8 @@ export class ClaudeSessionDriver implements SessionDriver {
   readonly #record: ClaudeRecord;
   readonly questions: ClaudeQuestions;
   readonly #watched = new Set<FolderWatch>();
+  /** While this session is followed. */
+  #registry: FollowedRegistry | null = null;
   readonly #stops = new Set<() => void>();
   /** The client as it was seen last. */
   #seen: ClaudeSession | null = null;
@@ -88,6 +98,8 @@ export class ClaudeSessionDriver implements SessionDriver {
 
   watch(changed: () => void): () => void {
     const folders = new FolderWatch(changed);
+    const registry = FollowedRegistry.follow(this.#folder, changed);
+    this.#registry = registry;
     let isOver = false;
     const look = async (): Promise<void> => {
       this.#follow();
@@ -101,6 +113,8 @@ export class ClaudeSessionDriver implements SessionDriver {
       clearInterval(timer);
       this.#watched.delete(folders);
       folders.close();
+      registry.leave(changed);
+      if (this.#registry === registry) this.#registry = null;
       this.#stops.delete(stop);
     };
     this.#watched.add(folders);
@@ -212,17 +226,17 @@ export class ClaudeSessionDriver implements SessionDriver {
     for (const stop of this.#stops) stop();
   }
 
-  /** Where its registry and its transcript are written; the second is known only when it is there. */
+  /** Where its transcript is written, as soon as that is there. */
   #follow(): void {
     const { transcripts } = this.#record;
-    const folders = [`${this.#folder}/sessions`, ...(transcripts === null ? [] : [transcripts])];
-    for (const watch of this.#watched) watch.set(folders);
+    for (const watch of this.#watched) watch.set(transcripts === null ? [] : [transcripts]);
   }
 
   /** The client that is meant, as it says of itself now; null if it does not run. */
   async #live(): Promise<ClaudeSession | null> {
-    const all = (await claudeSessions(this.#folder)).filter(({ kind }) => kind === 'interactive');
-    const found = this.#meant(all);
+    const all = await (this.#registry?.sessions() ?? claudeSessions(this.#folder));
+    const meant = this.#meant(all.filter(({ kind }) => kind === 'interactive'));
+    const found = meant && runs(meant) ? meant : null;
     // One that still runs, and is not in the registry, is being written there.
     if (!found && this.#seen && runs(this.#seen)) return this.#seen;
     this.#seen = found;

@@ -1,5 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { isProcessAlive, startOf } from '../../platform/process.ts';
+import { FolderWatch } from '../../sessions/follow.ts';
 import type { Activity, ClientState, StateReader } from '../../sessions/client-state.ts';
 import { saidFromNowOn } from './evidence.ts';
 import type { ReadComposer, Screen } from '../../sessions/terminal.ts';
@@ -80,6 +81,49 @@ export async function claudeSessions(folder: string): Promise<ClaudeSession[]> {
     .filter((name) => /^\d+\.json$/.test(name))
     .map((name) => readSession(`${folder}/sessions/${name}`));
   return (await Promise.all(read)).filter((session) => session !== null);
+}
+
+/** So old may be what a registry says between two changes of its folder: a client that was killed changes nothing there. */
+const REGISTRY_MS = 500;
+
+/** The registry of one folder, read once for all sessions that are followed in this process, and again after each change. */
+export class FollowedRegistry {
+  static readonly #all = new Map<string, FollowedRegistry>();
+  readonly #followers = new Set<() => void>();
+  readonly #watch = new FolderWatch(() => this.#changed());
+  #read: Promise<ClaudeSession[]> | null = null;
+  #readAt = 0;
+
+  private constructor(readonly folder: string) {}
+
+  static follow(folder: string, changed: () => void): FollowedRegistry {
+    const registry = this.#all.get(folder) ?? new FollowedRegistry(folder);
+    this.#all.set(folder, registry);
+    registry.#followers.add(changed);
+    return registry;
+  }
+
+  leave(changed: () => void): void {
+    this.#followers.delete(changed);
+    if (this.#followers.size > 0) return;
+    FollowedRegistry.#all.delete(this.folder);
+    this.#watch.close();
+  }
+
+  sessions(): Promise<ClaudeSession[]> {
+    const now = performance.now();
+    if (this.#read && now - this.#readAt < REGISTRY_MS) return this.#read;
+    // Before the read: what changes during it is read again.
+    this.#watch.set([`${this.folder}/sessions`]);
+    this.#readAt = now;
+    this.#read = claudeSessions(this.folder);
+    return this.#read;
+  }
+
+  #changed(): void {
+    this.#read = null;
+    for (const changed of this.#followers) changed();
+  }
 }
 
 async function readSession(path: string): Promise<ClaudeSession | null> {

@@ -72,6 +72,11 @@ export function controlPlaces(env: Env): ControlPlaces {
   return { file: `${home}/.ccc.json`, socket: `${home}/.ccc.sock`, folder: `${home}/.ccc` };
 }
 
+/** Where the server's lock and notice are, for `parley status`. */
+export function serverLock({ folder }: ControlPlaces): string {
+  return `${folder}/server`;
+}
+
 /** `~/.ccc.json`. People and other programs change it while we run, so it is read again for every request. */
 export class ControlFile {
   #known: { stamp: string; settings: ControlSettings } | undefined;
@@ -142,19 +147,38 @@ export class ControlFile {
     });
   }
 
+  /** Stores what `ccc setup` was told. True if that changed the file; every other key stays. */
+  set({ botToken, claudeFlags }: { botToken?: string; claudeFlags?: readonly string[] }): boolean {
+    return this.#write((raw, { flags }) => ({
+      ...raw,
+      sessions: raw['sessions'] ?? {},
+      ...(botToken !== undefined && { bot_token: botToken }),
+      ...(claudeFlags && { flags: { ...flags, claude: claudeFlags } }),
+    }));
+  }
+
   #change(
     act: (sessions: Record<string, Record<string, unknown>>, settings: ControlSettings) => Record<string, unknown>,
   ): void {
+    this.#write((raw, settings) => ({
+      ...raw,
+      sessions: act((raw['sessions'] ?? {}) as Record<string, Record<string, unknown>>, settings),
+    }));
+  }
+
+  /** A file that would say the same stays as it is. */
+  #write(act: (raw: Record<string, unknown>, settings: ControlSettings) => Record<string, unknown>): boolean {
     try {
       mkdirSync(this.folder, { recursive: true, mode: 0o700 });
-      locked(`${this.folder}/config.lock`, () => {
+      return locked(`${this.folder}/config.lock`, () => {
         const raw = this.#raw();
-        const settings = this.#parsed(raw);
-        const sessions = act((raw['sessions'] ?? {}) as Record<string, Record<string, unknown>>, settings);
+        const next = act(raw, this.#parsed(raw));
+        const isChanged = JSON.stringify(next) !== JSON.stringify(raw);
         // A link stays a link: people keep such files in a folder of their own.
         const place = existsSync(this.path) ? realpathSync(this.path) : this.path;
-        replaceFile(place, `${JSON.stringify({ ...raw, sessions }, null, 2)}\n`, { flush: true });
+        if (isChanged) replaceFile(place, `${JSON.stringify(next, null, 2)}\n`, { flush: true });
         chmodSync(place, 0o600);
+        return isChanged;
       });
     } catch (error) {
       if (error instanceof Refusal) throw error;

@@ -8,7 +8,7 @@ import { userOf } from '../../platform/peer-user.ts';
 import { VERSION } from '../../platform/program.ts';
 import { prepareFolder, serveUnixSocket } from '../../wire/unix-socket.ts';
 import type { SocketOptions } from '../../wire/unix-socket.ts';
-import { ControlFile, controlPlaces } from './config.ts';
+import { ControlFile, controlPlaces, serverLock } from './config.ts';
 import type { ControlPlaces } from './config.ts';
 import { HistoryFiles } from './history-files.ts';
 import { SessionHistory } from './history.ts';
@@ -79,11 +79,6 @@ async function opened(context: ServiceContext, places: ControlPlaces, log: Log):
     await close();
     throw error;
   }
-}
-
-/** Where the server's lock and notice are, for `parley status`. */
-export function serverLock({ folder }: ControlPlaces): string {
-  return `${folder}/server`;
 }
 
 interface Running {
