@@ -200,6 +200,21 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
     expect(await tui.prompted()).toEqual(['still here']);
   });
 
+  it('presses a key only while the screen shows what was seen, whatever stands there [CCC-183]', async () => {
+    const { tui, pane } = await anAgent();
+    const text = 'what, #{pane_id} #(kill -9 $PPID) *?[x] \\ "y", }';
+    await tui.order(`draft ${text}`);
+    const lines = (await pane.screen())?.lines.slice(0, 2) ?? [];
+    await expect(pane.press('Enter', [...lines, 'something else'])).rejects.toThrow('shows something else now');
+    await tui.order('draft another text');
+    await expect(pane.press('Enter', lines)).rejects.toThrow('shows something else now');
+    await expect(pane.paste('more', lines)).rejects.toThrow('shows something else now');
+    await tui.order(`draft ${text}`);
+    expect(tui.prompts()).toEqual([]);
+    await pane.press('Enter', lines);
+    expect(await tui.prompted()).toEqual([text]);
+  });
+
   it('does not mistake a pane of the next server for its own', async () => {
     const { pane, tmux } = await anAgent();
     await tmux.run('kill-server');

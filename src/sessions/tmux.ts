@@ -27,6 +27,7 @@ const FACTS = [
   'pane_tty',
   'window_index',
   'pane_index',
+  'session_activity',
   'session_name',
 ] as const;
 type Facts = Record<(typeof FACTS)[number], string>;
@@ -43,6 +44,8 @@ class Hangs extends Refusal {}
 
 /** A command that takes longer is given up: a tmux that hangs must delay nobody else. */
 const ANSWER_MS = 5000;
+
+const PATTERN_LENGTH = 120;
 
 const NOT_HERE = 'tmux is not installed here; install it, or use another way in';
 
@@ -133,6 +136,7 @@ export class TmuxPane implements Terminal {
   /** Pane ids start again with each server, and a stale one would name another pane. */
   readonly #server: string;
   #tty: string | null;
+  #typedAt: string;
 
   constructor(
     readonly server: TmuxServer,
@@ -142,6 +146,12 @@ export class TmuxPane implements Terminal {
     this.name = `tmux ${facts.session_name}:${facts.window_index}.${facts.pane_index}`;
     this.#server = serverIn(facts);
     this.#tty = facts.pane_tty || null;
+    this.#typedAt = facts.session_activity;
+  }
+
+  /** When a person last pressed a key in a terminal that shows this pane, as of the last look. Unix seconds. */
+  get typedAt(): number {
+    return Number(this.#typedAt);
   }
 
   /** As of the last look: a pane whose program was restarted has another device. */
@@ -161,18 +171,20 @@ export class TmuxPane implements Terminal {
     const facts = factsIn(line);
     if (serverIn(facts) !== this.#server) return null;
     this.#tty = facts.pane_tty || null;
+    this.#typedAt = facts.session_activity;
     if (facts.pane_dead === '1') return null;
     return { ...drawn(lines), cursor: { row: Number(facts.cursor_y), column: Number(facts.cursor_x) } };
   }
 
-  async paste(text: string): Promise<void> {
+  /** With `shows` it is pasted as `press` presses. */
+  async paste(text: string, shows?: readonly string[]): Promise<void> {
     pasteable(text);
     const buffer = `parley-${crypto.randomUUID()}`;
     // By standard input: tmux remembers its last commands for its user (`show-messages`), and a message has no place there.
-    await this.#again(() => this.#ifFree(text, `load-buffer -b ${buffer} -`, text));
+    await this.#again(() => this.#ifFree(text, `load-buffer -b ${buffer} -`, { input: text }));
     try {
       // -r: newlines stay newlines. -p: brackets, as the program in the pane asked for.
-      await this.#once(`paste-buffer -d -p -r -t '${this.pane}' -b ${buffer}`, text);
+      await this.#once(`paste-buffer -d -p -r -t '${this.pane}' -b ${buffer}`, text, shows);
     } catch (error) {
       await this.#again(() => this.server.run(['delete-buffer', '-b', buffer])).catch(() => 'it is gone');
       throw error;
@@ -181,6 +193,14 @@ export class TmuxPane implements Terminal {
 
   async enter(): Promise<void> {
     await this.#once(`send-keys -t '${this.pane}' Enter`, '');
+  }
+
+  /**
+   * One key, if in the moment in which it is pressed the screen shows these lines, and no person has pressed a key since the last look at it.
+   * Otherwise it throws, and nothing was pressed.
+   */
+  async press(key: Key, shows: readonly string[]): Promise<void> {
+    await this.#once(`send-keys -t '${this.pane}' ${key}`, '', shows);
   }
 
   async erase(): Promise<void> {
@@ -204,17 +224,18 @@ export class TmuxPane implements Terminal {
    * Does this exactly once, or throws and has not done it, also if the tmux command is ended meanwhile: an option of the pane, set in the
    * same step, says that it was done.
    */
-  async #once(act: string, text: string): Promise<void> {
+  async #once(act: string, text: string, shows?: readonly string[]): Promise<void> {
     const mark = crypto.randomUUID();
     const step = `set-option -p -t '${this.pane}' @parley ${mark} ; ${act}`;
+    const seen = shows && { typedAt: this.#typedAt, shows };
     try {
-      await this.#ifFree(text, step);
+      await this.#ifFree(text, step, { seen });
     } catch (error) {
       if (error instanceof Hangs) throw new HalfTyped(`${error.message}, and may still do what it was asked to`);
       if (!(error instanceof CutOff)) throw error;
       const read = ['display-message', '-p', '-t', this.pane, '#{@parley}'];
       const last = await this.#again(() => this.server.at(this.pane, read));
-      if (last.trim() !== mark) await this.#ifFree(text, step);
+      if (last.trim() !== mark) await this.#ifFree(text, step, { seen });
     }
   }
 
@@ -222,17 +243,51 @@ export class TmuxPane implements Terminal {
    * Does this if what is typed would go to the program in the pane; throws if it would go elsewhere, or nowhere. Between the look and the
    * act tmux does nothing else.
    */
-  async #ifFree(text: string, act: string, input?: string): Promise<void> {
+  async #ifFree(
+    text: string,
+    act: string,
+    { input, seen }: { input?: string; seen?: Seen | undefined },
+  ): Promise<void> {
     const otherwise = `display-message -p -t '${this.pane}' '${FORMAT}'`;
-    const step = ['if-shell', '-F', '-t', this.pane, isFree(this.#server, this.pane, text), act, otherwise];
+    const free = isFree(this.#server, this.pane, text);
+    const condition = seen ? `#{&&:${free},${isAsSeen(seen)}}` : free;
+    const step = ['if-shell', '-F', '-t', this.pane, condition, act, otherwise];
     const printed = await this.server.at(this.pane, step, input);
     if (printed === '') return;
     const facts = factsIn(printed);
     if (serverIn(facts) !== this.#server)
       throw new Refusal('unreachable', 'the tmux server was restarted; its panes are others now');
-    const because = whyNotFree(facts, text) ?? 'nothing can be typed there just now';
+    const because =
+      whyNotFree(facts, text) ?? (seen && whyNotAsSeen(facts, seen)) ?? 'nothing can be typed there just now';
     throw new Refusal('busy', `${this.name}: ${because}`);
   }
+}
+
+/** A key by its tmux name. */
+export type Key = 'Up' | 'Down' | 'Left' | 'Right' | 'Enter';
+
+/** What a look at the screen has found. */
+interface Seen {
+  typedAt: string;
+  shows: readonly string[];
+}
+
+/** A condition of tmux: nobody has typed since, and each of these lines is on the screen. */
+function isAsSeen({ typedAt, shows }: Seen): string {
+  const conditions = shows.map((line) => `#{C:${patternOf(line)}}`);
+  return conditions.reduce((all, one) => `#{&&:${all},${one}}`, `#{==:#{session_activity},${typedAt}}`);
+}
+
+/** A line as a pattern. Only plain characters: others mean something to tmux, which would even run commands that stand in a format. */
+function patternOf(line: string): string {
+  return line
+    .trim()
+    .slice(0, PATTERN_LENGTH)
+    .replace(/[^A-Za-z0-9 .❯]+/g, '*');
+}
+
+function whyNotAsSeen(facts: Facts, { typedAt }: Seen): string {
+  return facts.session_activity === typedAt ? 'the screen shows something else now' : 'somebody types there';
 }
 
 /** A server and its life. */

@@ -13,6 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { startOf } from '../../src/platform/process.ts';
+import { ClaudeDialog, type DialogEnd } from './claude-dialog.ts';
 import type { ClaudeAnswer, ClaudeStart } from './claude-tui.ts';
 
 const [, , folder = '', ...argv] = process.argv;
@@ -33,7 +34,9 @@ const INVISIBLE =
 const REVIEWED = /[\u202A-\u202E\u2066-\u2069]/gu;
 const ESC_MS = 60;
 
-type Mode = 'composer' | 'dialog' | 'panel';
+const KEYS: Record<string, string> = { '\u001B[A': 'Up', '\u001B[B': 'Down', '\u001B[C': 'Right', '\u001B[D': 'Left' };
+
+type Mode = 'composer' | 'dialog' | 'panel' | 'asking';
 interface Turn {
   /** The user lines of this turn. */
   uuids: string[];
@@ -53,7 +56,10 @@ let queued: string[] = [];
 let status: { status?: string; waitingFor?: string } = {};
 let parent: string | null = null;
 let index = 0;
-const startedAt = Date.now();
+/** The call whose dialog is open, and what its end is told to. */
+let asking: { id: string; dialog: ClaudeDialog; ended: (end: DialogEnd) => void } | null = null;
+let isBehind = false;
+const startedAt = Date.now() - (start.ageMs ?? 0);
 
 /** One line of the log that the test reads. */
 function note(what: Record<string, unknown>): void {
@@ -155,6 +161,10 @@ async function work(prompts: string[], source: 'typed' | 'queued'): Promise<void
     const content = [{ tool_use_id: 'toolu_1', type: 'tool_result', content: 'done', is_error: false }];
     entry('user', { message: { role: 'user', content }, toolUseResult: { stdout: 'done' } });
   }
+  if (answer.asks) {
+    await askAll(answer.asks);
+    if (turn !== mine) return;
+  }
   if (answer.ask) openDialog(answer.ask);
   const text = answer.hold || answer.ask ? await promise : await afterDelay(mine, promise);
   if (turn !== mine) return;
@@ -167,6 +177,51 @@ async function work(prompts: string[], source: 'typed' | 'queued'): Promise<void
   if (!answer.noEnd) entry('system', { subtype: 'turn_duration', durationMs: Date.now() - mine.at, isMeta: false });
   turn = null;
   await next();
+}
+
+/** Calls that open dialogs. All are written down at once, and their dialogs come one after the other, with no pause between them. */
+async function askAll(calls: NonNullable<ClaudeAnswer['asks']>): Promise<void> {
+  const all = calls.map((call) => ({ id: `toolu_${crypto.randomUUID()}`, dialog: new ClaudeDialog(call) }));
+  for (const { id, dialog } of all) assistantLine('msg_ask', { type: 'tool_use', id, ...dialog.tool }, 'tool_use');
+  let last: { id: string; end: DialogEnd } | null = null;
+  for (const { id, dialog } of all) {
+    const { promise, resolve } = Promise.withResolvers<DialogEnd>();
+    [asking, mode] = [{ id, dialog, ended: resolve }, 'asking'];
+    note({ opened: id });
+    if (last) await result(last);
+    register({ status: 'waiting', waitingFor: dialog.waitingFor });
+    last = { id, end: await promise };
+    note({ closed: id, end: last.end });
+  }
+  if (last) await result(last);
+  register({ status: 'busy' });
+}
+
+/** What a client that lags shows and writes down only later. The next dialog takes keys meanwhile. */
+async function result({ id, end }: { id: string; end: DialogEnd }): Promise<void> {
+  if (start.lagMs) {
+    isBehind = true;
+    await Bun.sleep(start.lagMs);
+    isBehind = false;
+  }
+  const answers = typeof end === 'object' && 'answers' in end ? end.answers : undefined;
+  const content = [
+    { type: 'tool_result', tool_use_id: id, content: JSON.stringify(end), is_error: end === 'cancelled' },
+  ];
+  entry('user', { message: { role: 'user', content }, toolUseResult: answers ? { answers, annotations: {} } : {} });
+}
+
+/** A key in an open dialog. The next one, if any, is open before the next key is looked at. */
+function pressDialog(key: string): void {
+  const open = asking;
+  if (!open || (start.deafMs && performance.now() < start.deafMs)) return;
+  note({ key, into: open.id });
+  const end = open.dialog.press(key);
+  if (end !== null) {
+    [asking, mode] = [null, 'composer'];
+    open.ended(end);
+  }
+  draw();
 }
 
 async function afterDelay(mine: Turn, promise: Promise<string | undefined>): Promise<string | undefined> {
@@ -209,6 +264,7 @@ async function closeDialog(): Promise<void> {
 }
 
 async function enter(): Promise<void> {
+  if (mode === 'asking') return pressDialog('Enter');
   if (start.ignoresEnter) return note({ ignored: composer });
   if (mode === 'panel') return note({ panel: 'Enter' });
   if (mode === 'dialog') {
@@ -273,7 +329,16 @@ function quit(code: number): void {
   process.exit(code);
 }
 
+let drawing: ReturnType<typeof setTimeout> | undefined;
+
 function draw(): void {
+  if (!start.drawMs) return drawNow();
+  clearTimeout(drawing);
+  drawing = setTimeout(drawNow, start.drawMs);
+}
+
+function drawNow(): void {
+  if (isBehind) return;
   const width = process.stdout.columns || 80;
   const rule = '─'.repeat(width);
   const dialog = [' Do you want to proceed?', ' ❯ 1. Yes', '   2. No', '', ' Esc to cancel'];
@@ -282,17 +347,19 @@ function draw(): void {
   const typed = long ? [`[Pasted text #1 +${composer.split('\n').length} lines]`] : composer.split('\n');
   const rows = typed.map((line, n) => `${n === 0 ? `❯${NBSP}` : '  '}${line}`);
   const box =
-    mode === 'dialog'
-      ? dialog
-      : mode === 'panel'
-        ? panel
-        : [
-            ...(turn ? ['✽ Creating… (0s)', ''] : []),
-            rule,
-            ...rows,
-            rule,
-            `  ${notice || '? for shortcuts'}${turn ? ' · esc to interrupt' : ''}`,
-          ];
+    mode === 'asking'
+      ? (asking?.dialog.draw(width) ?? [])
+      : mode === 'dialog'
+        ? dialog
+        : mode === 'panel'
+          ? panel
+          : [
+              ...(turn ? ['✽ Creating… (0s)', ''] : []),
+              rule,
+              ...rows,
+              rule,
+              `  ${notice || '? for shortcuts'}${turn ? ' · esc to interrupt' : ''}`,
+            ];
   const above = ['Claude Code v2.1.325 (a stand-in)', '', ...shown.slice(-8), ''];
   const screen = status.status === undefined ? ['loading'] : [...above, ...box];
   const row = screen.lastIndexOf(rule) - 1;
@@ -314,7 +381,10 @@ async function take(): Promise<void> {
       const text = withImages(input.slice(0, end)).replaceAll('\r', '\n').replaceAll('\t', '    ');
       [input, pasting] = [input.slice(end + PASTE.end.length), false];
       if (mode === 'composer') composer += text;
-      else note({ [mode]: text });
+      else if (mode === 'asking') {
+        note({ pasted: text, into: asking?.id });
+        asking?.dialog.paste(text);
+      } else note({ [mode]: text });
       draw();
     } else if (input.startsWith(PASTE.begin)) [input, pasting] = [input.slice(PASTE.begin.length), true];
     else if (input === '') return;
@@ -322,6 +392,12 @@ async function take(): Promise<void> {
       clearTimeout(escape);
       escape = setTimeout(() => void escaped(), ESC_MS);
       return;
+    } else if (KEYS[input.slice(0, 3)] !== undefined) {
+      const key = KEYS[input.slice(0, 3)] ?? '';
+      input = input.slice(3);
+      if (mode === 'asking') pressDialog(key);
+      // What opens because of a key is open before the next key.
+      await Promise.resolve();
     } else {
       const key = input[0] ?? '';
       input = input.slice(1);
@@ -342,6 +418,12 @@ function withImages(text: string): string {
 async function escaped(): Promise<void> {
   if (input !== '\u001B') return;
   input = '';
+  if (mode === 'asking') {
+    note({ escaped: mode });
+    asking?.ended('cancelled');
+    [asking, mode] = [null, 'composer'];
+    return;
+  }
   if (mode !== 'composer') {
     note({ escaped: mode });
     return closeDialog();
@@ -352,6 +434,7 @@ async function escaped(): Promise<void> {
 async function press(key: string): Promise<void> {
   if (key === '\r') return enter();
   if (key === '\u0003') return quit(0);
+  if (mode === 'asking') return pressDialog(key);
   if (mode !== 'composer') return note({ [mode]: key });
   if (key === '\u0015') composer = composer.slice(0, composer.lastIndexOf('\n') + 1).replace(/\n$/, '');
   else if (key === '\u007F') composer = composer.slice(0, -1);

@@ -8,6 +8,7 @@
 //
 // A prompt says how it is answered: `@@{"delay":500,"text":"…"}@@` (ClaudeAnswer). Without that the answer is `re: <its first 60 characters>`.
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import type { DialogCall, DialogEnd } from './claude-dialog.ts';
 import { isProcessAlive } from '../../src/platform/process.ts';
 import { temporaryHome } from './home.ts';
 import { within } from './within.ts';
@@ -27,6 +28,8 @@ export interface ClaudeAnswer {
   hold?: boolean;
   /** It asks its user something first: `permission prompt`, `input needed`. It answers when that is closed. */
   ask?: string;
+  /** It makes these calls first, at once; their dialogs open one after the other. */
+  asks?: DialogCall[];
   /** It is killed in this turn. */
   die?: boolean;
   /** It writes no `turn_duration`. */
@@ -41,6 +44,14 @@ export interface ClaudeStart {
   exit?: { code: number; line: string };
   /** It opens with this question. */
   dialog?: string;
+  /** Its screen and its records are so far behind when a dialog closes. */
+  lagMs?: number;
+  /** So long after its start it drops keys in dialogs, as the real one does. */
+  deafMs?: number;
+  /** It says that it started so long ago. */
+  ageMs?: number;
+  /** Its screen shows what happened only so much later. */
+  drawMs?: number;
   /** Enter does nothing. */
   ignoresEnter?: boolean;
 }
@@ -68,6 +79,13 @@ export interface ClaudeNoted {
   queued?: string;
   interrupted?: string[];
   approved?: boolean;
+  /** A dialog, by its call: it opened, it closed and how, a key or a paste went into it. */
+  opened?: string;
+  closed?: string;
+  end?: DialogEnd;
+  key?: string;
+  pasted?: string;
+  into?: string;
   escaped?: string;
   /** Typed where it does harm: a command of a shell, a key or a text in a panel or in a question. */
   shell?: string;

@@ -1,9 +1,12 @@
 import type { SessionState } from '../../src/core/ports/session.ts';
 import type { SessionStore, StoredPrompt } from '../../src/core/ports/session-store.ts';
+import { SessionAnswers } from '../../src/core/questions/answers.ts';
+import type { AnswerEnd, AnswerRequest, PendingQuestions } from '../../src/core/questions/questions.ts';
 import type { PromptEnd, PromptRequest, PromptSent, SessionControl, Started } from '../../src/core/sessions/control.ts';
 import { Refusal } from '../../src/core/refusal.ts';
 import { targetOf } from '../../src/protocols/control/config.ts';
 import type { ControlFile } from '../../src/protocols/control/config.ts';
+import { ScriptedQuestions } from './scripted-questions.ts';
 
 /** What a session of the script does with a prompt: an answer, or how it ends without one. */
 export type Script = (request: PromptRequest) => Promise<string | Exclude<PromptEnd, { outcome: 'answered' }>>;
@@ -17,6 +20,7 @@ export class ScriptedControl implements SessionControl {
   readonly restarted: string[] = [];
   restartFails: Refusal | null = null;
   screens = new Map<string, string>();
+  readonly #asking = new Map<string, { script: ScriptedQuestions; answers: SessionAnswers }>();
   #watchers = new Set<{
     sessions: readonly string[];
     changed: (session: string, state: SessionState | null) => void;
@@ -98,6 +102,37 @@ export class ScriptedControl implements SessionControl {
     const screen = this.screens.get(session);
     if (screen === undefined) throw new Refusal('not_found', 'it does not run');
     return screen.split('\n').slice(-lines).join('\n');
+  }
+
+  /** What a session asks; it can be told to ask. */
+  questionsOf(session: string): ScriptedQuestions {
+    return this.#answers(session).script;
+  }
+
+  async questions(session: string): Promise<PendingQuestions | null> {
+    return this.#answers(session).answers.pending();
+  }
+
+  async answer(session: string, request: AnswerRequest): Promise<AnswerEnd> {
+    return this.#answers(session).answers.answer(request);
+  }
+
+  #answers(session: string): { script: ScriptedQuestions; answers: SessionAnswers } {
+    const known = this.#asking.get(session);
+    if (known) return known;
+    const script = new ScriptedQuestions();
+    const answers = new SessionAnswers({
+      driver: () => script,
+      mayApprove: async () => this.config.read().control_may_approve,
+      now: Date.now,
+      record: async (words) => {
+        const ts = Math.floor(Date.now() / 1000);
+        await this.store.record({ session, ts, from: 'human', text: `Selected: ${words}` });
+        await this.publish();
+      },
+    });
+    this.#asking.set(session, { script, answers });
+    return { script, answers };
   }
 
   async queue(session?: string): Promise<StoredPrompt[]> {

@@ -259,10 +259,18 @@ const screenshotCommand = command({
   },
 });
 
+interface Asked {
+  question: string;
+  header: string;
+  options: { label: string; description?: string }[];
+  multi_select: boolean;
+  answered: boolean;
+}
+
 const questionsCommand = command({
   usage: 'questions <session>',
   about:
-    'What a session asks its user. Questions are not collected in this version yet: `parley screenshot` shows them.',
+    'What a session asks its user now. Numbers count from 0, as `parley answer` takes them. Permissions are shown, too; they are answered from here only if `control_may_approve` is true in ~/.ccc.json.',
   words: [1, 1],
   examples: ['parley questions api'],
   async run(context: Context, _values, [session]) {
@@ -271,25 +279,38 @@ const questionsCommand = command({
     const waitingFor = (sessions as Listed[]).find(({ name }) => name === session)?.waiting_for;
     if (context.json)
       return context.sayJson({ ...answer, ...(waitingFor !== undefined && { waiting_for: waitingFor }) });
-    if (waitingFor !== undefined)
+    const { questions = [] } = (answer['questions'] ?? {}) as { questions?: Asked[] };
+    if (questions.length === 0 && waitingFor !== undefined)
       return context.say(
         `${session} waits for a person: ${lineForModel(waitingFor)}\nsee it: parley screenshot ${session}`,
       );
-    context.say('no question is open');
+    if (questions.length === 0) return context.say('no question is open');
+    for (const [at, { question, header, options, multi_select: isMany, answered }] of questions.entries()) {
+      const more = [isMany && 'several options', answered && 'answered'].filter(Boolean).join(', ');
+      const about = more && `  ${context.paint.dim(more)}`;
+      context.say(`${context.paint.bold(String(at))}  ${lineForModel(header)}${about}`);
+      context.say(`  ${visibleText(question).replaceAll('\n', '\n  ')}`);
+      for (const [option, { label, description }] of options.entries())
+        context.say(`  ${option}  ${lineForModel(label)}${description ? `: ${lineForModel(description)}` : ''}`);
+    }
   },
 });
 
 const answerCommand = command({
-  usage: 'answer <session> <question> <option>',
-  about: 'Answers a question of a session by choosing an option. Both are counted from 0.',
-  words: [3, 3],
-  examples: ['parley answer api 0 1'],
-  async run(context: Context, _values, [session, question, option]) {
+  usage: 'answer <session> <question> [<option> …]',
+  about:
+    'Answers a question of a session by options, or by words of your own. Questions and options are counted from 0. Several questions of one dialog are entered when the last of them is answered.',
+  options: { text: { type: 'string', value: 'words', help: 'an answer in words, instead of an option' } },
+  words: [2, 22],
+  examples: ['parley answer api 0 1', 'parley answer api 1 0 2', 'parley answer api 0 --text "neither of them"'],
+  async run(context: Context, { text }, [session, question, ...options]) {
+    const indexes = options.map((option) => indexFrom(option));
     const answer = await requestControl(context.env, {
       cmd: 'answer',
       session,
       question_index: indexFrom(question),
-      option_index: indexFrom(option),
+      ...(indexes.length === 1 ? { option_index: indexes[0] } : indexes.length > 1 && { option_indexes: indexes }),
+      ...(text !== undefined && { text }),
     });
     if (context.json) return context.sayJson(answer);
     context.say(visibleText(String(answer['response'])));

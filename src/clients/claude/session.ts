@@ -16,6 +16,7 @@ import { FolderWatch } from '../../sessions/follow.ts';
 import { lastLines, paneOn, TmuxSession, tmuxNameOf, type Pane } from '../../sessions/tmux-session.ts';
 import { type TmuxPane, TmuxServer } from '../../sessions/tmux.ts';
 import { isCommand, isSamePrompt, preparePrompt } from './prompt-text.ts';
+import { ClaudeQuestions } from './questions.ts';
 import { ClaudeRecord, type LiveClient } from './record.ts';
 import {
   claudeComposer,
@@ -56,6 +57,7 @@ export class ClaudeSessionDriver implements SessionDriver {
   readonly #tmux: TmuxServer;
   readonly #session: TmuxSession;
   readonly #record: ClaudeRecord;
+  readonly questions: ClaudeQuestions;
   readonly #watched = new Set<FolderWatch>();
   /** While this session is followed. */
   #registry: FollowedRegistry | null = null;
@@ -76,6 +78,11 @@ export class ClaudeSessionDriver implements SessionDriver {
     this.#tmux = new TmuxServer({ env: { ...env } });
     this.#session = new TmuxSession(this.#tmux, tmuxNameOf(target.name));
     this.#record = new ClaudeRecord(this.#folder);
+    this.questions = new ClaudeQuestions({
+      live: () => this.#live(),
+      terminalOf: (live) => this.#terminalOf(live),
+      transcriptOf: (conversation) => transcriptOf([this.#folder], conversation),
+    });
     this.#conversation = target.conversation;
   }
 

@@ -60,6 +60,46 @@ export type Submission =
   | { outcome: 'left'; because: string; retry: boolean }
   | { outcome: 'unknown'; because: string };
 
+/** One question of a dialog, and what may be chosen. */
+export interface AskedQuestion {
+  question: string;
+  header: string;
+  options: readonly { label: string; description?: string }[];
+  multiSelect: boolean;
+}
+
+/** What a client asks its user in the dialog that is open now. */
+export interface OpenQuestion {
+  /** Names this very dialog. A later one with the same words has another. */
+  call: string;
+  /** `permission`, `plan`: to answer is to approve or to deny what the client is about to do. */
+  kind: 'question' | 'permission' | 'plan';
+  questions: readonly AskedQuestion[];
+  /** When the dialog opened, Unix ms. */
+  askedAt: number;
+}
+
+/** What was chosen for one question: options by their index, or words of one's own. */
+export type Choice = { options: readonly number[] } | { text: string };
+
+/**
+ * What became of an answer. `answered`: the client's record has this very answer. `gone`: that dialog is not open any more, and somebody
+ * else closed it. `left`: it is open and not answered. `unknown`: only the client's record can tell.
+ */
+export type Answering =
+  | { outcome: 'answered' }
+  | { outcome: 'gone' }
+  | { outcome: 'left'; because: string }
+  | { outcome: 'unknown'; because: string };
+
+/** The questions of one session. They come from the client's own records, so none is lost when this program restarts. */
+export interface QuestionDriver {
+  /** The dialog that is open now, or null. */
+  open(): Promise<OpenQuestion | null>;
+  /** Answers this very dialog, with one choice for each of its questions. Nothing reaches a dialog that comes after it. */
+  answer(call: string, choices: readonly Choice[], signal: AbortSignal): Promise<Answering>;
+}
+
 /** The host of a session does not answer. What the session does now is not known, and a prompt that it has may still be answered. */
 export class HostUnreachable extends Refusal {
   constructor(message: string) {
@@ -69,6 +109,8 @@ export class HostUnreachable extends Refusal {
 
 /** A driver of a session on another host throws HostUnreachable where that host does not answer, from every method but `submit`. */
 export interface SessionDriver {
+  /** Absent: what this client asks can be seen and answered only where it runs. */
+  readonly questions?: QuestionDriver;
   /** What the client says of itself now. Cheap: starts no process. */
   state(): Promise<SessionState>;
   /** Calls back when the state or the record may have changed. Calls at least once a second while a client runs. Returns how to stop. */

@@ -1,6 +1,7 @@
 import { Refusal } from '../refusal.ts';
 import type { SessionDriver, SessionState, SessionTarget } from '../ports/session.ts';
 import type { SessionMessage, SessionStore, StoredPrompt } from '../ports/session-store.ts';
+import type { AnswerEnd, AnswerRequest, PendingQuestions } from '../questions/questions.ts';
 import { reasonOf } from './client.ts';
 import { SessionWorker } from './worker.ts';
 import { withLimit } from '../wait.ts';
@@ -15,6 +16,8 @@ export interface ControlDeps {
   publish(): Promise<void>;
   /** A turn that a person began at the keyboard becomes history, too. */
   recordsTerminal(): Promise<boolean>;
+  /** The user lets those who answer questions approve permissions and plans, too. Absent: never. */
+  mayApprove?(): Promise<boolean>;
   now(): number;
   log(event: string, facts: Record<string, string | number | boolean>): void;
   /** Only tests give others. */
@@ -104,6 +107,10 @@ export interface SessionControl {
   /** Ends the client. Prompts that were not typed are withdrawn. */
   stop(session: string): Promise<void>;
   screen(session: string, lines: number): Promise<string>;
+  /** What the session asks its user now, if it does; for 5 minutes from when it asked. */
+  questions(session: string): Promise<PendingQuestions | null>;
+  /** Answers one question of those that are open. What was chosen becomes history when the client has gone on with it. */
+  answer(session: string, request: AnswerRequest): Promise<AnswerEnd>;
   /** Prompts without an end, oldest first, with the reason why they wait. */
   queue(session?: string): Promise<StoredPrompt[]>;
   /** Takes back a prompt that was not typed yet. False: too late. */
@@ -205,6 +212,14 @@ class Control implements SessionControl {
 
   async screen(session: string, lines: number): Promise<string> {
     return (await this.#worker(session)).screen(lines);
+  }
+
+  async questions(session: string): Promise<PendingQuestions | null> {
+    return (await this.#worker(session)).answers.pending();
+  }
+
+  async answer(session: string, request: AnswerRequest): Promise<AnswerEnd> {
+    return (await this.#worker(session)).answers.answer(request);
   }
 
   async queue(session?: string): Promise<StoredPrompt[]> {

@@ -1,3 +1,4 @@
+import { SessionAnswers } from '../questions/answers.ts';
 import { Bell, withLimit } from '../wait.ts';
 import type { StoredPrompt } from '../ports/session-store.ts';
 import { HostUnreachable } from '../ports/session.ts';
@@ -56,6 +57,8 @@ export class SessionWorker {
   readonly #record: RecordReader;
   readonly #queue: PromptQueue;
   readonly #client: SessionClient;
+  /** What the session asks, and the answers to it. */
+  readonly answers: SessionAnswers;
   #state: SessionState | null = null;
   /** Since when the session is idle or stopped, and the record silent. */
   #quietSince = 0;
@@ -85,6 +88,12 @@ export class SessionWorker {
     };
     this.#queue = new PromptQueue(target.name, deps, ended, (ms) => this.#bell.ringIn(ms));
     this.#client = new SessionClient(target, deps.driver, () => this.#bell.ring());
+    this.answers = new SessionAnswers({
+      driver: () => this.#driver.questions,
+      mayApprove: async () => (await deps.mayApprove?.()) ?? false,
+      record: (words, agent) => this.#recordChoice(words, agent),
+      now: deps.now,
+    });
     this.#loop = this.#run();
   }
 
@@ -148,6 +157,7 @@ export class SessionWorker {
     if (!this.#isClosing) {
       this.#isClosing = true;
       this.#client.abort();
+      this.answers.close();
       this.#bell.ring();
     }
     await withLimit(this.#loop, this.deps.limits.closeMs);
@@ -155,6 +165,13 @@ export class SessionWorker {
     this.#isClosed = true;
     this.#bell.close();
     await this.#client.close();
+  }
+
+  async #recordChoice(words: string, agent: string | undefined): Promise<void> {
+    const ts = Math.floor(this.deps.now() / 1000);
+    const line = { session: this.target.name, ts, from: 'human' as const, text: `Selected: ${words}` };
+    await this.deps.store.record({ ...line, ...(agent !== undefined && { agent }) });
+    await this.deps.publish();
   }
 
   async #run(): Promise<void> {

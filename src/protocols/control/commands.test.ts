@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test';
 import { mkdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { ScriptedServer } from '../../../test/support/control-server.ts';
+import { aQuestion } from '../../../test/support/scripted-questions.ts';
 import { within } from '../../../test/support/within.ts';
 import { Refusal } from '../../core/refusal.ts';
 
@@ -399,9 +400,110 @@ describe('questions and answer', () => {
 
   it('need both indices [CCC-108]', async () => {
     const server = await serve(SESSIONS);
+    server.control.questionsOf('api').asks([aQuestion()]);
     const answer = { cmd: 'answer', session: 'api' };
     expect(await server.ask(answer)).toEqual({ ok: false, error: 'question_index required' });
     expect(await server.ask({ ...answer, question_index: 0 })).toEqual({ ok: false, error: 'option_index required' });
+    const both = await server.ask({ ...answer, question_index: 0, option_index: 0, text: 'x' });
+    expect(both).toEqual({ ok: false, error: 'give one of option_index, option_indexes and text' });
+    expect(server.control.questionsOf('api').entered).toEqual([]);
+  });
+
+  it('show what is asked, false and 0 included [CCC-103, CCC-104]', async () => {
+    const server = await serve(SESSIONS);
+    const options = aQuestion().options;
+    const questions = [aQuestion(), aQuestion({ question: 'Which of these?', header: '', multiSelect: true })];
+    const { askedAt } = server.control.questionsOf('api').asks(questions);
+    const shown = async () => (await server.ask({ cmd: 'questions', session: 'api' }))['questions'];
+    const first = { question: 'Which database should we use?', header: 'Database', options, multi_select: false };
+    const second = { question: 'Which of these?', header: '', options, multi_select: true, answered: false };
+    const timestamp = Math.floor(askedAt / 1000);
+    expect(await shown()).toEqual({
+      session: 'api',
+      questions: [{ ...first, answered: false }, second],
+      timestamp,
+    });
+    expect(options[2]).toEqual({ label: 'SQLite' });
+    await server.ask({ cmd: 'answer', session: 'api', question_index: 0, option_index: 0 });
+    expect(await shown()).toMatchObject({ questions: [{ ...first, answered: true, answer_index: 0 }, second] });
+  });
+
+  it('take an answer, say which, and put it into the history when the client has it [CCC-111, CCC-112]', async () => {
+    const server = await serve(SESSIONS);
+    const asking = server.control.questionsOf('api');
+    asking.asks([aQuestion()]);
+    expect(await server.ask({ cmd: 'answer', session: 'api', question_index: 0, option_index: 1 })).toEqual({
+      ok: true,
+      response: 'answered question 0 with option 1 (MongoDB)',
+    });
+    expect(asking.entered).toEqual([[{ options: [1] }]]);
+    expect(await historyOf(server)).toMatchObject([{ from: 'human', text: 'Selected: MongoDB' }]);
+    expect(await server.ask({ cmd: 'questions', session: 'api' })).toEqual({ ok: true });
+  });
+
+  it('take several options and a text [CCC-115, CCC-185]', async () => {
+    const server = await serve(SESSIONS);
+    const asking = server.control.questionsOf('api');
+    const answer = { cmd: 'answer', session: 'api', question_index: 0 };
+    asking.asks([aQuestion({ multiSelect: true })]);
+    expect(await server.ask({ ...answer, option_indexes: [0, 2] })).toEqual({
+      ok: true,
+      response: 'answered question 0 with options 0, 2 (PostgreSQL, SQLite)',
+    });
+    asking.asks([aQuestion()]);
+    expect(await server.ask({ ...answer, text: ' none of them ' })).toEqual({
+      ok: true,
+      response: 'answered question 0 with text (none of them)',
+    });
+    expect((await historyOf(server)).map(({ text }) => text)).toEqual([
+      'Selected: PostgreSQL, SQLite',
+      'Selected: none of them',
+    ]);
+  });
+
+  it.each([
+    [{ question_index: 1, option_index: 0 }, 'question_index out of range (0-0) [CCC-134]'],
+    [{ question_index: -1, option_index: 0 }, 'question_index out of range (0-0) [CCC-134]'],
+    [{ question_index: 0, option_index: 3 }, 'option_index out of range (0-2) [CCC-135]'],
+    [{ question_index: 0, option_indexes: [0, 9] }, 'option_index out of range (0-2) [CCC-135]'],
+    [{ question_index: 0, option_index: 0, timestamp: 12 }, 'no pending questions for this session [CCC-183]'],
+  ] as const)('%o: %s [CCC-113]', async (request, said) => {
+    const server = await serve(SESSIONS);
+    server.control.questionsOf('api').asks([aQuestion()]);
+    const answer = await server.ask({ cmd: 'answer', session: 'api', ...request });
+    expect(answer).toEqual({ ok: false, error: said.replace(/ \[.*/, '') });
+    expect(server.control.questionsOf('api').entered).toEqual([]);
+  });
+
+  it('take each question once, and say why the client did not take an answer [CCC-133, CCC-138]', async () => {
+    const server = await serve(SESSIONS);
+    const asking = server.control.questionsOf('api');
+    asking.asks([aQuestion(), aQuestion()]);
+    const answer = (question: number) =>
+      server.ask({ cmd: 'answer', session: 'api', question_index: question, option_index: 0 });
+    expect(await answer(1)).toMatchObject({ ok: true });
+    expect(await answer(1)).toEqual({ ok: false, error: 'question already answered' });
+    asking.ends.push({ outcome: 'left', because: 'somebody types in this terminal' });
+    expect(await answer(0)).toEqual({ ok: false, error: 'failed to send keys: somebody types in this terminal' });
+    expect(await answer(0)).toMatchObject({ ok: true });
+    expect(await answer(0)).toEqual({ ok: false, error: 'question already answered' });
+  });
+
+  it('show permissions, and approve none unless a person wrote so into the file [CCC-182]', async () => {
+    const server = await serve(SESSIONS);
+    const asking = server.control.questionsOf('api');
+    const options = [{ label: 'Yes' }, { label: 'No' }];
+    asking.asks([{ question: 'Do you want to proceed?', header: 'Bash command', options, multiSelect: false }], {
+      kind: 'permission',
+    });
+    expect(await server.ask({ cmd: 'questions', session: 'api' })).toMatchObject({
+      questions: { kind: 'permission', questions: [{ options, answered: false }] },
+    });
+    const approve = { cmd: 'answer', session: 'api', question_index: 0, option_index: 0 };
+    expect(await server.ask(approve)).toEqual({ ok: false, error: 'answering permissions is off' });
+    expect(asking.entered).toEqual([]);
+    server.configure({ ...SESSIONS, control_may_approve: true });
+    expect(await server.ask(approve)).toMatchObject({ ok: true });
   });
 });
 

@@ -1,4 +1,5 @@
-import type { SessionState } from '../../core/ports/session.ts';
+import type { Choice, SessionState } from '../../core/ports/session.ts';
+import type { PendingQuestions } from '../../core/questions/questions.ts';
 import type { SessionControl } from '../../core/sessions/control.ts';
 import { HostUnreachable } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
@@ -7,8 +8,8 @@ import type { ControlFile, SessionEntry } from './config.ts';
 import type { HistoryFiles } from './history-files.ts';
 import type { HistoryLine, SessionHistory } from './history.ts';
 import type { Hosts } from './hosts.ts';
-import { ControlError, endSaid, line, SAID } from './phrases.ts';
-import { agentOf, limitOf, promptText } from './requests.ts';
+import { answerSaid, ControlError, endSaid, line, SAID } from './phrases.ts';
+import { agentOf, choiceOf, limitOf, promptText } from './requests.ts';
 import type { ControlRequest } from './requests.ts';
 
 const ASK_MS = 5 * 60_000;
@@ -133,16 +134,21 @@ const COMMANDS: Record<string, Handler> = {
     }
   },
 
-  questions(deps, request) {
+  async questions(deps, request) {
     known(deps, request);
-    return { ok: true };
+    const pending = await deps.control.questions(request.session);
+    return pending ? { ok: true, questions: shownQuestions(request.session, pending) } : { ok: true };
   },
 
-  answer(deps, request) {
+  async answer(deps, request) {
     known(deps, request);
-    for (const name of ['question_index', 'option_index'] as const)
-      if (request[name] === null || request[name] === undefined) throw new ControlError(`${name} required`);
-    throw new ControlError(SAID.noQuestions);
+    const { session, question_index: question, from, timestamp } = request;
+    if (question === null || question === undefined) throw new ControlError('question_index required');
+    const choice = choiceOf(request);
+    const agent = from.trim() === '' ? undefined : agentOf(request);
+    const end = await deps.control.answer(session, { question, choice, agent, askedAt: timestamp ?? undefined });
+    if (end.outcome !== 'answered') throw new ControlError(answerSaid(end));
+    return { ok: true, response: `answered question ${question} with ${chosen(choice)} (${line(end.words)})` };
   },
 
   /** Ours: the prompts that are on their way. */
@@ -200,6 +206,34 @@ export function shownState({ status, waitingFor }: SessionState): { status: stri
     default:
       return { status };
   }
+}
+
+/** Questions in the document's words. Ours: `kind` where it is no question of the model, and what was chosen where that is no single option. */
+function shownQuestions(session: string, { kind, questions, choices, askedAt }: PendingQuestions) {
+  const shown = questions.map(({ question, header, options, multiSelect }, at) => {
+    const choice = choices[at] ?? null;
+    return {
+      question,
+      header,
+      options,
+      multi_select: multiSelect,
+      answered: choice !== null,
+      ...(choice && shownChoice(choice)),
+    };
+  });
+  const timestamp = Math.floor(askedAt / 1000);
+  return { session, questions: shown, timestamp, ...(kind !== 'question' && { kind }) };
+}
+
+function shownChoice(choice: Choice): Record<string, unknown> {
+  if ('text' in choice) return { answer_text: choice.text };
+  const [index] = choice.options;
+  return { answer_index: index, ...(choice.options.length > 1 && { answer_indexes: choice.options }) };
+}
+
+function chosen(choice: Choice): string {
+  if ('text' in choice) return 'text';
+  return choice.options.length === 1 ? `option ${choice.options[0]}` : `options ${choice.options.join(', ')}`;
 }
 
 /** The session of a request, or the error for it. */

@@ -108,6 +108,7 @@ async function start(context: ServiceContext, places: ControlPlaces, log: Log): 
     driver: (target) => driverFor(target, env, hosts),
     publish: () => files.publish(),
     recordsTerminal: async () => config.readOrLast().record_terminal,
+    mayApprove: async () => config.read().control_may_approve,
     now: Date.now,
     log,
   });

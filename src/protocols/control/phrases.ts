@@ -1,4 +1,5 @@
 import { visibleLine } from '../../core/gate.ts';
+import type { AnswerEnd } from '../../core/questions/questions.ts';
 import type { PromptEnd } from '../../core/sessions/control.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { storageTrouble } from '../../core/disk.ts';
@@ -17,6 +18,8 @@ export const SAID = {
   notInitialized: 'session started but Claude failed to initialize',
   commandsOff: 'client commands are off (allow_commands)',
   noQuestions: 'no pending questions for this session',
+  alreadyAnswered: 'question already answered',
+  approvingOff: 'answering permissions is off',
 } as const;
 
 /** A command of the client was typed, and its model has nothing to do with it. */
@@ -52,6 +55,26 @@ export function endSaid(end: Exclude<PromptEnd, { outcome: 'answered' }>, isLate
       return 'session stopped';
     case 'closed':
       return 'failed to send: the server is stopping; the answer will be in the history';
+  }
+}
+
+/** The text for an answer to a question that was not taken. */
+export function answerSaid(end: Exclude<AnswerEnd, { outcome: 'answered' }>): string {
+  switch (end.outcome) {
+    case 'none':
+      return SAID.noQuestions;
+    case 'already_answered':
+      return SAID.alreadyAnswered;
+    case 'approving_off':
+      return SAID.approvingOff;
+    case 'question_range':
+      return `question_index out of range (0-${end.last})`;
+    case 'option_range':
+      return `option_index out of range (0-${end.last})`;
+    case 'invalid':
+      return line(end.because);
+    case 'failed':
+      return `failed to send keys: ${line(end.because)}`;
   }
 }
 

@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { Schema } from '../../core/schema.ts';
 import type { Described } from '../../core/schema.ts';
+import type { Choice } from '../../core/ports/session.ts';
 import { textOf } from '../../wire/lines.ts';
 import { ControlError, SAID } from './phrases.ts';
 
@@ -29,6 +30,8 @@ const ControlRequest = new Schema(() =>
     sessions: v.nullish(v.array(v.string()), []),
     question_index: count(),
     option_index: count(),
+    option_indexes: v.nullish(v.array(v.pipe(v.number(), v.safeInteger()))),
+    timestamp: count(),
     message_id: count(),
   }),
 );
@@ -71,6 +74,18 @@ export function promptText({ session, text: words }: ControlRequest): string {
   if (words.trim() === '') throw new ControlError(SAID.textRequired);
   if (Buffer.byteLength(words) > TEXT_LIMIT) throw new ControlError(SAID.textTooLong);
   return words;
+}
+
+/** What `answer` chooses. None of it is guessed. */
+export function choiceOf({ option_index: one, option_indexes: several, text: words }: ControlRequest): Choice {
+  const given: Choice[] = [];
+  if (one !== null && one !== undefined) given.push({ options: [one] });
+  if (several) given.push({ options: several });
+  if (words.trim() !== '') given.push({ text: words.trim() });
+  const [choice, another] = given;
+  if (!choice) throw new ControlError('option_index required');
+  if (another) throw new ControlError('give one of option_index, option_indexes and text');
+  return choice;
 }
 
 /** Who says it, as one short line. */

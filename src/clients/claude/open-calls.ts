@@ -1,0 +1,92 @@
+import { statSync } from 'node:fs';
+import { linesFrom } from '../../sessions/follow.ts';
+
+/** A dialog is open for a call at the end of a transcript. What is further up is not read. */
+const TAIL = 4 * 1024 * 1024;
+
+/** The tool by which the model asks its user. */
+export const ASK = 'AskUserQuestion';
+
+/** A tool call that has no result yet. */
+export interface OpenCall {
+  id: string;
+  name: string;
+  input: Record<string, unknown>;
+}
+
+interface Block {
+  type?: string;
+  id?: string;
+  name?: string;
+  input?: Record<string, unknown>;
+  tool_use_id?: string;
+}
+
+interface Entry {
+  type?: string;
+  isMeta?: boolean;
+  message?: { content?: string | Block[] };
+  toolUseResult?: { answers?: Record<string, string> };
+}
+
+/**
+ * The tool calls of a conversation, read from its transcript. Claude Code writes a call down when its dialog opens (at most about a second
+ * later), and its result when that is closed.
+ */
+export class OpenCalls {
+  #path = '';
+  #offset = 0;
+  #open = new Map<string, OpenCall>();
+  /** What the user answered to questions; empty where the user answered nothing. */
+  #closed = new Map<string, Record<string, string>>();
+
+  /** Reads on, in this transcript. */
+  read(path: string): void {
+    if (path !== this.#path) {
+      [this.#path, this.#open, this.#closed] = [path, new Map(), new Map()];
+      this.#offset = Math.max(0, (statSync(path, { throwIfNoEntry: false })?.size ?? 0) - TAIL);
+    }
+    for (const { text, to } of linesFrom(path, this.#offset)) {
+      this.#offset = to;
+      const entry = entryIn(text);
+      if (entry) this.#take(entry);
+    }
+  }
+
+  /** In the order in which the model made them. */
+  get open(): OpenCall[] {
+    return [...this.#open.values()];
+  }
+
+  /** The answers to the questions of a call that has ended; null if it has not. */
+  answersTo(id: string): Record<string, string> | null {
+    return this.#closed.get(id) ?? null;
+  }
+
+  #take({ type, isMeta, message, toolUseResult }: Entry): void {
+    const content = message?.content ?? [];
+    if (typeof content === 'string') {
+      // A prompt begins a turn. A call of an earlier one that has no result was cut off.
+      if (type === 'user' && isMeta !== true) this.#open.clear();
+      return;
+    }
+    for (const block of content) {
+      const { id, name, input = {}, tool_use_id: ended } = block;
+      if (block.type === 'tool_use' && id !== undefined && name !== undefined) this.#open.set(id, { id, name, input });
+      if (block.type !== 'tool_result' || ended === undefined) continue;
+      if (this.#open.get(ended)?.name === ASK) this.#closed.set(ended, toolUseResult?.answers ?? {});
+      this.#open.delete(ended);
+    }
+  }
+}
+
+function entryIn(line: string): Entry | null {
+  if (!line.includes('"type":"user"') && !line.includes('"type":"assistant"')) return null;
+  try {
+    const entry = JSON.parse(line) as Entry;
+    return entry.type === 'user' || entry.type === 'assistant' ? entry : null;
+  } catch {
+    // The first line may be the end of one.
+    return null;
+  }
+}

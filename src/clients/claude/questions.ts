@@ -1,0 +1,190 @@
+import * as v from 'valibot';
+import type { Answering, AskedQuestion, Choice, OpenQuestion, QuestionDriver } from '../../core/ports/session.ts';
+import { Schema } from '../../core/schema.ts';
+import { runsIn } from '../../platform/process.ts';
+import { takeTurn } from '../../sessions/pty.ts';
+import type { TmuxPane } from '../../sessions/tmux.ts';
+import { type Dialog, dialogOn, squashed } from './dialog.ts';
+import { DialogKeys, Gone, Left } from './dialog-keys.ts';
+import { ASK, type OpenCall, OpenCalls } from './open-calls.ts';
+import type { ClaudeSession } from './state.ts';
+
+/** So long the client may take to write down what was answered. */
+const RECORDED_MS = 10_000;
+const LOOK_MS = 25;
+/** Keys may be dropped that come in the moment in which a dialog opens, */
+const SETTLED_MS = 300;
+/** and in the first seconds of a client: of 20 answers at the age of 2 s four were, at 5 s none. */
+const YOUNG_MS = 5000;
+
+/** What the registry says that the client waits for. */
+const WAITS_FOR = { question: 'input needed', permission: 'permission prompt' };
+const PLAN = 'ExitPlanMode';
+
+/** Where the client of a session is found. */
+export interface ClaudePlaces {
+  live(): Promise<ClaudeSession | null>;
+  terminalOf(live: ClaudeSession): Promise<TmuxPane | null>;
+  transcriptOf(conversation: string): string | null;
+}
+
+/**
+ * What Claude Code asks its user. Its registry says that it waits, its transcript has the questions, and of a permission only the screen shows
+ * the options. An answer is given by keys: each is pressed only while that dialog is open by all of these signs.
+ *
+ * A second way, the PermissionRequest hook, would answer without keys.
+ */
+export class ClaudeQuestions implements QuestionDriver {
+  readonly #calls = new OpenCalls();
+  #transcript: { session: string; path: string | null } | null = null;
+
+  constructor(readonly places: ClaudePlaces) {}
+
+  async open(): Promise<OpenQuestion | null> {
+    return (await this.#look())?.open ?? null;
+  }
+
+  async answer(call: string, choices: readonly Choice[], signal: AbortSignal): Promise<Answering> {
+    try {
+      const found = await this.#look();
+      if (found?.open.call !== call) return { outcome: 'gone' };
+      const { live, open } = found;
+      const terminal = await this.places.terminalOf(live);
+      if (!terminal) return left('Claude Code runs outside of tmux, where no key can be pressed');
+      if (!runsIn(live.pid, terminal.tty)) return left(`Claude Code does not run in ${terminal.name}`);
+      const turn = takeTurn(terminal.tty);
+      if (turn === null) return left('somebody else types into this terminal just now');
+      try {
+        const from = Math.max(open.askedAt + SETTLED_MS, (live.startedAt ?? 0) + YOUNG_MS);
+        await Bun.sleep(Math.max(0, from - Date.now()));
+        const isOpen = async (): Promise<boolean> => {
+          if (signal.aborted) throw new Left('it was stopped before');
+          return this.#isOpen(live, open);
+        };
+        const keys = new DialogKeys(terminal, isOpen);
+        if (open.kind === 'question') await keys.answer(open.questions, choices);
+        else await keys.approve((dialog) => permissionIn(live, dialog, this.#calls.open)?.call === call, choices);
+        return await this.#recorded(live, open, choices);
+      } finally {
+        turn.release();
+      }
+    } catch (error) {
+      if (error instanceof Gone) return { outcome: 'gone' };
+      const because = error instanceof Error ? error.message : String(error);
+      return error instanceof Left ? left(because) : { outcome: 'unknown', because };
+    }
+  }
+
+  async #look(): Promise<{ live: ClaudeSession; open: OpenQuestion } | null> {
+    const live = await this.places.live();
+    if (live?.status !== 'waiting') return null;
+    this.#read(live);
+    if (live.waitingFor === WAITS_FOR.question) {
+      const call = this.#calls.open.find(({ name }) => name === ASK);
+      const questions = questionsIn(call);
+      const askedAt = askedAtOf(live);
+      return call && questions ? { live, open: { call: call.id, kind: 'question', questions, askedAt } } : null;
+    }
+    if (live.waitingFor !== WAITS_FOR.permission) return null;
+    const screen = await (await this.places.terminalOf(live))?.screen();
+    const dialog = screen && dialogOn(screen.lines);
+    const open = dialog && permissionIn(live, dialog, this.#calls.open);
+    return open ? { live, open } : null;
+  }
+
+  #read({ sessionId }: ClaudeSession): void {
+    if (this.#transcript?.session !== sessionId || this.#transcript.path === null)
+      this.#transcript = { session: sessionId, path: this.places.transcriptOf(sessionId) };
+    if (this.#transcript.path !== null) this.#calls.read(this.#transcript.path);
+  }
+
+  /** By the client's own records: the screen is a further sign, for those who press keys. */
+  async #isOpen(before: ClaudeSession, open: OpenQuestion): Promise<boolean> {
+    const live = await this.places.live();
+    if (live?.pid !== before.pid || live.status !== 'waiting' || live.waitingFor !== before.waitingFor) return false;
+    if (open.kind !== 'question') return live.statusUpdatedAt === before.statusUpdatedAt;
+    this.#read(live);
+    return this.#calls.open.find(({ name }) => name === ASK)?.id === open.call;
+  }
+
+  /** Waits until the client has gone on, and says whether it did so with these choices. */
+  async #recorded(live: ClaudeSession, open: OpenQuestion, choices: readonly Choice[]): Promise<Answering> {
+    const until = performance.now() + RECORDED_MS;
+    for (;;) {
+      if (open.kind === 'question') {
+        this.#read(live);
+        const answers = this.#calls.answersTo(open.call);
+        if (answers) return isTaken(open.questions, choices, answers) ? { outcome: 'answered' } : { outcome: 'gone' };
+      } else if (!(await this.#isOpen(live, open))) return { outcome: 'answered' };
+      if (performance.now() > until) return { outcome: 'unknown', because: 'Claude Code did not take the answer' };
+      await Bun.sleep(LOOK_MS);
+    }
+  }
+}
+
+/** A registry that does not say since when it waits is not known to us. */
+function askedAtOf({ statusUpdatedAt, updatedAt }: ClaudeSession): number {
+  return statusUpdatedAt ?? updatedAt ?? 0;
+}
+
+/** Claude Code checks the input of the tool itself. What is not such is not shown. */
+const Asked = new Schema(() =>
+  v.object({
+    questions: v.pipe(
+      v.array(
+        v.object({
+          question: v.string(),
+          header: v.nullish(v.string(), ''),
+          options: v.array(v.object({ label: v.string(), description: v.nullish(v.string(), '') })),
+          multiSelect: v.nullish(v.boolean(), false),
+        }),
+      ),
+      v.minLength(1),
+    ),
+  }),
+);
+
+function questionsIn(call: OpenCall | undefined): AskedQuestion[] | null {
+  const asked = Asked.safeParse(call?.input);
+  if (!asked.success) return null;
+  return asked.data.questions.map(({ options, ...question }) => ({
+    ...question,
+    options: options.map(({ label, description }) => ({ label, ...(description !== '' && { description }) })),
+  }));
+}
+
+/** A permission as its dialog shows it: the registry names no call, and several calls may be open. */
+function permissionIn(live: ClaudeSession, dialog: Dialog, calls: readonly OpenCall[]): OpenQuestion | null {
+  if (dialog.kind !== 'permission' || dialog.rows.length === 0) return null;
+  const options = dialog.rows.map(({ text }) => ({ label: text }));
+  const [header = ''] = dialog.text.split('\n');
+  const askedAt = askedAtOf(live);
+  const words = JSON.stringify([dialog.text, options].flat());
+  const isPlan = calls.find(({ name }) => name !== ASK)?.name === PLAN;
+  return {
+    call: `${live.pid}-${askedAt}-${Bun.hash(squashed(words)).toString(36)}`,
+    kind: isPlan ? 'plan' : 'permission',
+    questions: [{ question: dialog.text, header, options, multiSelect: false }],
+    askedAt,
+  };
+}
+
+function isTaken(
+  questions: readonly AskedQuestion[],
+  choices: readonly Choice[],
+  answers: Record<string, string>,
+): boolean {
+  return questions.every(({ question, options }, at) => {
+    const choice = choices[at] ?? { options: [] };
+    const words =
+      'text' in choice
+        ? choice.text
+        : choice.options
+            .toSorted((a, b) => a - b)
+            .map((one) => options[one]?.label)
+            .join(', ');
+    return squashed(answers[question] ?? '') === squashed(words);
+  });
+}
+
+const left = (because: string): Answering => ({ outcome: 'left', because });
