@@ -34,6 +34,12 @@ export type FarTarget = Described<typeof FarTarget>;
 
 const Since = new Schema(() => v.object({ since: v.string() }));
 const Lines = new Schema(() => v.object({ lines: v.number() }));
+const Answered = new Schema(() =>
+  v.object({
+    call: v.string(),
+    choices: v.array(v.union([v.object({ options: v.array(v.number()) }), v.object({ text: v.string() })])),
+  }),
+);
 const PromptParams = new Schema(() => v.object({ key: v.string(), text: v.string() }));
 
 type Method = (driver: SessionDriver, params: Params, signal: AbortSignal) => Promise<unknown>;
@@ -47,6 +53,11 @@ const METHODS: Record<string, Method> = {
   start: (driver) => driver.start(),
   stop: async (driver) => (await driver.stop()) ?? {},
   screen: (driver, params) => driver.screen(read(Lines, params).lines),
+  question: async (driver) => ({ question: (await driver.questions?.open()) ?? null }),
+  answer: async (driver, params, signal) => {
+    const { call, choices } = read(Answered, params);
+    return (await driver.questions?.answer(call, choices, signal)) ?? { outcome: 'gone' };
+  },
 };
 
 interface OpenSession {

@@ -1,7 +1,11 @@
 import * as v from 'valibot';
 import { HostUnreachable } from '../../core/ports/session.ts';
 import type {
+  Answering,
+  Choice,
+  OpenQuestion,
   Prompt,
+  QuestionDriver,
   RecordPlace,
   SessionDriver,
   SessionState,
@@ -50,6 +54,31 @@ const Submitted = new Schema(() =>
     v.object({ outcome: v.literal('unknown'), because: v.string() }),
   ]),
 );
+const Questioned = new Schema(() =>
+  v.object({
+    question: v.nullable(
+      v.object({
+        call: v.string(),
+        kind: v.picklist(['question', 'permission', 'plan']),
+        questions: v.array(
+          v.object({
+            question: v.string(),
+            header: v.string(),
+            options: v.array(v.object({ label: v.string(), description: v.exactOptional(v.string()) })),
+            multiSelect: v.boolean(),
+          }),
+        ),
+        askedAt: v.number(),
+      }),
+    ),
+  }),
+);
+const AnsweredAs = new Schema(() =>
+  v.variant('outcome', [
+    v.object({ outcome: v.picklist(['answered', 'gone']) }),
+    v.object({ outcome: v.picklist(['left', 'unknown']), because: v.string() }),
+  ]),
+);
 const StartedAs = new Schema(() => v.object({ started: v.picklist(['resumed', 'fresh']) }));
 const Text = new Schema(() => v.string());
 const Anything = new Schema(() => v.unknown());
@@ -59,6 +88,10 @@ const Anything = new Schema(() => v.unknown());
  * client were local. A connection that is lost changes nothing in the client: places and conversations are valid on the next one.
  */
 export class RemoteDriver implements SessionDriver {
+  readonly questions: QuestionDriver = {
+    open: () => this.#question(),
+    answer: (call, choices, signal) => this.#answer(call, choices, signal),
+  };
   /** The name of the session on that host. */
   readonly #name: string;
   /** The connection on which the host knows this session. */
@@ -135,6 +168,21 @@ export class RemoteDriver implements SessionDriver {
 
   screen(lines: number): Promise<string> {
     return this.#call(Text, 'screen', { lines }, ACT_MS);
+  }
+
+  async #question(): Promise<OpenQuestion | null> {
+    return (await this.#call(Questioned, 'question', {}, LOOK_MS)).question;
+  }
+
+  async #answer(call: string, choices: readonly Choice[], signal: AbortSignal): Promise<Answering> {
+    const peer = await this.#open();
+    try {
+      return await this.#request(peer, AnsweredAs, 'answer', { call, choices }, ACT_MS, signal);
+    } catch (error) {
+      // It was on its way: only the record there can tell.
+      if (error instanceof HostUnreachable) return { outcome: 'unknown', because: error.message };
+      throw error;
+    }
   }
 
   async close(): Promise<void> {
