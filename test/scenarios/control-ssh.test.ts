@@ -132,6 +132,25 @@ describe.skipIf(noSshd !== null)(`a session on another host${noSshd === null ? '
     expect(far.claude.harm()).toEqual([]);
   });
 
+  it('is asked for its questions and answered from here [CCC-116]', async () => {
+    const place = await twoHosts();
+    const { rig, far } = place;
+    far.claude.starts({ ageMs: 60_000 });
+    await up(place);
+    const options = [{ label: 'PostgreSQL' }, { label: 'MongoDB' }];
+    const asks = [{ questions: [{ question: 'Which database?', header: 'Database', options, multiSelect: false }] }];
+    await rig.send('msi:backend', answered({ asks }, 'choose '));
+    const request = { cmd: 'questions', session: 'msi:backend' };
+    await within(60_000, async () => 'questions' in (await rig.request(request)));
+    expect(await rig.request(request)).toMatchObject({
+      questions: { session: 'msi:backend', questions: [{ question: 'Which database?', options, answered: false }] },
+    });
+    const answer = { cmd: 'answer', session: 'msi:backend', question_index: 0, option_index: 1 };
+    expect(await rig.request(answer)).toEqual({ ok: true, response: 'answered question 0 with option 1 (MongoDB)' });
+    const ends = far.claude.noted().flatMap(({ end }) => end ?? []);
+    expect(ends).toEqual([{ answers: { 'Which database?': 'MongoDB' } }]);
+  });
+
   it('of the same name as one here and one on a third host is another session [CCC-156]', async () => {
     const rig = new ControlRig();
     const sshd = await Sshd.start(rig.home);
