@@ -77,6 +77,19 @@ describe('a stopped session', () => {
     expect(await end).toEqual({ outcome: 'stopped' });
     expect(rig.client()).toMatchObject({ starts: 0, stops: 1, typed: [] });
   });
+
+  it('that is stopped while it starts for a send says so, and not that the client has the prompt', async () => {
+    const gate = Promise.withResolvers<void>();
+    Object.assign(rig.client(), { isRunning: false, startGate: gate.promise });
+    const sent = rig.control.send(aRequest());
+    await within(10_000, async () => rig.client().starts === 1);
+    const stopped = rig.control.stop('web');
+    await within(10_000, async () => (await rig.history()).includes('api: hello (withdrawn)'));
+    gate.resolve();
+    await stopped;
+    expect(await sent).toEqual({ outcome: 'stopped' });
+    expect(rig.client().typed).toEqual([]);
+  });
 });
 
 describe('a restart', () => {

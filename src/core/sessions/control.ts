@@ -92,7 +92,7 @@ export type PromptNews = { outcome: 'submitted'; started?: Started } | PromptEnd
 /** How far a prompt is when `send` returns. */
 export type PromptSent =
   | { outcome: 'sent'; id: number; status: 'queued' | 'submitted'; because?: string; started?: Started }
-  | Extract<PromptEnd, { outcome: 'not_started' | 'unreachable' | 'failed' }>;
+  | Extract<PromptEnd, { outcome: 'not_started' | 'unreachable' | 'failed' | 'stopped' | 'interrupted' }>;
 
 /** The sessions of this user: what control, chats and commands do with them. Unknown names throw a Refusal `not_found`. */
 export interface SessionControl {
@@ -313,17 +313,21 @@ class Control implements SessionControl {
       case 'failed':
       case 'not_started':
       case 'unreachable':
+      case 'stopped':
+      case 'interrupted':
         return news;
       case 'withdrawn':
         return { outcome: 'failed', because: prompt?.because ?? 'withdrawn' };
       case undefined:
+      case 'timeout':
       case 'closed': {
         const isQueued = prompt?.state === 'queued';
         const because = isQueued ? (worker.reason ?? prompt.because) : 'it is being typed';
         return { outcome: 'sent', id, status: 'queued', ...(because !== null && { because }) };
       }
-      default: {
-        const started = news && 'started' in news ? news.started : undefined;
+      case 'submitted':
+      case 'answered': {
+        const { started } = news;
         return { outcome: 'sent', id, status: 'submitted', ...(started && { started }) };
       }
     }
