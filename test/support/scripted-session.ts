@@ -46,6 +46,8 @@ export class ScriptedClient {
   /** A start takes until this is resolved. */
   startGate: Promise<void> = Promise.resolve();
   startFailure: string | null = null;
+  /** False: a stop comes before the start has opened a terminal, and so ends nothing. */
+  stopEndsStart = true;
   startsAs: 'resumed' | 'fresh' = 'resumed';
   /** An attempt takes until this is resolved. */
   submitGate: Promise<void> = Promise.resolve();
@@ -57,6 +59,7 @@ export class ScriptedClient {
   turn: string | null = null;
   #turns = 0;
   #isStarting = false;
+  #endStart = (): void => {};
   readonly #watchers = new Set<() => void>();
   /** Its host does not answer. */
   hostTrouble: string | null = null;
@@ -128,8 +131,11 @@ export class ScriptedClient {
     this.starts += 1;
     this.#isStarting = true;
     this.changed();
-    await this.startGate;
+    const ended = Promise.withResolvers<'ended'>();
+    this.#endStart = () => ended.resolve('ended');
+    const how = await Promise.race([this.startGate, ended.promise]);
     this.#isStarting = false;
+    if (how === 'ended') throw new Refusal('outcome_unknown', 'the client ended');
     this.isRunning = this.startFailure === null;
     this.pid += 1;
     this.changed();
@@ -139,6 +145,7 @@ export class ScriptedClient {
 
   stop(): void {
     this.stops += 1;
+    if (this.stopEndsStart) this.#endStart();
     this.die();
   }
 

@@ -90,6 +90,25 @@ describe('a stopped session', () => {
     expect(await sent).toEqual({ outcome: 'stopped' });
     expect(rig.client().typed).toEqual([]);
   });
+
+  it.each(['ends the start', 'comes too early to end the start'])(
+    'that is stopped while it starts does not run afterwards: the stop %s',
+    async (how) => {
+      const gate = Promise.withResolvers<void>();
+      const client = rig.client();
+      Object.assign(client, { isRunning: false, startGate: gate.promise, stopEndsStart: how === 'ends the start' });
+      const restarted = rig.control.restart('web').catch((error: Error) => error.message);
+      await within(10_000, async () => client.starts === 1);
+      const stopped = rig.control.stop('web');
+      if (!client.stopEndsStart) {
+        await within(10_000, async () => client.stops === 2);
+        gate.resolve();
+      }
+      await stopped;
+      expect(client.state().status).toBe('stopped');
+      expect(await restarted).toEqual(client.stopEndsStart ? 'the client ended' : { started: 'resumed' });
+    },
+  );
 });
 
 describe('a restart', () => {

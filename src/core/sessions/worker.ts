@@ -143,12 +143,18 @@ export class SessionWorker {
   /** Ends the client. What waits for it is withdrawn: it would start the client again. */
   async stop(): Promise<void> {
     this.#client.abort();
+    const starting = this.#starting;
     await this.#exclusive(async () => {
       await this.#stopNow();
       for (const { id } of await this.#queue.queued()) {
         await this.#queue.withdraw(id, 'session stopped', { outcome: 'stopped' });
       }
     });
+    // A start that was under way may have opened a terminal since.
+    if (starting) {
+      await starting.catch(() => {});
+      await this.#exclusive(() => this.#stopNow());
+    }
     this.#bell.ring();
   }
 
