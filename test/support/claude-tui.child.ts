@@ -445,6 +445,7 @@ async function press(key: string): Promise<void> {
 /** Orders of the test, one JSON object a line: see ClaudeOrder. */
 async function order(what: Record<string, string>): Promise<void> {
   if (what['draft'] !== undefined) composer = what['draft'];
+  if (what['enter'] !== undefined) start.ignoresEnter = what['enter'] === 'ignored';
   if (what['dialog'] !== undefined) openDialog(what['dialog']);
   if (what['close'] !== undefined) await closeDialog();
   if (what['finish'] !== undefined) turn?.finish(what['finish']);

@@ -59,6 +59,7 @@ export interface ClaudeStart {
 /** What it can be told. `dialog`: a question (`permission prompt`, `input needed`) or a panel (`dialog open`). `status`: the registry lies. */
 export interface ClaudeOrder {
   draft?: string;
+  enter?: 'ignored' | 'taken';
   dialog?: string;
   close?: '';
   finish?: string;

@@ -89,6 +89,16 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
     expect(claude.prompts()).toEqual([]);
   });
 
+  it('takes a draft with the words of a prompt for that prompt only if an attempt before may have left it there [CCC-158]', async () => {
+    const { claude, driver } = await started();
+    await claude.order({ draft: 'continue' });
+    await within(DEADLINE, async () => (await driver.screen(50)).includes('continue'));
+    expect(await submitted(driver, 'continue')).toMatchObject({ outcome: 'left', retry: true });
+    expect(claude.prompts()).toEqual([]);
+    expect(await driver.submit({ key: 'k', text: 'continue', isRetry: true }, NEVER)).toEqual({ outcome: 'submitted' });
+    expect(await claude.prompted()).toEqual(['continue']);
+  });
+
   it('never types at the shell that a client left behind, and starts the client there again [CCC-175]', async () => {
     const { claude, driver, folder } = await aSession();
     const pid = await claude.openByHand('ccc-app', folder);

@@ -162,7 +162,8 @@ export class ClaudeSessionDriver implements SessionDriver {
     const states = new ClaudeStateReader(this.#folder, live.sessionId, live.pid);
     const how = {
       composer: claudeComposer,
-      isPasted: claudeHolds,
+      // On a first attempt the same words are a person's, who may not have made up their mind.
+      ...(prompt.isRetry && { isPasted: claudeHolds }),
       enterAfter: ENTER_AFTER_MS,
       proofWithin: PROOF_MS,
     };

@@ -41,6 +41,8 @@ export interface Prompt {
   key: string;
   /** As `prepare` returned it. */
   text: string;
+  /** An attempt before this one may have left it in the composer. Only then a draft with the same words is taken for it. */
+  isRetry?: boolean;
 }
 
 /** A place in a client's record. Only the driver that made it can read it; it survives a restart of this program. */

@@ -374,7 +374,8 @@ export class SessionWorker {
     await this.#record.anchor(this.#driver);
     if (this.#isClosing || !(await store.begin(id, this.#record.place))) return this.#bell.ring();
     this.#current = { prompt, text, turn: null, isUnknown: true, pid };
-    const submission = await this.#client.submit({ key, text });
+    const isRetry = this.#tries.has(id);
+    const submission = await this.#client.submit({ key, text, isRetry });
     if (this.#isClosed) return;
     this.#quietSince = this.deps.now();
     this.#bell.ring();
