@@ -25,8 +25,10 @@ export type Attempt =
   | { outcome: 'ignored' }
   /** It goes in, and the record has it when `record` is called. */
   | { outcome: 'unrecorded' }
-  /** The driver cannot tell. */
+  /** The driver cannot tell. `stranded`: the text stays in the composer. `taken`: it went in, and the record has it when `recordLate` is called. */
   | { outcome: 'unknown'; wentIn: boolean; meanwhile?: () => void }
+  | { outcome: 'stranded' }
+  | { outcome: 'taken' }
   | { outcome: 'refused'; because: string }
   | { outcome: 'throws'; wentIn: boolean };
 
@@ -150,18 +152,24 @@ export class ScriptedClient {
   }
 
   /** `isDead`: the process of the driver has ended. */
-  async submit({ text }: Prompt, signal: AbortSignal, isDead: () => boolean): Promise<Submission> {
+  async submit({ text, isRetry = false }: Prompt, signal: AbortSignal, isDead: () => boolean): Promise<Submission> {
     await this.submitGate;
     if (isDead()) return NEVER;
     if (signal.aborted) return { outcome: 'left', because: 'it was called off', retry: true };
+    if (isRetry && this.draft === text) this.draft = '';
     const left = this.#obstacle();
     if (left !== null) return { outcome: 'left', because: left, retry: true };
     const attempt = this.attempts.shift() ?? { outcome: 'submitted' };
     if (attempt.outcome === 'refused') return { outcome: 'left', because: attempt.because, retry: false };
+    if (attempt.outcome === 'stranded') {
+      this.draft = text;
+      return { outcome: 'unknown', because: 'it could not be taken back' };
+    }
     const wentIn = !('wentIn' in attempt) || attempt.wentIn;
     if (wentIn) this.#goIn(text, attempt);
     if (attempt.outcome === 'throws') throw new Error('the terminal is gone');
     if (attempt.outcome === 'unknown') attempt.meanwhile?.();
+    if (attempt.outcome === 'taken') return { outcome: 'unknown', because: 'it said nothing', isTaken: true };
     if (attempt.outcome === 'unknown') return { outcome: 'unknown', because: 'the terminal did not answer' };
     return { outcome: 'submitted' };
   }
@@ -169,7 +177,7 @@ export class ScriptedClient {
   #goIn(text: string, { outcome }: Attempt): void {
     this.typed.push(text);
     if (outcome === 'ignored') return;
-    if (outcome === 'unrecorded') this.#unrecorded.push(text);
+    if (outcome === 'unrecorded' || outcome === 'taken') this.#unrecorded.push(text);
     else this.#begin(text);
     this.changed();
     if (this.reply) this.#end('done', this.reply(text));
@@ -286,6 +294,8 @@ export class ControlRig {
   overlaps = 0;
   publish: () => Promise<void> = async () => {};
   limits = { ...QUICK };
+  /** So much later it is for the control. */
+  aheadMs = 0;
   readonly store: SessionStore;
   readonly #journal: ReturnType<typeof openSqliteJournal>;
   #control: SessionControl | null = null;
@@ -352,7 +362,7 @@ export class ControlRig {
       },
       publish: () => this.publish(),
       recordsTerminal: async () => this.recordsTerminal,
-      now: Date.now,
+      now: () => Date.now() + this.aheadMs,
       log: (event, facts) => this.logged.push(`${event} ${JSON.stringify(facts)}`),
       limits: this.limits,
     };

@@ -85,7 +85,20 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
 
   it('says that it does not know when the client gives no sign of what was typed', async () => {
     const { claude, driver } = await started({ start: { ignoresEnter: true } });
-    await within(DEADLINE, async () => (await submitted(driver, 'hello')).outcome === 'unknown');
+    await within(DEADLINE, async () => {
+      const said = await submitted(driver, 'hello');
+      return said.outcome === 'unknown' && said.isTaken === false;
+    });
+    expect(claude.prompts()).toEqual([]);
+  });
+
+  it('says that the client took what left the composer, though it gives no sign of it', async () => {
+    const { claude, driver } = await started();
+    await claude.order({ enter: 'swallowed' });
+    await within(DEADLINE, async () => {
+      const said = await submitted(driver, 'hello');
+      return said.outcome === 'unknown' && said.isTaken === true;
+    });
     expect(claude.prompts()).toEqual([]);
   });
 

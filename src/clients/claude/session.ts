@@ -171,7 +171,11 @@ export class ClaudeSessionDriver implements SessionDriver {
     if (typed.typed === 'nothing') return left(typed.because, typed.retry);
     if (typed.typed === 'stranded') return { outcome: 'unknown', because: typed.because };
     const { proof } = typed;
-    if (!proof) return { outcome: 'unknown', because: 'Claude Code did not acknowledge what was typed' };
+    if (!proof) {
+      const screen = await terminal.screen().catch(() => null);
+      const isTaken = screen !== null && claudeComposer(screen) === 'empty';
+      return { outcome: 'unknown', because: 'Claude Code did not acknowledge what was typed', isTaken };
+    }
     // A panel or a question opened: that is no answer to a prompt.
     if (proof.state === 'dialog' && !isCommand(prompt.text))
       return { outcome: 'unknown', because: `Claude Code says after Enter that it is ${proof.detail ?? proof.state}` };
