@@ -38,6 +38,8 @@ export class ScriptedClient {
   /** Every text that went in, by our hand. */
   readonly typed: string[] = [];
   readonly attempts: Attempt[] = [];
+  /** What was taken out of its queue. */
+  readonly takenBack: string[] = [];
   starts = 0;
   stops = 0;
   looks = 0;
@@ -245,6 +247,10 @@ export class ScriptedDriver implements SessionDriver {
 
   submit(prompt: Prompt, signal: AbortSignal): Promise<Submission> {
     return this.client.submit(prompt, signal, this.isDead);
+  }
+
+  async takeBack({ text }: Prompt): Promise<void> {
+    this.client.takenBack.push(text);
   }
 
   start(): Promise<{ started: 'resumed' | 'fresh' }> {

@@ -154,6 +154,20 @@ export class CodexSession implements SessionDriver {
     return { outcome: 'submitted' };
   }
 
+  async takeBack({ key }: Prompt): Promise<void> {
+    const thread = this.#current()?.id ?? this.#thread;
+    if (thread === null) return;
+    try {
+      const item = await this.#daemon.queued(thread, key);
+      if (item === null) return;
+      this.#queued.delete(item);
+      await this.#daemon.dequeue(thread, item);
+    } catch (error) {
+      // It has begun, or the thread is not loaded: there is nothing to take out.
+      if (!(error instanceof RemoteError)) throw error;
+    }
+  }
+
   async start(): Promise<{ started: 'resumed' | 'fresh' }> {
     const unfit = this.target.command.find((word) => /^--(no-daemon|remote)(=|$)/.test(word));
     if (unfit !== undefined)

@@ -176,6 +176,12 @@ describe('a send', () => {
     expect(rig.client().typed).toEqual(['/compact']);
   });
 
+  it('with which no turn begins is taken out of the queue of its client before it is called failed', async () => {
+    rig.client().attempts.push({ outcome: 'ignored' });
+    expect(await rig.control.ask(aRequest('deploy'))).toEqual({ outcome: 'failed', because: 'no turn' });
+    expect(rig.client().takenBack).toEqual(['deploy']);
+  });
+
   it('that the client records only when nobody waits for it any more keeps its answer, and is no line of a person', async () => {
     rig.client().attempts.push({ outcome: 'unrecorded' });
     expect(await rig.control.ask(aRequest('deploy'))).toEqual({ outcome: 'failed', because: 'no turn' });
