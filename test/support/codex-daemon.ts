@@ -226,9 +226,8 @@ export class ScriptedCodex {
       }
       case 'thread/queue/delete': {
         const at = thread.queue.findIndex(({ id }) => id === params['queuedSubmissionId']);
-        if (at < 0) return refused(-32_600, 'queued submission not found');
-        thread.queue.splice(at, 1);
-        return { result: {} };
+        if (at >= 0) thread.queue.splice(at, 1);
+        return { result: { deleted: at >= 0 } };
       }
       case 'thread/turns/list':
         return { result: { data: [{ id: thread.turn }] } };
