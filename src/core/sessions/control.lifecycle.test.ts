@@ -329,7 +329,8 @@ describe('when the program ends', () => {
     const end = rig.control.ask(aRequest());
     await reaches('submitted');
     await rig.control.close();
-    expect(await end).toEqual({ outcome: 'closed' });
+    const [line] = await rig.store.history({ session: 'web', after: 0, limit: 1 });
+    expect(await end).toEqual({ outcome: 'closed', id: line?.id ?? 0 });
     rig.client().answer('meanwhile');
     await rig.reopen();
     await becomes('web', ['api: hello', 'claude: meanwhile']);

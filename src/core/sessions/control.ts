@@ -73,7 +73,7 @@ export type Started = 'resumed' | 'fresh';
 
 /**
  * How an ask or a send ends. `not_started`: the client could not be started. `unreachable`: its host does not answer, and nothing was typed. `withdrawn`: it was never typed. `timeout`: it was typed, and the
- * answer will be in the history. `stopped`: the client ended during the turn. `closed`: this program ends; the next one follows the prompt.
+ * answer will be in the history. `stopped`: the client ended during the turn. `closed`: this program ends; the next one follows the prompt, whose message has this id.
  */
 export type PromptEnd =
   | { outcome: 'answered'; reply: SessionMessage; started?: Started }
@@ -84,7 +84,7 @@ export type PromptEnd =
   | { outcome: 'failed'; because: string }
   | { outcome: 'interrupted' }
   | { outcome: 'stopped' }
-  | { outcome: 'closed' };
+  | { outcome: 'closed'; id: number };
 
 /** What somebody who waits for a prompt is told. */
 export type PromptNews = { outcome: 'submitted'; started?: Started } | PromptEnd;
@@ -255,7 +255,7 @@ class Control implements SessionControl {
     this.#isClosed = true;
     clearTimeout(this.#timer);
     this.#watchers.clear();
-    for (const hear of this.#waiting.values()) hear({ outcome: 'closed' });
+    for (const [id, hear] of this.#waiting) hear({ outcome: 'closed', id });
     await this.#syncing.catch(() => {});
     await Promise.all([...this.#workers.values()].map((worker) => worker.close()));
   }
@@ -280,7 +280,7 @@ class Control implements SessionControl {
     // The worker may have ended it before we listened.
     const end = await this.#endOf(id);
     if (end) hear(end);
-    if (this.#isClosed) hear({ outcome: 'closed' });
+    if (this.#isClosed) hear({ outcome: 'closed', id });
     worker.wake();
     await this.#publish();
     return { id, worker, forget };
