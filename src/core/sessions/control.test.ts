@@ -378,6 +378,22 @@ describe('the queue', () => {
     expect(await rig.store.open()).toEqual([]);
   });
 
+  it('gets no prompt of a session that was removed while the prompt was being stored', async () => {
+    const { store, targets } = rig;
+    const enqueue = store.enqueue.bind(store);
+    store.enqueue = async (...args) => {
+      rig.targets = [];
+      await rig.control.sessions();
+      return enqueue(...args);
+    };
+    expect(await rig.control.ask(aRequest('old'))).toEqual({ outcome: 'stopped' });
+    store.enqueue = enqueue;
+    rig.targets = targets;
+    rig.client().reply = echo;
+    await rig.control.ask(aRequest('new'));
+    expect(rig.client().typed).toEqual(['new']);
+  });
+
   it('of a session that was removed is not typed into a later one of that name', async () => {
     rig.client().person('busy');
     const end = rig.control.ask(aRequest('old'));

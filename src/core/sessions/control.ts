@@ -276,6 +276,8 @@ class Control implements SessionControl {
     };
     const { id } = await this.deps.store.enqueue(line, { key: crypto.randomUUID(), raw, at, deadline });
     this.#waiting.set(id, hear);
+    // It was removed meanwhile. A later session of that name must not get the prompt.
+    if (this.#workers.get(session) !== worker) await this.#drop(id, 'withdrawn');
     const forget = (): void => void this.#waiting.delete(id);
     // The worker may have ended it before we listened.
     const end = await this.#endOf(id);
@@ -392,10 +394,14 @@ class Control implements SessionControl {
   async #dropOrphans(targets: ReadonlyMap<string, SessionTarget>): Promise<void> {
     for (const { id, session, state } of await this.deps.store.open()) {
       if (targets.has(session)) continue;
-      await this.deps.store.end(id, state === 'queued' ? 'withdrawn' : 'failed', 'the session was removed');
-      await this.#publish();
-      this.#tell(id, { outcome: 'stopped' });
+      await this.#drop(id, state === 'queued' ? 'withdrawn' : 'failed');
     }
+  }
+
+  async #drop(id: number, as: 'failed' | 'withdrawn'): Promise<void> {
+    await this.deps.store.end(id, as, 'the session was removed');
+    await this.#publish();
+    this.#tell(id, { outcome: 'stopped' });
   }
 
   #newWorker(target: SessionTarget): SessionWorker {
