@@ -295,6 +295,19 @@ describe('the sessions', () => {
     expect(looks()).toBe(before);
   });
 
+  it('answer while a removed one still has work in hand', async () => {
+    rig.limits.closeMs = 600_000;
+    const gate = Promise.withResolvers<void>();
+    rig.client().submitGate = gate.promise;
+    rig.add('api').reply = echo;
+    const asked = rig.control.ask(aRequest());
+    await reaches('submitting');
+    rig.targets = rig.targets.filter(({ name }) => name !== 'web');
+    expect(await rig.control.ask(aRequest('other', { session: 'api' }))).toMatchObject({ outcome: 'answered' });
+    gate.resolve();
+    expect(await asked).toEqual({ outcome: 'stopped' });
+  });
+
   it('get a new driver when their settings have changed', async () => {
     await rig.control.send(aRequest());
     rig.client().answer('x');

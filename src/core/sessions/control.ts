@@ -139,6 +139,8 @@ export function openControl(deps: ControlDeps): SessionControl {
 class Control implements SessionControl {
   readonly #limits: ControlLimits;
   readonly #workers = new Map<string, SessionWorker>();
+  /** Those of removed sessions that have work in hand still. */
+  readonly #closing = new Map<string, Promise<void>>();
   readonly #waiting = new Map<number, (news: PromptNews) => void>();
   readonly #watchers = new Set<Watcher>();
   #syncing: Promise<void> = Promise.resolve();
@@ -257,7 +259,7 @@ class Control implements SessionControl {
     this.#watchers.clear();
     for (const [id, hear] of this.#waiting) hear({ outcome: 'closed', id });
     await this.#syncing.catch(() => {});
-    await Promise.all([...this.#workers.values()].map((worker) => worker.close()));
+    await Promise.all([...this.#closing.values(), ...[...this.#workers.values()].map((worker) => worker.close())]);
   }
 
   /** Stores a prompt. `hear` is told what becomes of it, from its first news on. */
@@ -374,7 +376,7 @@ class Control implements SessionControl {
     for (const [name, worker] of this.#workers) {
       if (targets.has(name)) continue;
       this.#workers.delete(name);
-      await worker.close();
+      this.#closeBeside(name, worker);
       for (const watcher of this.#watchers) this.#show(watcher, name, null);
       isRemoved = true;
     }
@@ -382,12 +384,24 @@ class Control implements SessionControl {
     this.#isRead = true;
     for (const [name, target] of targets) {
       const worker = this.#workers.get(name);
-      if (!worker) this.#workers.set(name, this.#newWorker(target));
-      else if (JSON.stringify(worker.target) !== JSON.stringify(target)) {
+      if (!worker) {
+        // Two of one name at once could claim the same conversation.
+        await this.#closing.get(name);
+        this.#workers.set(name, this.#newWorker(target));
+      } else if (JSON.stringify(worker.target) !== JSON.stringify(target)) {
         worker.target = target;
         worker.wake();
       }
     }
+  }
+
+  /** Nobody waits for the work that a removed session has in hand. */
+  #closeBeside(name: string, worker: SessionWorker): void {
+    const closed = worker
+      .close()
+      .catch((error: unknown) => this.deps.log('session_trouble', { session: name, because: reasonOf(error) }))
+      .finally(() => this.#closing.delete(name));
+    this.#closing.set(name, closed);
   }
 
   /** A later session of the same name must not get the prompts of a removed one. */
