@@ -11,7 +11,7 @@ import type {
 } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { typeInto } from '../../delivery/terminal.ts';
-import { isProcessAlive, ttyOf } from '../../platform/process.ts';
+import { isProcessAlive, signalTo, ttyOf } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { lastLines, paneOn, TmuxSession, tmuxNameOf, type Pane } from '../../sessions/tmux-session.ts';
 import { type TmuxPane, TmuxServer } from '../../sessions/tmux.ts';
@@ -211,11 +211,10 @@ export class ClaudeSessionDriver implements SessionDriver {
     const isInside = pane !== null && live !== null && isIn(live, pane);
     await this.#session.end();
     if (live) {
-      if (!isInside && runs(live)) process.kill(live.pid, 'SIGTERM');
-      const until = performance.now() + END_MS;
-      while (runs(live) && performance.now() < until) await Bun.sleep(PAUSE_MS);
-      if (runs(live)) process.kill(live.pid, 'SIGKILL');
-      while (runs(live)) await Bun.sleep(PAUSE_MS);
+      if (!isInside && runs(live)) signalTo(live.pid, 'SIGTERM');
+      if (!(await hasEnded(live)) && runs(live)) signalTo(live.pid, 'SIGKILL');
+      if (!(await hasEnded(live)))
+        throw new Refusal('outcome_unknown', `Claude Code (pid ${live.pid}) was killed and does not end`);
     }
     this.#seen = null;
   }
@@ -317,6 +316,12 @@ export class ClaudeSessionDriver implements SessionDriver {
       await Bun.sleep(PAUSE_MS);
     }
   }
+}
+
+async function hasEnded(live: ClaudeSession): Promise<boolean> {
+  const until = performance.now() + END_MS;
+  while (runs(live) && performance.now() < until) await Bun.sleep(PAUSE_MS);
+  return !runs(live);
 }
 
 function asLive({ sessionId, startedAt = 0, status, statusUpdatedAt = 0 }: ClaudeSession): LiveClient {

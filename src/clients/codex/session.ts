@@ -12,6 +12,7 @@ import type {
 } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { userHome } from '../../platform/env.ts';
+import { signalTo } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError, RPC } from '../../wire/jsonrpc.ts';
 import { cutOff, endOfRollout, newestConversation, placeIn, readRollout, rolloutOf } from './rollout.ts';
@@ -192,7 +193,7 @@ export class CodexSession implements SessionDriver {
     if (thread && !isFree(thread)) await this.#daemon.interrupt(thread.id).catch(() => 'it has ended');
     await this.#window.end();
     for (const window of byHand) {
-      process.kill(window.pid, 'SIGTERM');
+      signalTo(window.pid, 'SIGTERM');
       await endOf(window);
     }
   }
