@@ -38,7 +38,10 @@ export interface TypingOptions {
   proofWithin: number;
   /** How long its screen may take to show what was pasted, in ms; five seconds if nothing is said. */
   shownWithin?: number;
-  /** Whether the composer holds this very text: a crash left it there, and only Enter is missing. */
+  /**
+   * Whether the composer holds this very text. Only for a text that was typed before: a crash left it there, and only Enter is missing.
+   * Without this, a draft with the same words is a person's.
+   */
   isPasted?: (screen: Screen, text: string) => boolean;
   /** What this client must see at the end of a text so that Enter sends it, if anything. */
   ending?: (text: string) => string;
@@ -66,7 +69,7 @@ export type Typed =
  *            screen must show that, too.
  * entered  → Enter is pressed; the client's next state is the proof. A stop ends only the waiting for it.
  * A crash between pasted and entered leaves the text in the composer: the next one finds a draft and types nothing. If it can tell that
- * the draft is this very text, it goes on as if it had pasted it.
+ * the draft is this very text, and the text was typed before (`isPasted`), it goes on as if it had pasted it.
  */
 export async function typeInto(options: TypingOptions, text: string, signal: AbortSignal): Promise<Typed> {
   const whole = options.ending ? options.ending(text) : text;

@@ -21,6 +21,15 @@ export function isProcessAlive(pid: number): boolean {
   return statOf(pid)?.[0] !== 'Z';
 }
 
+/** Sends a signal to a process. Nothing happens if it has ended: that can be a moment after the last look. */
+export function signalTo(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
 /** Whether a process runs, and ran at that moment already: a number that was used again is another process. */
 export function hasRunSince(pid: number, at: number): boolean {
   if (!isProcessAlive(pid)) return false;

@@ -171,10 +171,32 @@ describe('what is typed', () => {
   it('and was left in the composer by a server that was killed is sent, and not typed a second time [CCC-174]', async () => {
     const rig = await serve();
     await rig.ask('api', 'start');
-    await rig.claude.order({ draft: 'pasted, and then the server was killed' });
-    const answer = await rig.ask('api', 'pasted, and then the server was killed');
-    expect(answer['response']).toBe('re: pasted, and then the server was killed');
-    expect(rig.claude.prompts()).toEqual(['start', 'pasted, and then the server was killed']);
+    await rig.claude.order({ enter: 'ignored' });
+    const text = 'pasted, and then the server was killed';
+    const asked = rig.ask('api', text).catch(() => 'the server was killed');
+    await within(20_000, async () => rig.claude.noted().some(({ ignored }) => ignored === text));
+    await rig.end('SIGKILL');
+    await asked;
+    await rig.claude.order({ enter: 'taken' });
+    await rig.listen();
+    await within(30_000, async () => (await rig.history('api')).at(-1)?.text === `re: ${text}`);
+    expect(rig.claude.prompts()).toEqual(['start', text]);
+  });
+
+  it('is not what a person has in the composer with the same words, and that is not sent for them [CCC-158, CCC-175]', async () => {
+    const rig = await serve();
+    await rig.ask('api', 'start');
+    await rig.claude.order({ draft: 'continue' });
+    const sent = await rig.send('api', 'continue');
+    expect(sent).toMatchObject({ ok: true, status: 'queued' });
+    await within(20_000, async () => {
+      const { queue } = await rig.request({ cmd: 'queue', session: 'api' });
+      return JSON.stringify(queue).includes('there is a draft in the composer');
+    });
+    expect(rig.claude.prompts()).toEqual(['start']);
+    await rig.claude.tmux('send-keys', '-t', '=ccc-api:', 'C-u');
+    expect(await rig.claude.prompted(2)).toEqual(['start', 'continue']);
+    await within(20_000, async () => (await rig.history('api')).at(-1)?.reply_to === sent['message_id']);
   });
 
   it('is not called submitted while the client ignores Enter [CCC-59]', async () => {

@@ -40,7 +40,7 @@ describe('a server that is stopped while asks wait', () => {
       for (const { line } of ends)
         expect(line).toMatchObject({
           ok: false,
-          error: expect.stringMatching(/server is stopping; the answer will be/),
+          error: expect.stringMatching(/^server stopping: the answer will be/),
         });
       // The quickest: a busy machine delays some of them.
       expect(Math.min(...ends.map(({ at }) => at)) - began).toBeLessThan(2000);
@@ -74,7 +74,7 @@ describe('a server that is stopped while asks wait', () => {
     await within(20_000, async () => rig.claude.running().length === 1 && (await queued(rig)) === 3);
     const [client] = rig.claude.running();
     await rig.end('SIGTERM');
-    for (const line of await Promise.all(asks)) expect(line.error).toContain('the server is stopping');
+    for (const line of await Promise.all(asks)) expect(line.error).toStartWith('server stopping: ');
     await rig.listen();
     await within(30_000, async () => (await rig.history('api', { from_filter: 'claude' })).length === 3);
     expect(rig.claude.prompts().toSorted()).toEqual(texts.toSorted());

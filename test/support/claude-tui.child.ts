@@ -59,6 +59,7 @@ let index = 0;
 /** The call whose dialog is open, and what its end is told to. */
 let asking: { id: string; dialog: ClaudeDialog; ended: (end: DialogEnd) => void } | null = null;
 let isBehind = false;
+let isSwallowing = false;
 const startedAt = Date.now() - (start.ageMs ?? 0);
 
 /** One line of the log that the test reads. */
@@ -266,6 +267,10 @@ async function closeDialog(): Promise<void> {
 async function enter(): Promise<void> {
   if (mode === 'asking') return pressDialog('Enter');
   if (start.ignoresEnter) return note({ ignored: composer });
+  if (mode === 'composer' && isSwallowing) {
+    composer = '';
+    return draw();
+  }
   if (mode === 'panel') return note({ panel: 'Enter' });
   if (mode === 'dialog') {
     note({ approved: true });
@@ -445,6 +450,10 @@ async function press(key: string): Promise<void> {
 /** Orders of the test, one JSON object a line: see ClaudeOrder. */
 async function order(what: Record<string, string>): Promise<void> {
   if (what['draft'] !== undefined) composer = what['draft'];
+  if (what['enter'] !== undefined) {
+    start.ignoresEnter = what['enter'] === 'ignored';
+    isSwallowing = what['enter'] === 'swallowed';
+  }
   if (what['dialog'] !== undefined) openDialog(what['dialog']);
   if (what['close'] !== undefined) await closeDialog();
   if (what['finish'] !== undefined) turn?.finish(what['finish']);

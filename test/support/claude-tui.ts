@@ -56,9 +56,10 @@ export interface ClaudeStart {
   ignoresEnter?: boolean;
 }
 
-/** What it can be told. `dialog`: a question (`permission prompt`, `input needed`) or a panel (`dialog open`). `status`: the registry lies. */
+/** What it can be told. `dialog`: a question (`permission prompt`, `input needed`) or a panel (`dialog open`). `status`: the registry lies. `enter`: `swallowed` empties the composer, and nothing is said of it. */
 export interface ClaudeOrder {
   draft?: string;
+  enter?: 'ignored' | 'taken' | 'swallowed';
   dialog?: string;
   close?: '';
   finish?: string;

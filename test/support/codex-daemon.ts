@@ -224,6 +224,11 @@ export class ScriptedCodex {
         if (item) queueMicrotask(() => this.#run(thread, item));
         return { result: { turn: {} } };
       }
+      case 'thread/queue/delete': {
+        const at = thread.queue.findIndex(({ id }) => id === params['queuedSubmissionId']);
+        if (at >= 0) thread.queue.splice(at, 1);
+        return { result: { deleted: at >= 0 } };
+      }
       case 'thread/turns/list':
         return { result: { data: [{ id: thread.turn }] } };
       case 'turn/interrupt':

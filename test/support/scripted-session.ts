@@ -25,8 +25,10 @@ export type Attempt =
   | { outcome: 'ignored' }
   /** It goes in, and the record has it when `record` is called. */
   | { outcome: 'unrecorded' }
-  /** The driver cannot tell. */
+  /** The driver cannot tell. `stranded`: the text stays in the composer. `taken`: it went in, and the record has it when `recordLate` is called. */
   | { outcome: 'unknown'; wentIn: boolean; meanwhile?: () => void }
+  | { outcome: 'stranded' }
+  | { outcome: 'taken' }
   | { outcome: 'refused'; because: string }
   | { outcome: 'throws'; wentIn: boolean };
 
@@ -36,6 +38,8 @@ export class ScriptedClient {
   /** Every text that went in, by our hand. */
   readonly typed: string[] = [];
   readonly attempts: Attempt[] = [];
+  /** What was taken out of its queue. */
+  readonly takenBack: string[] = [];
   starts = 0;
   stops = 0;
   looks = 0;
@@ -46,6 +50,8 @@ export class ScriptedClient {
   /** A start takes until this is resolved. */
   startGate: Promise<void> = Promise.resolve();
   startFailure: string | null = null;
+  /** False: a stop comes before the start has opened a terminal, and so ends nothing. */
+  stopEndsStart = true;
   startsAs: 'resumed' | 'fresh' = 'resumed';
   /** An attempt takes until this is resolved. */
   submitGate: Promise<void> = Promise.resolve();
@@ -57,6 +63,7 @@ export class ScriptedClient {
   turn: string | null = null;
   #turns = 0;
   #isStarting = false;
+  #endStart = (): void => {};
   readonly #watchers = new Set<() => void>();
   /** Its host does not answer. */
   hostTrouble: string | null = null;
@@ -128,8 +135,11 @@ export class ScriptedClient {
     this.starts += 1;
     this.#isStarting = true;
     this.changed();
-    await this.startGate;
+    const ended = Promise.withResolvers<'ended'>();
+    this.#endStart = () => ended.resolve('ended');
+    const how = await Promise.race([this.startGate, ended.promise]);
     this.#isStarting = false;
+    if (how === 'ended') throw new Refusal('outcome_unknown', 'the client ended');
     this.isRunning = this.startFailure === null;
     this.pid += 1;
     this.changed();
@@ -139,22 +149,29 @@ export class ScriptedClient {
 
   stop(): void {
     this.stops += 1;
+    if (this.stopEndsStart) this.#endStart();
     this.die();
   }
 
   /** `isDead`: the process of the driver has ended. */
-  async submit({ text }: Prompt, signal: AbortSignal, isDead: () => boolean): Promise<Submission> {
+  async submit({ text, isRetry = false }: Prompt, signal: AbortSignal, isDead: () => boolean): Promise<Submission> {
     await this.submitGate;
     if (isDead()) return NEVER;
     if (signal.aborted) return { outcome: 'left', because: 'it was called off', retry: true };
+    if (isRetry && this.draft === text) this.draft = '';
     const left = this.#obstacle();
     if (left !== null) return { outcome: 'left', because: left, retry: true };
     const attempt = this.attempts.shift() ?? { outcome: 'submitted' };
     if (attempt.outcome === 'refused') return { outcome: 'left', because: attempt.because, retry: false };
+    if (attempt.outcome === 'stranded') {
+      this.draft = text;
+      return { outcome: 'unknown', because: 'it could not be taken back' };
+    }
     const wentIn = !('wentIn' in attempt) || attempt.wentIn;
     if (wentIn) this.#goIn(text, attempt);
     if (attempt.outcome === 'throws') throw new Error('the terminal is gone');
     if (attempt.outcome === 'unknown') attempt.meanwhile?.();
+    if (attempt.outcome === 'taken') return { outcome: 'unknown', because: 'it said nothing', isTaken: true };
     if (attempt.outcome === 'unknown') return { outcome: 'unknown', because: 'the terminal did not answer' };
     return { outcome: 'submitted' };
   }
@@ -162,7 +179,7 @@ export class ScriptedClient {
   #goIn(text: string, { outcome }: Attempt): void {
     this.typed.push(text);
     if (outcome === 'ignored') return;
-    if (outcome === 'unrecorded') this.#unrecorded.push(text);
+    if (outcome === 'unrecorded' || outcome === 'taken') this.#unrecorded.push(text);
     else this.#begin(text);
     this.changed();
     if (this.reply) this.#end('done', this.reply(text));
@@ -232,6 +249,10 @@ export class ScriptedDriver implements SessionDriver {
     return this.client.submit(prompt, signal, this.isDead);
   }
 
+  async takeBack({ text }: Prompt): Promise<void> {
+    this.client.takenBack.push(text);
+  }
+
   start(): Promise<{ started: 'resumed' | 'fresh' }> {
     return this.client.start();
   }
@@ -279,6 +300,8 @@ export class ControlRig {
   overlaps = 0;
   publish: () => Promise<void> = async () => {};
   limits = { ...QUICK };
+  /** So much later it is for the control. */
+  aheadMs = 0;
   readonly store: SessionStore;
   readonly #journal: ReturnType<typeof openSqliteJournal>;
   #control: SessionControl | null = null;
@@ -345,7 +368,7 @@ export class ControlRig {
       },
       publish: () => this.publish(),
       recordsTerminal: async () => this.recordsTerminal,
-      now: Date.now,
+      now: () => Date.now() + this.aheadMs,
       log: (event, facts) => this.logged.push(`${event} ${JSON.stringify(facts)}`),
       limits: this.limits,
     };

@@ -85,8 +85,31 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
 
   it('says that it does not know when the client gives no sign of what was typed', async () => {
     const { claude, driver } = await started({ start: { ignoresEnter: true } });
-    await within(DEADLINE, async () => (await submitted(driver, 'hello')).outcome === 'unknown');
+    await within(DEADLINE, async () => {
+      const said = await submitted(driver, 'hello');
+      return said.outcome === 'unknown' && said.isTaken === false;
+    });
     expect(claude.prompts()).toEqual([]);
+  });
+
+  it('says that the client took what left the composer, though it gives no sign of it', async () => {
+    const { claude, driver } = await started();
+    await claude.order({ enter: 'swallowed' });
+    await within(DEADLINE, async () => {
+      const said = await submitted(driver, 'hello');
+      return said.outcome === 'unknown' && said.isTaken === true;
+    });
+    expect(claude.prompts()).toEqual([]);
+  });
+
+  it('takes a draft with the words of a prompt for that prompt only if an attempt before may have left it there [CCC-158]', async () => {
+    const { claude, driver } = await started();
+    await claude.order({ draft: 'continue' });
+    await within(DEADLINE, async () => (await driver.screen(50)).includes('continue'));
+    expect(await submitted(driver, 'continue')).toMatchObject({ outcome: 'left', retry: true });
+    expect(claude.prompts()).toEqual([]);
+    expect(await driver.submit({ key: 'k', text: 'continue', isRetry: true }, NEVER)).toEqual({ outcome: 'submitted' });
+    expect(await claude.prompted()).toEqual(['continue']);
   });
 
   it('never types at the shell that a client left behind, and starts the client there again [CCC-175]', async () => {

@@ -11,7 +11,7 @@ import type {
 } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { typeInto } from '../../delivery/terminal.ts';
-import { isProcessAlive, ttyOf } from '../../platform/process.ts';
+import { isProcessAlive, signalTo, ttyOf } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { lastLines, paneOn, TmuxSession, tmuxNameOf, type Pane } from '../../sessions/tmux-session.ts';
 import { type TmuxPane, TmuxServer } from '../../sessions/tmux.ts';
@@ -162,7 +162,8 @@ export class ClaudeSessionDriver implements SessionDriver {
     const states = new ClaudeStateReader(this.#folder, live.sessionId, live.pid);
     const how = {
       composer: claudeComposer,
-      isPasted: claudeHolds,
+      // On a first attempt the same words are a person's, who may not have made up their mind.
+      ...(prompt.isRetry && { isPasted: claudeHolds }),
       enterAfter: ENTER_AFTER_MS,
       proofWithin: PROOF_MS,
     };
@@ -170,7 +171,11 @@ export class ClaudeSessionDriver implements SessionDriver {
     if (typed.typed === 'nothing') return left(typed.because, typed.retry);
     if (typed.typed === 'stranded') return { outcome: 'unknown', because: typed.because };
     const { proof } = typed;
-    if (!proof) return { outcome: 'unknown', because: 'Claude Code did not acknowledge what was typed' };
+    if (!proof) {
+      const screen = await terminal.screen().catch(() => null);
+      const isTaken = screen !== null && claudeComposer(screen) === 'empty';
+      return { outcome: 'unknown', because: 'Claude Code did not acknowledge what was typed', isTaken };
+    }
     // A panel or a question opened: that is no answer to a prompt.
     if (proof.state === 'dialog' && !isCommand(prompt.text))
       return { outcome: 'unknown', because: `Claude Code says after Enter that it is ${proof.detail ?? proof.state}` };
@@ -206,11 +211,10 @@ export class ClaudeSessionDriver implements SessionDriver {
     const isInside = pane !== null && live !== null && isIn(live, pane);
     await this.#session.end();
     if (live) {
-      if (!isInside && runs(live)) process.kill(live.pid, 'SIGTERM');
-      const until = performance.now() + END_MS;
-      while (runs(live) && performance.now() < until) await Bun.sleep(PAUSE_MS);
-      if (runs(live)) process.kill(live.pid, 'SIGKILL');
-      while (runs(live)) await Bun.sleep(PAUSE_MS);
+      if (!isInside && runs(live)) signalTo(live.pid, 'SIGTERM');
+      if (!(await hasEnded(live)) && runs(live)) signalTo(live.pid, 'SIGKILL');
+      if (!(await hasEnded(live)))
+        throw new Refusal('outcome_unknown', `Claude Code (pid ${live.pid}) was killed and does not end`);
     }
     this.#seen = null;
   }
@@ -312,6 +316,12 @@ export class ClaudeSessionDriver implements SessionDriver {
       await Bun.sleep(PAUSE_MS);
     }
   }
+}
+
+async function hasEnded(live: ClaudeSession): Promise<boolean> {
+  const until = performance.now() + END_MS;
+  while (runs(live) && performance.now() < until) await Bun.sleep(PAUSE_MS);
+  return !runs(live);
 }
 
 function asLive({ sessionId, startedAt = 0, status, statusUpdatedAt = 0 }: ClaudeSession): LiveClient {

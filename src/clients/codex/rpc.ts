@@ -127,6 +127,11 @@ export class CodexDaemon {
     }
   }
 
+  /** Takes a prompt out of the queue. One that has begun stays. */
+  async dequeue(threadId: string, queuedSubmissionId: string): Promise<void> {
+    await this.call('thread/queue/delete', { threadId, queuedSubmissionId });
+  }
+
   /** Interrupts the turn that runs. */
   async interrupt(threadId: string): Promise<void> {
     const { data } = await this.call('thread/turns/list', { threadId, limit: 1 });

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'bun:test';
-import { chmodSync, copyFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, readFileSync } from 'node:fs';
 import { ScriptedCodex } from '../../../test/support/codex-daemon.ts';
 import { within } from '../../../test/support/within.ts';
 import type { SessionState, SessionTarget, TurnEvent } from '../../core/ports/session.ts';
@@ -154,6 +154,24 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     codex.silent.clear();
     expect(await driver.submit({ key: 'k-1', text: 'once' }, NEVER)).toEqual({ outcome: 'submitted' });
     expect(codex.called.filter((method) => method === 'thread/queue/add')).toHaveLength(1);
+  });
+
+  it('takes a prompt that no turn began with out of the queue of Codex, so that it does not run later', async () => {
+    const { codex, session } = aCodex();
+    const driver = session();
+    await driver.start();
+    const its = thread(codex, await driver.state());
+    its.isPaused = true;
+    // The turn of its user begins between the look and the prompt.
+    its.turn = 'by hand';
+    expect(await driver.submit({ key: 'k-1', text: 'deploy' }, NEVER)).toEqual({ outcome: 'submitted' });
+    expect(its.queue).toHaveLength(1);
+    await driver.takeBack({ key: 'k-1', text: 'deploy' });
+    await driver.takeBack({ key: 'k-1', text: 'deploy' });
+    expect(its.queue).toEqual([]);
+    codex.interrupt(its);
+    expect((await asks(driver, 'next')).end).toMatchObject({ how: 'done', text: 're: next' });
+    expect(readFileSync(its.path, 'utf8')).not.toContain('deploy');
   });
 
   it('is stopped without its daemon; a turn in which that ended has failed; a start goes on [CCC-180]', async () => {

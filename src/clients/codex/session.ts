@@ -12,6 +12,7 @@ import type {
 } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { userHome } from '../../platform/env.ts';
+import { signalTo } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError, RPC } from '../../wire/jsonrpc.ts';
 import { cutOff, endOfRollout, newestConversation, placeIn, readRollout, rolloutOf } from './rollout.ts';
@@ -154,6 +155,20 @@ export class CodexSession implements SessionDriver {
     return { outcome: 'submitted' };
   }
 
+  async takeBack({ key }: Prompt): Promise<void> {
+    const thread = this.#current()?.id ?? this.#thread;
+    if (thread === null) return;
+    try {
+      const item = await this.#daemon.queued(thread, key);
+      if (item === null) return;
+      this.#queued.delete(item);
+      await this.#daemon.dequeue(thread, item);
+    } catch (error) {
+      // It has begun, or the thread is not loaded: there is nothing to take out.
+      if (!(error instanceof RemoteError)) throw error;
+    }
+  }
+
   async start(): Promise<{ started: 'resumed' | 'fresh' }> {
     const unfit = this.target.command.find((word) => /^--(no-daemon|remote)(=|$)/.test(word));
     if (unfit !== undefined)
@@ -178,7 +193,7 @@ export class CodexSession implements SessionDriver {
     if (thread && !isFree(thread)) await this.#daemon.interrupt(thread.id).catch(() => 'it has ended');
     await this.#window.end();
     for (const window of byHand) {
-      process.kill(window.pid, 'SIGTERM');
+      signalTo(window.pid, 'SIGTERM');
       await endOf(window);
     }
   }

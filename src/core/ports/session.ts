@@ -41,6 +41,8 @@ export interface Prompt {
   key: string;
   /** As `prepare` returned it. */
   text: string;
+  /** An attempt before this one may have left it in the composer. Only then a draft with the same words is taken for it. */
+  isRetry?: boolean;
 }
 
 /** A place in a client's record. Only the driver that made it can read it; it survives a restart of this program. */
@@ -53,12 +55,13 @@ export type TurnEvent =
 
 /**
  * What became of one attempt to submit a prompt. `submitted`: the client has acknowledged it. `left`: nothing went in. `unknown`: it may
- * have gone in, and only the client's record can tell; it must not be tried again before that.
+ * have gone in, and only the client's record can tell; it must not be tried again before that. `isTaken`: it left the composer by our
+ * Enter, so it is not tried again at all.
  */
 export type Submission =
   | { outcome: 'submitted' }
   | { outcome: 'left'; because: string; retry: boolean }
-  | { outcome: 'unknown'; because: string };
+  | { outcome: 'unknown'; because: string; isTaken?: boolean };
 
 /** One question of a dialog, and what may be chosen. */
 export interface AskedQuestion {
@@ -128,6 +131,8 @@ export interface SessionDriver {
   isOurs(event: TurnEvent, prompt: Prompt): boolean;
   /** One attempt. Puts nothing into anything but an idle session of this client with an empty composer. */
   submit(prompt: Prompt, signal: AbortSignal): Promise<Submission>;
+  /** For a client with a queue of its own: takes out a prompt that no turn has begun with. Nothing happens if it is not there. */
+  takeBack?(prompt: Prompt): Promise<void>;
   /**
    * Starts the client and returns when it takes prompts: with the conversation that it had, else the newest of its folder, else a fresh one.
    * Throws a Refusal `outcome_unknown` with the client's last line if it ends, and if it is not ready in time; any other code if nothing was started.

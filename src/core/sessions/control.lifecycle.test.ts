@@ -77,6 +77,38 @@ describe('a stopped session', () => {
     expect(await end).toEqual({ outcome: 'stopped' });
     expect(rig.client()).toMatchObject({ starts: 0, stops: 1, typed: [] });
   });
+
+  it('that is stopped while it starts for a send says so, and not that the client has the prompt', async () => {
+    const gate = Promise.withResolvers<void>();
+    Object.assign(rig.client(), { isRunning: false, startGate: gate.promise });
+    const sent = rig.control.send(aRequest());
+    await within(10_000, async () => rig.client().starts === 1);
+    const stopped = rig.control.stop('web');
+    await within(10_000, async () => (await rig.history()).includes('api: hello (withdrawn)'));
+    gate.resolve();
+    await stopped;
+    expect(await sent).toEqual({ outcome: 'stopped' });
+    expect(rig.client().typed).toEqual([]);
+  });
+
+  it.each(['ends the start', 'comes too early to end the start'])(
+    'that is stopped while it starts does not run afterwards: the stop %s',
+    async (how) => {
+      const gate = Promise.withResolvers<void>();
+      const client = rig.client();
+      Object.assign(client, { isRunning: false, startGate: gate.promise, stopEndsStart: how === 'ends the start' });
+      const restarted = rig.control.restart('web').catch((error: Error) => error.message);
+      await within(10_000, async () => client.starts === 1);
+      const stopped = rig.control.stop('web');
+      if (!client.stopEndsStart) {
+        await within(10_000, async () => client.stops === 2);
+        gate.resolve();
+      }
+      await stopped;
+      expect(client.state().status).toBe('stopped');
+      expect(await restarted).toEqual(client.stopEndsStart ? 'the client ended' : { started: 'resumed' });
+    },
+  );
 });
 
 describe('a restart', () => {
@@ -263,6 +295,19 @@ describe('the sessions', () => {
     expect(looks()).toBe(before);
   });
 
+  it('answer while a removed one still has work in hand', async () => {
+    rig.limits.closeMs = 600_000;
+    const gate = Promise.withResolvers<void>();
+    rig.client().submitGate = gate.promise;
+    rig.add('api').reply = echo;
+    const asked = rig.control.ask(aRequest());
+    await reaches('submitting');
+    rig.targets = rig.targets.filter(({ name }) => name !== 'web');
+    expect(await rig.control.ask(aRequest('other', { session: 'api' }))).toMatchObject({ outcome: 'answered' });
+    gate.resolve();
+    expect(await asked).toEqual({ outcome: 'stopped' });
+  });
+
   it('get a new driver when their settings have changed', async () => {
     await rig.control.send(aRequest());
     rig.client().answer('x');
@@ -297,7 +342,8 @@ describe('when the program ends', () => {
     const end = rig.control.ask(aRequest());
     await reaches('submitted');
     await rig.control.close();
-    expect(await end).toEqual({ outcome: 'closed' });
+    const [line] = await rig.store.history({ session: 'web', after: 0, limit: 1 });
+    expect(await end).toEqual({ outcome: 'closed', id: line?.id ?? 0 });
     rig.client().answer('meanwhile');
     await rig.reopen();
     await becomes('web', ['api: hello', 'claude: meanwhile']);

@@ -176,6 +176,23 @@ describe('a send', () => {
     expect(rig.client().typed).toEqual(['/compact']);
   });
 
+  it('with which no turn begins is taken out of the queue of its client before it is called failed', async () => {
+    rig.client().attempts.push({ outcome: 'ignored' });
+    expect(await rig.control.ask(aRequest('deploy'))).toEqual({ outcome: 'failed', because: 'no turn' });
+    expect(rig.client().takenBack).toEqual(['deploy']);
+  });
+
+  it('that the client records only when nobody waits for it any more keeps its answer, and is no line of a person', async () => {
+    rig.client().attempts.push({ outcome: 'unrecorded' });
+    expect(await rig.control.ask(aRequest('deploy'))).toEqual({ outcome: 'failed', because: 'no turn' });
+    rig.client().recordLate();
+    rig.client().answer('deployed');
+    await within(10_000, async () => (await rig.history()).length === 2);
+    expect(await rig.history()).toEqual(['api: deploy (failed)', 'claude: deployed']);
+    const [prompt, reply] = await rig.store.history({ session: 'web', after: 0, limit: 9 });
+    expect(reply?.reply_to).toBe(prompt?.id ?? 0);
+  });
+
   it('has its answer in the history, also if a person types in between [CCC-171]', async () => {
     const sent = await rig.control.send(aRequest('question'));
     rig.client().answer('to the question');
@@ -215,6 +232,38 @@ describe('a prompt of which the driver cannot tell whether it went in', () => {
     rig.client().answer('done');
     expect(await end).toMatchObject({ outcome: 'answered', reply: { text: 're: hello' } });
     expect(rig.client().typed).toEqual(['hello']);
+  });
+
+  it('and that left the composer is not typed again, however late the record has it', async () => {
+    rig.client().attempts.push({ outcome: 'taken' });
+    const asked = rig.control.ask(aRequest('deploy'));
+    expect(await asked).toMatchObject({ outcome: 'failed', because: 'the client took it and did not record it' });
+    rig.client().recordLate();
+    rig.client().answer('deployed');
+    await within(10_000, async () => (await rig.history()).length === 2);
+    expect(await rig.history()).toEqual(['api: deploy (failed)', 'claude: deployed']);
+    expect(rig.client().typed).toEqual(['deploy']);
+  });
+
+  it('and that stayed in the composer gets the Enter that is missing', async () => {
+    rig.client().attempts.push({ outcome: 'stranded' });
+    rig.client().reply = echo;
+    expect(await rig.control.ask(aRequest())).toMatchObject({ outcome: 'answered' });
+    expect(rig.client().typed).toEqual(['hello']);
+  });
+
+  it('and that may be in the composer when its time is over has failed, and was not withdrawn', async () => {
+    rig.client().attempts.push({ outcome: 'stranded' });
+    const sent = rig.control.send(aRequest('hello', { deadline: Date.now() + 600_000 }));
+    await within(10_000, async () => rig.client().draft === 'hello');
+    rig.client().set({ draft: 'hello, and more' });
+    await sent;
+    rig.aheadMs = 600_000;
+    rig.client().changed();
+    await within(10_000, async () => (await rig.store.open()).length === 0);
+    const [line] = await rig.store.history({ session: 'web', after: 0, limit: 9 });
+    expect(line).toMatchObject({ status: 'failed', error: expect.stringContaining('may still be in the composer') });
+    expect(rig.client()).toMatchObject({ typed: [], draft: 'hello, and more' });
   });
 
   it('fails if the client never records it', async () => {
@@ -327,6 +376,22 @@ describe('the queue', () => {
     await rig.control.send(aRequest('x', { deadline: Date.now() + 200 }));
     await within(10_000, async () => (await rig.history()).includes('api: x (withdrawn)'));
     expect(await rig.store.open()).toEqual([]);
+  });
+
+  it('gets no prompt of a session that was removed while the prompt was being stored', async () => {
+    const { store, targets } = rig;
+    const enqueue = store.enqueue.bind(store);
+    store.enqueue = async (...args) => {
+      rig.targets = [];
+      await rig.control.sessions();
+      return enqueue(...args);
+    };
+    expect(await rig.control.ask(aRequest('old'))).toEqual({ outcome: 'stopped' });
+    store.enqueue = enqueue;
+    rig.targets = targets;
+    rig.client().reply = echo;
+    await rig.control.ask(aRequest('new'));
+    expect(rig.client().typed).toEqual(['new']);
   });
 
   it('of a session that was removed is not typed into a later one of that name', async () => {

@@ -73,7 +73,7 @@ export type Started = 'resumed' | 'fresh';
 
 /**
  * How an ask or a send ends. `not_started`: the client could not be started. `unreachable`: its host does not answer, and nothing was typed. `withdrawn`: it was never typed. `timeout`: it was typed, and the
- * answer will be in the history. `stopped`: the client ended during the turn. `closed`: this program ends; the next one follows the prompt.
+ * answer will be in the history. `stopped`: the client ended during the turn. `closed`: this program ends; the next one follows the prompt, whose message has this id.
  */
 export type PromptEnd =
   | { outcome: 'answered'; reply: SessionMessage; started?: Started }
@@ -84,7 +84,7 @@ export type PromptEnd =
   | { outcome: 'failed'; because: string }
   | { outcome: 'interrupted' }
   | { outcome: 'stopped' }
-  | { outcome: 'closed' };
+  | { outcome: 'closed'; id: number };
 
 /** What somebody who waits for a prompt is told. */
 export type PromptNews = { outcome: 'submitted'; started?: Started } | PromptEnd;
@@ -92,7 +92,7 @@ export type PromptNews = { outcome: 'submitted'; started?: Started } | PromptEnd
 /** How far a prompt is when `send` returns. */
 export type PromptSent =
   | { outcome: 'sent'; id: number; status: 'queued' | 'submitted'; because?: string; started?: Started }
-  | Extract<PromptEnd, { outcome: 'not_started' | 'unreachable' | 'failed' }>;
+  | Extract<PromptEnd, { outcome: 'not_started' | 'unreachable' | 'failed' | 'stopped' | 'interrupted' }>;
 
 /** The sessions of this user: what control, chats and commands do with them. Unknown names throw a Refusal `not_found`. */
 export interface SessionControl {
@@ -139,6 +139,8 @@ export function openControl(deps: ControlDeps): SessionControl {
 class Control implements SessionControl {
   readonly #limits: ControlLimits;
   readonly #workers = new Map<string, SessionWorker>();
+  /** Those of removed sessions that have work in hand still. */
+  readonly #closing = new Map<string, Promise<void>>();
   readonly #waiting = new Map<number, (news: PromptNews) => void>();
   readonly #watchers = new Set<Watcher>();
   #syncing: Promise<void> = Promise.resolve();
@@ -255,9 +257,9 @@ class Control implements SessionControl {
     this.#isClosed = true;
     clearTimeout(this.#timer);
     this.#watchers.clear();
-    for (const hear of this.#waiting.values()) hear({ outcome: 'closed' });
+    for (const [id, hear] of this.#waiting) hear({ outcome: 'closed', id });
     await this.#syncing.catch(() => {});
-    await Promise.all([...this.#workers.values()].map((worker) => worker.close()));
+    await Promise.all([...this.#closing.values(), ...[...this.#workers.values()].map((worker) => worker.close())]);
   }
 
   /** Stores a prompt. `hear` is told what becomes of it, from its first news on. */
@@ -276,11 +278,13 @@ class Control implements SessionControl {
     };
     const { id } = await this.deps.store.enqueue(line, { key: crypto.randomUUID(), raw, at, deadline });
     this.#waiting.set(id, hear);
+    // It was removed meanwhile. A later session of that name must not get the prompt.
+    if (this.#workers.get(session) !== worker) await this.#drop(id, 'withdrawn');
     const forget = (): void => void this.#waiting.delete(id);
     // The worker may have ended it before we listened.
     const end = await this.#endOf(id);
     if (end) hear(end);
-    if (this.#isClosed) hear({ outcome: 'closed' });
+    if (this.#isClosed) hear({ outcome: 'closed', id });
     worker.wake();
     await this.#publish();
     return { id, worker, forget };
@@ -313,17 +317,21 @@ class Control implements SessionControl {
       case 'failed':
       case 'not_started':
       case 'unreachable':
+      case 'stopped':
+      case 'interrupted':
         return news;
       case 'withdrawn':
         return { outcome: 'failed', because: prompt?.because ?? 'withdrawn' };
       case undefined:
+      case 'timeout':
       case 'closed': {
         const isQueued = prompt?.state === 'queued';
         const because = isQueued ? (worker.reason ?? prompt.because) : 'it is being typed';
         return { outcome: 'sent', id, status: 'queued', ...(because !== null && { because }) };
       }
-      default: {
-        const started = news && 'started' in news ? news.started : undefined;
+      case 'submitted':
+      case 'answered': {
+        const { started } = news;
         return { outcome: 'sent', id, status: 'submitted', ...(started && { started }) };
       }
     }
@@ -368,7 +376,7 @@ class Control implements SessionControl {
     for (const [name, worker] of this.#workers) {
       if (targets.has(name)) continue;
       this.#workers.delete(name);
-      await worker.close();
+      this.#closeBeside(name, worker);
       for (const watcher of this.#watchers) this.#show(watcher, name, null);
       isRemoved = true;
     }
@@ -376,22 +384,38 @@ class Control implements SessionControl {
     this.#isRead = true;
     for (const [name, target] of targets) {
       const worker = this.#workers.get(name);
-      if (!worker) this.#workers.set(name, this.#newWorker(target));
-      else if (JSON.stringify(worker.target) !== JSON.stringify(target)) {
+      if (!worker) {
+        // Two of one name at once could claim the same conversation.
+        await this.#closing.get(name);
+        this.#workers.set(name, this.#newWorker(target));
+      } else if (JSON.stringify(worker.target) !== JSON.stringify(target)) {
         worker.target = target;
         worker.wake();
       }
     }
   }
 
+  /** Nobody waits for the work that a removed session has in hand. */
+  #closeBeside(name: string, worker: SessionWorker): void {
+    const closed = worker
+      .close()
+      .catch((error: unknown) => this.deps.log('session_trouble', { session: name, because: reasonOf(error) }))
+      .finally(() => this.#closing.delete(name));
+    this.#closing.set(name, closed);
+  }
+
   /** A later session of the same name must not get the prompts of a removed one. */
   async #dropOrphans(targets: ReadonlyMap<string, SessionTarget>): Promise<void> {
     for (const { id, session, state } of await this.deps.store.open()) {
       if (targets.has(session)) continue;
-      await this.deps.store.end(id, state === 'queued' ? 'withdrawn' : 'failed', 'the session was removed');
-      await this.#publish();
-      this.#tell(id, { outcome: 'stopped' });
+      await this.#drop(id, state === 'queued' ? 'withdrawn' : 'failed');
     }
+  }
+
+  async #drop(id: number, as: 'failed' | 'withdrawn'): Promise<void> {
+    await this.deps.store.end(id, as, 'the session was removed');
+    await this.#publish();
+    this.#tell(id, { outcome: 'stopped' });
   }
 
   #newWorker(target: SessionTarget): SessionWorker {

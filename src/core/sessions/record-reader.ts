@@ -1,5 +1,5 @@
 import type { NewSessionMessage, SessionBinding, SessionStore } from '../ports/session-store.ts';
-import type { RecordPlace, SessionDriver, SessionState, TurnEvent } from '../ports/session.ts';
+import type { Prompt, RecordPlace, SessionDriver, SessionState, TurnEvent } from '../ports/session.ts';
 
 export interface RecordReaderDeps {
   store: Pick<SessionStore, 'record' | 'binding' | 'bind'>;
@@ -25,6 +25,8 @@ export class RecordReader {
   readonly #open = new Map<string, number>();
   /** Turns of which we do not expect an end any more, with the line of their prompt. If it comes, it is still stored. */
   readonly #late = new Map<string, number>();
+  /** Prompts of ours that failed because the record did not have them, by their line. If one comes, its turn is not a person's. */
+  readonly #missed = new Map<number, Prompt>();
 
   constructor(
     readonly session: string,
@@ -61,7 +63,9 @@ export class RecordReader {
   async read(driver: SessionDriver, take: (event: TurnEvent) => Promise<boolean>): Promise<number> {
     const { events, next } = await driver.events(this.place);
     let lines = 0;
-    for (const event of events) if (!(await take(event))) lines += await this.#person(event);
+    for (const event of events) {
+      if (!(await take(event)) && !this.#isMissed(driver, event)) lines += await this.#other(event);
+    }
     this.#place = next;
     if (lines > 0) await this.deps.publish();
     return events.length;
@@ -94,8 +98,27 @@ export class RecordReader {
     this.#late.set(turn, line);
   }
 
-  /** Returns the number of lines that were stored. */
-  async #person(event: TurnEvent): Promise<number> {
+  /** This prompt has failed, because it is not in the record. */
+  missed(line: number, prompt: Prompt): void {
+    if (this.#missed.size >= MOST_LATE) this.#missed.clear();
+    this.#missed.set(line, prompt);
+  }
+
+  /** The client has ended, and what is not in its record does not come any more. */
+  forgetMissed(): void {
+    this.#missed.clear();
+  }
+
+  #isMissed(driver: SessionDriver, event: TurnEvent): boolean {
+    const found = [...this.#missed].find(([, prompt]) => driver.isOurs(event, prompt));
+    if (!found) return false;
+    this.#missed.delete(found[0]);
+    this.leave(event.turn, found[0]);
+    return true;
+  }
+
+  /** A turn of a person, or a late one of ours. Returns the number of lines that were stored. */
+  async #other(event: TurnEvent): Promise<number> {
     const { turn, text } = event;
     if (event.kind === 'prompt') {
       if (!(await this.deps.recordsTerminal())) return 0;

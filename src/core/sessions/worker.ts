@@ -23,6 +23,8 @@ interface Current {
   turn: string | null;
   /** Only the record can tell whether it was typed. */
   isUnknown: boolean;
+  /** It left the composer, so it is not typed again. */
+  isTaken?: boolean;
   /** The process that has it. */
   pid?: number | undefined;
 }
@@ -44,13 +46,15 @@ const VAIN = 'the client ends as soon as it was started';
  *
  * `submitting`: committed with the place where the record ended, and then handed to the driver. A crash leaves it open whether it was
  * typed, as does a driver that says `unknown`. The record from that place decides: if the prompt is there, it is `submitted`. If the session
- * was quiet for `silenceMs` and the record is silent, it was not typed, and it is queued again. The driver types into an empty
- * composer only, so a text that was left there is never joined to the next.
+ * was quiet for `silenceMs` and the record is silent, it is tried again. It stays `submitting` for that, because its text may be in the
+ * composer: there it gets the Enter that is missing, and it is never called withdrawn. If the client has ended, its composer went with it,
+ * and the prompt is queued again. The driver types into an empty composer only, so a text that was left there is never joined to the next.
  *
  * `submitted`: the client has it. Its turn ends with the end event of that turn: `answered`, or `failed` if it was interrupted, failed, or
  * if the client stopped. A crash leaves it in the record: the next worker reads on from the place, and finds the same end.
  *
- * `answered`, `failed`, `withdrawn` are final, and stored in one commit with the line of the history that says so.
+ * `answered`, `failed`, `withdrawn` are final, and stored in one commit with the line of the history that says so. If the record has a prompt
+ * only after it failed for want of a turn, that turn is not a person's, and its answer is stored as the answer to the prompt.
  */
 export class SessionWorker {
   readonly #bell = new Bell();
@@ -143,12 +147,18 @@ export class SessionWorker {
   /** Ends the client. What waits for it is withdrawn: it would start the client again. */
   async stop(): Promise<void> {
     this.#client.abort();
+    const starting = this.#starting;
     await this.#exclusive(async () => {
       await this.#stopNow();
       for (const { id } of await this.#queue.queued()) {
         await this.#queue.withdraw(id, 'session stopped', { outcome: 'stopped' });
       }
     });
+    // A start that was under way may have opened a terminal since.
+    if (starting) {
+      await starting.catch(() => {});
+      await this.#exclusive(() => this.#stopNow());
+    }
     this.#bell.ring();
   }
 
@@ -210,6 +220,7 @@ export class SessionWorker {
     if (this.#isClosing) return;
     const state = await this.#look();
     await this.#read();
+    if (state.status === 'stopped') this.#record.forgetMissed();
     const open = await this.#queue.open();
     if (this.#current) {
       await this.#follow(this.#current, state);
@@ -287,7 +298,7 @@ export class SessionWorker {
 
   /** What becomes of the prompt in hand if the record says no more of it. */
   async #follow(current: Current, state: SessionState): Promise<void> {
-    const { prompt, turn, isUnknown } = current;
+    const { prompt, turn, isUnknown, isTaken } = current;
     const { silenceMs, lostMs } = this.deps.limits;
     // A command of the client may open a panel; then no turn begins.
     const isPanel = prompt.raw && turn === null && state.status === 'waiting';
@@ -296,30 +307,62 @@ export class SessionWorker {
     // A client that was started again since does not know of it.
     const isGone = state.status === 'stopped' || (state.pid !== undefined && state.pid !== current.pid);
     if (turn === null && isUnknown) {
-      if (quiet < silenceMs) return this.#lookAfter(silenceMs, quiet);
-      return this.#giveBack(current, 'it was not typed');
+      const limit = isTaken ? lostMs : silenceMs;
+      if (quiet < limit) return this.#lookAfter(limit, quiet);
+      return isGone ? this.#giveBack(current, 'it was not typed') : this.#again(current);
     }
     if (isGone) return this.#cutOff(current, 'session stopped', 'stopped');
     const limit = turn === null && prompt.raw ? silenceMs : lostMs;
     if (quiet < limit) return this.#lookAfter(limit, quiet);
-    if (turn === null) return this.#queue.fail(prompt.id, 'no turn');
+    if (turn === null) return this.#lose(current, 'no turn');
     return this.#cutOff(current, 'interrupted', 'interrupted');
   }
 
   /** The turn has no end in the record. If one comes all the same, it is still stored. */
-  async #cutOff({ prompt, turn }: Current, because: string, outcome: 'stopped' | 'interrupted'): Promise<void> {
+  async #cutOff(current: Current, because: string, outcome: 'stopped' | 'interrupted'): Promise<void> {
+    const { prompt, turn } = current;
     if (turn !== null) this.#record.leave(turn, prompt.id);
+    // A client that has ended may be past answering.
+    else await this.#takeBack(current).catch(() => {});
     await this.#queue.fail(prompt.id, because, { outcome });
   }
 
-  /** It may have been typed, and the record does not have it. */
-  async #giveBack({ prompt }: Current, because: string): Promise<void> {
-    const tries = (this.#tries.get(prompt.id) ?? 0) + 1;
-    this.#tries.set(prompt.id, tries);
-    if (prompt.raw) return this.#queue.fail(prompt.id, 'no turn');
-    if (tries >= MOST_TRIES) return this.#queue.fail(prompt.id, `the client did not record it, ${tries} times`);
-    await this.deps.store.requeue(prompt.id, because);
+  /** It may have been typed, the record does not have it, and the client has ended. */
+  async #giveBack(current: Current, because: string): Promise<void> {
+    const { id, raw } = current.prompt;
+    if (raw) return this.#lose(current, 'no turn');
+    if (this.#triesOf(id) >= MOST_TRIES)
+      return this.#lose(current, `the client did not record it, ${MOST_TRIES} times`);
+    await this.deps.store.requeue(id, because);
     this.#current = null;
+  }
+
+  /** It may have been typed, and the record does not have it. Its text may still be in the composer. */
+  async #again(current: Current): Promise<void> {
+    const { id, raw, deadline } = current.prompt;
+    if (raw) return this.#lose(current, 'no turn');
+    if (current.isTaken) return this.#lose(current, 'the client took it and did not record it');
+    const left = 'its text may still be in the composer';
+    if (this.#triesOf(id) >= MOST_TRIES)
+      return this.#lose(current, `the client did not record it, ${MOST_TRIES} times; ${left}`);
+    if (deadline !== null && this.deps.now() >= deadline) return this.#lose(current, `its time is over; ${left}`);
+    await this.#attempt(current, true);
+  }
+
+  /** It fails without a turn. The client must not begin one later, and if it does, that is not a person's. */
+  async #lose(current: Current, because: string): Promise<void> {
+    const { id, key } = current.prompt;
+    await this.#takeBack(current);
+    this.#record.missed(id, { key, text: current.text });
+    await this.#queue.fail(id, because);
+  }
+
+  async #takeBack({ prompt: { key }, text }: Current): Promise<void> {
+    await this.#driver.takeBack?.({ key, text });
+  }
+
+  #triesOf(id: number): number {
+    return this.#tries.get(id) ?? 0;
   }
 
   /** For how long the session has been doing nothing, and recorded nothing. */
@@ -357,8 +400,7 @@ export class SessionWorker {
   }
 
   async #submit(prompt: StoredPrompt, pid: number | undefined): Promise<void> {
-    const { id, key, raw } = prompt;
-    const { store } = this.deps;
+    const { id, raw } = prompt;
     let text: string;
     try {
       text = this.#driver.prepare(prompt.text, { raw });
@@ -366,21 +408,30 @@ export class SessionWorker {
       return this.#queue.fail(id, reasonOf(error));
     }
     await this.#record.anchor(this.#driver);
-    if (this.#isClosing || !(await store.begin(id, this.#record.place))) return this.#bell.ring();
+    if (this.#isClosing || !(await this.deps.store.begin(id, this.#record.place))) return this.#bell.ring();
     this.#current = { prompt, text, turn: null, isUnknown: true, pid };
-    const submission = await this.#client.submit({ key, text });
+    await this.#attempt(this.#current, false);
+  }
+
+  async #attempt(current: Current, isRetry: boolean): Promise<void> {
+    const { id, key } = current.prompt;
+    const submission = await this.#client.submit({ key, text: current.text, isRetry });
     if (this.#isClosed) return;
     this.#quietSince = this.deps.now();
     this.#bell.ring();
     if (submission.outcome === 'unknown') {
+      this.#tries.set(id, this.#triesOf(id) + 1);
+      current.isTaken = submission.isTaken === true;
       this.deps.log('prompt_unknown', { session: this.target.name, id, because: submission.because });
     } else if (submission.outcome === 'submitted') {
-      this.#current.isUnknown = false;
+      current.isUnknown = false;
       this.#pauseMs = 0;
       this.#vainStarts = 0;
       await this.#queue.submitted(id, null);
     } else if (submission.retry) {
-      await store.requeue(id, submission.because);
+      // An attempt before this one may have left it in the composer.
+      if (isRetry) return;
+      await this.deps.store.requeue(id, submission.because);
       this.#current = null;
       this.#pause();
     } else await this.#queue.fail(id, submission.because);

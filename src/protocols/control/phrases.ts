@@ -54,7 +54,7 @@ export function endSaid(end: Exclude<PromptEnd, { outcome: 'answered' }>, isLate
     case 'stopped':
       return 'session stopped';
     case 'closed':
-      return 'failed to send: the server is stopping; the answer will be in the history';
+      return 'server stopping: the answer will be in the history';
   }
 }
 
