@@ -64,7 +64,7 @@ export class TmuxSession {
     if (there && !isFree(there))
       throw new Refusal('busy', `${there.program} runs in the tmux session ${this.name}; end it first`);
     // By way of env: tmux gives a single word to a shell. A semicolon at the end of a word would end the command.
-    const words = ['-c', folder, '--', 'env', ...command].map((word) => word.replace(/;$/, '\\;'));
+    const words = ['-c', verbatim(folder), '--', 'env', ...command].map((word) => word.replace(/;$/, '\\;'));
     const keep = ['set-option', '-p', '-t', this.#target, 'remain-on-exit', 'on'];
     const said = ['display-message', '-p', '-t', this.#target, FORMAT];
     if (there)
@@ -110,6 +110,11 @@ export class TmuxSession {
       await Bun.sleep(LOOK_MS);
     }
   }
+}
+
+/** A folder as tmux takes it: as a format, in which `#(…)` runs a command. It leaves `#` alone before `[`, where a style may follow. */
+function verbatim(folder: string): string {
+  return folder.replace(/#+(\[?)/g, (found, bracket) => (bracket === '' ? found + found : found));
 }
 
 function isFree({ isDead, program }: Pane): boolean {
