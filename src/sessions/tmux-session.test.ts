@@ -22,6 +22,8 @@ describe('the tmux session of a name', () => {
   ])('is its own: %s [CCC-165]', (name, tmux) => {
     expect(tmuxNameOf(name)).toMatch(tmux);
     expect(tmuxNameOf('a.b')).not.toBe(tmuxNameOf('a b'));
+    expect(tmuxNameOf('a.b')).toBe('ccc-a_b-2e7336');
+    expect(tmuxNameOf('a_b-2e7336')).not.toBe(tmuxNameOf('a.b'));
   });
 });
 

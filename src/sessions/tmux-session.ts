@@ -26,12 +26,12 @@ export interface Pane {
 }
 
 /**
- * The tmux session of a session of that name: `ccc-<name>`. Where a character cannot be in a tmux name, a sum over the whole name follows,
- * so that two names never share one.
+ * The tmux session of a session of that name: `ccc-<name>`. Where a character cannot be in a tmux name, or the name ends as if with a sum, a
+ * sum over the whole name follows, so that two names never share one.
  */
 export function tmuxNameOf(name: string): string {
   const safe = name.replace(/[^A-Za-z0-9_-]/g, '_');
-  if (safe === name) return `ccc-${name}`;
+  if (safe === name && !/-[0-9a-f]{6}$/.test(name)) return `ccc-${name}`;
   return `ccc-${safe}-${new Bun.CryptoHasher('sha256').update(name).digest('hex').slice(0, 6)}`;
 }
 
@@ -148,7 +148,7 @@ function isLeaving(error: unknown): boolean {
   return error instanceof Refusal && /server exited|lost server/.test(error.message);
 }
 
-/** What tmux says where there is no server, or no such session: nothing is missing then but the thing itself. */
+/** No server or no such session: treat as absent. */
 function isMissing(error: unknown): null {
   if (
     error instanceof Refusal &&

@@ -201,6 +201,7 @@ describe('the name of a session', () => {
     expect(new Set(files).size).toBe(names.length);
     expect(files.filter((file) => !/^[A-Za-z0-9_-]{1,220}$/.test(file))).toEqual([]);
     expect(fileNameOf('a_b')).toBe('a_b');
+    expect(fileNameOf('a.b')).toBe('a_b-2e7336');
   });
 });
 

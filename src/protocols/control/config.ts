@@ -258,10 +258,10 @@ export function newSessionName(text: string): string {
   return text;
 }
 
-/** The name as a part of a file name. Two names never give the same one. */
+/** The name as a part of a file name. Two names never give the same one: one that ends as if with a sum gets its own, too. */
 export function fileNameOf(name: string): string {
   const safe = name.replace(/[^A-Za-z0-9_-]/gu, '_').slice(0, 200);
-  if (safe === name) return safe;
+  if (safe === name && !/-[0-9a-f]{6}$/.test(name)) return safe;
   return `${safe}-${new Bun.CryptoHasher('sha256').update(name).digest('hex').slice(0, 6)}`;
 }
 
