@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test';
-import { appendFileSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { openHome } from '../../store/home.ts';
 import type { SessionMessage, SessionStore } from '../../core/ports/session-store.ts';
@@ -101,6 +101,54 @@ describe('the history files', () => {
     const ids = linesIn(path).map((line) => Number(line['id']));
     expect(ids).toEqual([...new Set(ids)].sort((a, b) => a - b));
     expect(ids).toHaveLength(300);
+  });
+
+  it('have a line once, however often the store fails to note it [CCC-187]', async () => {
+    const { home, store, files } = await aHome();
+    let failures = 0;
+    const failing = new HistoryFiles(
+      {
+        unexported: (limit) => store.unexported(limit),
+        exported: async (lines) => {
+          if (failures-- > 0) throw new Error('the disk is full');
+          await store.exported(lines);
+        },
+      },
+      files.config,
+    );
+    await store.record(said('first'));
+    await failing.publish();
+    failures = 3;
+    await store.record(said('second'));
+    for (let count = 0; count < 3; count++) await expect(failing.publish()).rejects.toThrow('the disk is full');
+    await failing.publish();
+    expect(linesIn(`${messages(home)}/2026-01-16-14.jsonl`)).toMatchObject([{ text: 'first' }, { text: 'second' }]);
+  });
+
+  it('have whole lines again after a failure in the middle of one [CCC-187]', async () => {
+    const { home, store, files } = await aHome();
+    const path = `${messages(home)}/2026-01-16-14.jsonl`;
+    let isFull = false;
+    const failing = new HistoryFiles(
+      {
+        unexported: (limit) => store.unexported(limit),
+        exported: async (lines) => {
+          if (!isFull) return store.exported(lines);
+          truncateSync(path, statSync(path).size - 10);
+          throw new Error('the disk is full');
+        },
+      },
+      files.config,
+    );
+    await store.record(said('first'));
+    await failing.publish();
+    isFull = true;
+    await store.record(said('second'));
+    await expect(failing.publish()).rejects.toThrow('the disk is full');
+    isFull = false;
+    await failing.publish();
+    const [first = '', , second = ''] = readFileSync(path, 'utf8').split('\n');
+    expect([JSON.parse(first), JSON.parse(second)]).toMatchObject([{ text: 'first' }, { text: 'second' }]);
   });
 
   it('have a line once, also after a crash between the file and the store [CCC-187]', async () => {
