@@ -559,4 +559,13 @@ describe('the queue', () => {
     expect((await server.ask({ cmd: 'cancel', message_id: id })).error).toStartWith('too late');
     expect(await historyOf(server)).toMatchObject([{ id, status: 'withdrawn' }]);
   });
+
+  it('shows the beginning of each text only [CCC-204]', async () => {
+    const server = await serve(SESSIONS);
+    server.control.scripts.set('api', () => new Promise(() => {}));
+    await server.ask({ cmd: 'send', session: 'api', text: '漢'.repeat(250_000) });
+    await server.ask({ cmd: 'send', session: 'api', text: '🙂'.repeat(200) });
+    const { queue } = await server.ask({ cmd: 'queue' });
+    expect(queue).toMatchObject([{ text: `${'漢'.repeat(200)}...` }, { text: '🙂'.repeat(200) }]);
+  });
 });

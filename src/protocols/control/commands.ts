@@ -16,6 +16,7 @@ const ASK_MS = 5 * 60_000;
 const HISTORY_LINES = 100;
 const SCREEN_LINES = 50;
 const GIST_CHARACTERS = 100;
+const QUEUE_CHARACTERS = 200;
 
 /** What the commands work with. */
 export interface CommandDeps {
@@ -160,7 +161,7 @@ const COMMANDS: Record<string, Handler> = {
       session,
       state,
       ts: Math.floor(at / 1000),
-      text,
+      text: gistOf(text, QUEUE_CHARACTERS),
       ...(because !== null && { because: line(because) }),
     }));
     return { ok: true, queue };
@@ -257,16 +258,20 @@ function promptIn(deps: CommandDeps, request: ControlRequest) {
   return { session: request.session, text, from: 'api' as const, agent, raw: request.raw };
 }
 
-/** `lastText` is cut between characters. For voice it is the transcription, for a photo its caption. */
+/** The beginning of what was said last. For voice it is the transcription, for a photo its caption. */
 function lastOf(name: string, last: HistoryLine | null): Record<string, unknown> {
   if (!last) return { name, lastMessageId: 0, lastMessageTs: 0 };
   const { id, ts, from, type, text, transcription, caption } = last;
   const spoken = type === 'voice' ? transcription : type === 'photo' ? caption : text;
   const words = [spoken, text].find((one) => typeof one === 'string') ?? '';
-  const characters = Array.from(words.slice(0, 3 * GIST_CHARACTERS));
-  const gist = characters.slice(0, GIST_CHARACTERS).join('');
-  const lastText = characters.length > GIST_CHARACTERS ? `${gist}...` : gist;
-  return { name, lastMessageId: id, lastMessageTs: ts, lastFrom: from, lastText };
+  return { name, lastMessageId: id, lastMessageTs: ts, lastFrom: from, lastText: gistOf(words, GIST_CHARACTERS) };
+}
+
+/** A text cut between characters. */
+function gistOf(text: string, limit: number): string {
+  const characters = Array.from(text.slice(0, 3 * limit));
+  const gist = characters.slice(0, limit).join('');
+  return characters.length > limit ? `${gist}...` : gist;
 }
 
 function unreadable(error: unknown): unknown {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import { appendFileSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { openHome } from '../../store/home.ts';
-import type { SessionMessage, SessionStore } from '../../core/ports/session-store.ts';
+import type { HistoryPage, SessionMessage, SessionStore } from '../../core/ports/session-store.ts';
 import { ControlFile, controlPlaces } from './config.ts';
 import { HistoryFiles } from './history-files.ts';
 import { SessionHistory } from './history.ts';
@@ -224,6 +224,36 @@ describe('files of an earlier ccc', () => {
     expect(await history.page('web', { after: 412, limit: 9, from: undefined })).toEqual(all.slice(4));
     expect(await history.page('web', { after: undefined, limit: 2, from: undefined })).toEqual(all.slice(4));
     expect(await history.page('web', { after: undefined, limit: 5, from: 'claude' })).toEqual([all[1]] as never);
+  });
+
+  it('and our own lines are read up to what one answer holds, and none is left out between pages [CCC-204]', async () => {
+    const home = temporaryHome();
+    const long = 'x'.repeat(1024 * 1024);
+    earlier(home, { '2026-01-01-00': Array.from({ length: 20 }, (_, at) => line(at + 1, long)) });
+    const { store, files } = await aHome(home);
+    for (let count = 0; count < 40; count++) await store.record(said(long));
+    let read = 0;
+    const counting = Object.assign(Object.create(store) as SessionStore, {
+      history: async (page: HistoryPage) => {
+        const lines = await store.history(page);
+        read += lines.length;
+        return lines;
+      },
+    });
+    const history = new SessionHistory(counting, files, `${home}/.ccc/history`);
+    await history.open();
+    const idsOf = async (after: number | undefined): Promise<number[]> => {
+      read = 0;
+      const ids = (await history.page('web', { after, limit: 10_000, from: undefined })).map(({ id }) => Number(id));
+      expect(read).toBeLessThanOrEqual(17);
+      expect(ids.length).toBeLessThanOrEqual(16);
+      return ids;
+    };
+    const found: number[] = [];
+    for (let page = await idsOf(0); page.length > 0; page = await idsOf(page.at(-1))) found.push(...page);
+    expect(found).toHaveLength(60);
+    expect(found.slice(0, 20)).toEqual(Array.from({ length: 20 }, (_, at) => at + 1));
+    expect(await idsOf(undefined)).toEqual(found.slice(-16));
   });
 
   it('give the last message of a session that has said nothing since, however long it is [CCC-93]', async () => {
