@@ -5,7 +5,6 @@ import type { TmuxServer } from './tmux.ts';
 /** A detached session has a size, and people who attach to it change it. */
 const SHOWN = 50;
 const SIZE = ['-x', '200', '-y', String(SHOWN)];
-/** Nothing is lost with a shell that waits for a command. */
 const SHELL = /^-?(sh|ash|dash|bash|zsh|ksh|fish)$/;
 
 const SETTLE_MS = 2000;
@@ -13,6 +12,8 @@ const LOOK_MS = 50;
 
 const FACTS = ['pane_id', 'pane_pid', 'pane_dead', 'pane_tty', 'pane_current_command'] as const;
 const FORMAT = FACTS.map((fact) => `#{${fact}}`).join('\t');
+/** A name has no tab in it. */
+const LIST_FORMAT = `${FORMAT}\t#{window_active}#{pane_active}\t#{session_name}`;
 
 export interface Pane {
   /** `%3` */
@@ -117,20 +118,31 @@ function verbatim(folder: string): string {
   return folder.replace(/#+(\[?)/g, (found, bracket) => (bracket === '' ? found + found : found));
 }
 
-function isFree({ isDead, program }: Pane): boolean {
+/** Nothing runs in it but perhaps a shell that waits for a command. */
+export function isFree({ isDead, program }: Pick<Pane, 'isDead' | 'program'>): boolean {
   return isDead || SHELL.test(program);
+}
+
+/** A pane, and whose it is. */
+export interface ListedPane extends Pane {
+  session: string;
+  /** It is the one that `TmuxSession.pane` finds. */
+  isActive: boolean;
+}
+
+/** Every pane of this server; none if it does not run. */
+export async function panesOf(server: TmuxServer): Promise<ListedPane[]> {
+  const printed = (await server.run(['list-panes', '-a', '-F', LIST_FORMAT]).catch(isMissing)) ?? '';
+  const lines = printed.split('\n').filter(Boolean);
+  return lines.map((line) => {
+    const [active, session = ''] = line.split('\t').slice(FACTS.length);
+    return { ...paneIn(line), session, isActive: active === '11' };
+  });
 }
 
 /** The pane whose device this is; null if none of this server's is. */
 export async function paneOn(server: TmuxServer, tty: string): Promise<Pane | null> {
-  const printed = (await server.run(['list-panes', '-a', '-F', FORMAT]).catch(isMissing)) ?? '';
-  return (
-    printed
-      .split('\n')
-      .filter(Boolean)
-      .map(paneIn)
-      .find((pane) => pane.tty === tty && !pane.isDead) ?? null
-  );
+  return (await panesOf(server)).find((pane) => pane.tty === tty && !pane.isDead) ?? null;
 }
 
 /** At most so many lines of a pane, the last ones; what is blank below them does not count. */
