@@ -24,7 +24,7 @@ export interface CommandDeps {
   config: ControlFile;
   hosts: Pick<Hosts, 'want'>;
   history: Pick<SessionHistory, 'page' | 'last'>;
-  files: Pick<HistoryFiles, 'lastModified' | 'publish'>;
+  files: Pick<HistoryFiles, 'lastModified'>;
   version: string;
   now: () => number;
   /** When the server started, ms. */
@@ -168,10 +168,9 @@ const COMMANDS: Record<string, Handler> = {
   },
 
   /** Ours: takes back a prompt that was not typed yet. */
-  async cancel({ control, files }, { message_id: id }) {
+  async cancel({ control }, { message_id: id }) {
     if (id === null || id === undefined) throw new ControlError('message_id required');
     if (!(await control.cancel(id))) throw new ControlError('too late: it was typed, or has ended, or there is none');
-    await files.publish();
     return { ok: true };
   },
 
