@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'bun:test';
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../test/support/home.ts';
 import { within } from '../../test/support/within.ts';
 import { isProcessAlive } from '../platform/process.ts';
@@ -22,6 +22,8 @@ describe('the tmux session of a name', () => {
   ])('is its own: %s [CCC-165]', (name, tmux) => {
     expect(tmuxNameOf(name)).toMatch(tmux);
     expect(tmuxNameOf('a.b')).not.toBe(tmuxNameOf('a b'));
+    expect(tmuxNameOf('a.b')).toBe('ccc-a_b-2e7336');
+    expect(tmuxNameOf('a_b-2e7336')).not.toBe(tmuxNameOf('a.b'));
   });
 });
 
@@ -42,6 +44,25 @@ describe.skipIf(!hasTmux)(`a tmux session of ours${hasTmux ? '' : ' (skipped: tm
     expect(await session.pane()).toBeNull();
     await session.end();
   });
+
+  it.each(['C#S', '#{pid}', 'x#(cd; touch pwned)', 'a#[b', 'a##[#(cd; touch pwned)', 'x#', '%H##,', 'x;'])(
+    'starts in the folder %s itself, and runs nothing that its name says',
+    async (name) => {
+      const { server, folder } = aServer();
+      const session = new TmuxSession(server, 'ccc-one');
+      mkdirSync(`${folder}/${name}`);
+      const say = ['sh', '-c', 'pwd > "$1"; exec sleep 600', 'x'];
+      const first = await session.start([...say, `${folder}/made`], `${folder}/${name}`);
+      await isWritten(`${folder}/made`);
+      process.kill(first.pid);
+      await within(20_000, async () => (await session.pane())?.isDead === true);
+      await session.start([...say, `${folder}/again`], `${folder}/${name}`);
+      await isWritten(`${folder}/again`);
+      expect(readFileSync(`${folder}/made`, 'utf8')).toBe(`${folder}/${name}\n`);
+      expect(readFileSync(`${folder}/again`, 'utf8')).toBe(`${folder}/${name}\n`);
+      expect(existsSync(`${folder}/pwned`)).toBe(false);
+    },
+  );
 
   it('keeps the last screen of a program that ended, until it is forgotten', async () => {
     const { server, folder } = aServer();
@@ -87,6 +108,10 @@ describe.skipIf(!hasTmux)(`a tmux session of ours${hasTmux ? '' : ' (skipped: tm
     await expect(new TmuxSession(server, 'ccc-one').pane()).rejects.toThrow('did not answer');
   });
 });
+
+async function isWritten(path: string): Promise<void> {
+  await within(20_000, async () => existsSync(path) && readFileSync(path, 'utf8') !== '');
+}
 
 function aServer() {
   const folder = temporaryHome();

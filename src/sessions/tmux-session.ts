@@ -5,7 +5,6 @@ import type { TmuxServer } from './tmux.ts';
 /** A detached session has a size, and people who attach to it change it. */
 const SHOWN = 50;
 const SIZE = ['-x', '200', '-y', String(SHOWN)];
-/** Nothing is lost with a shell that waits for a command. */
 const SHELL = /^-?(sh|ash|dash|bash|zsh|ksh|fish)$/;
 
 const SETTLE_MS = 2000;
@@ -13,6 +12,8 @@ const LOOK_MS = 50;
 
 const FACTS = ['pane_id', 'pane_pid', 'pane_dead', 'pane_tty', 'pane_current_command'] as const;
 const FORMAT = FACTS.map((fact) => `#{${fact}}`).join('\t');
+/** A name has no tab in it. */
+const LIST_FORMAT = `${FORMAT}\t#{window_active}#{pane_active}\t#{session_name}`;
 
 export interface Pane {
   /** `%3` */
@@ -26,12 +27,12 @@ export interface Pane {
 }
 
 /**
- * The tmux session of a session of that name: `ccc-<name>`. Where a character cannot be in a tmux name, a sum over the whole name follows,
- * so that two names never share one.
+ * The tmux session of a session of that name: `ccc-<name>`. Where a character cannot be in a tmux name, or the name ends as if with a sum, a
+ * sum over the whole name follows, so that two names never share one.
  */
 export function tmuxNameOf(name: string): string {
   const safe = name.replace(/[^A-Za-z0-9_-]/g, '_');
-  if (safe === name) return `ccc-${name}`;
+  if (safe === name && !/-[0-9a-f]{6}$/.test(name)) return `ccc-${name}`;
   return `ccc-${safe}-${new Bun.CryptoHasher('sha256').update(name).digest('hex').slice(0, 6)}`;
 }
 
@@ -64,7 +65,7 @@ export class TmuxSession {
     if (there && !isFree(there))
       throw new Refusal('busy', `${there.program} runs in the tmux session ${this.name}; end it first`);
     // By way of env: tmux gives a single word to a shell. A semicolon at the end of a word would end the command.
-    const words = ['-c', folder, '--', 'env', ...command].map((word) => word.replace(/;$/, '\\;'));
+    const words = ['-c', verbatim(folder), '--', 'env', ...command].map((word) => word.replace(/;$/, '\\;'));
     const keep = ['set-option', '-p', '-t', this.#target, 'remain-on-exit', 'on'];
     const said = ['display-message', '-p', '-t', this.#target, FORMAT];
     if (there)
@@ -112,20 +113,36 @@ export class TmuxSession {
   }
 }
 
-function isFree({ isDead, program }: Pane): boolean {
+/** A folder as tmux takes it: as a format, in which `#(…)` runs a command. It leaves `#` alone before `[`, where a style may follow. */
+function verbatim(folder: string): string {
+  return folder.replace(/#+(\[?)/g, (found, bracket) => (bracket === '' ? found + found : found));
+}
+
+/** Nothing runs in it but perhaps a shell that waits for a command. */
+export function isFree({ isDead, program }: Pick<Pane, 'isDead' | 'program'>): boolean {
   return isDead || SHELL.test(program);
+}
+
+/** A pane, and whose it is. */
+export interface ListedPane extends Pane {
+  session: string;
+  /** It is the one that `TmuxSession.pane` finds. */
+  isActive: boolean;
+}
+
+/** Every pane of this server; none if it does not run. */
+export async function panesOf(server: TmuxServer): Promise<ListedPane[]> {
+  const printed = (await server.run(['list-panes', '-a', '-F', LIST_FORMAT]).catch(isMissing)) ?? '';
+  const lines = printed.split('\n').filter(Boolean);
+  return lines.map((line) => {
+    const [active, session = ''] = line.split('\t').slice(FACTS.length);
+    return { ...paneIn(line), session, isActive: active === '11' };
+  });
 }
 
 /** The pane whose device this is; null if none of this server's is. */
 export async function paneOn(server: TmuxServer, tty: string): Promise<Pane | null> {
-  const printed = (await server.run(['list-panes', '-a', '-F', FORMAT]).catch(isMissing)) ?? '';
-  return (
-    printed
-      .split('\n')
-      .filter(Boolean)
-      .map(paneIn)
-      .find((pane) => pane.tty === tty && !pane.isDead) ?? null
-  );
+  return (await panesOf(server)).find((pane) => pane.tty === tty && !pane.isDead) ?? null;
 }
 
 /** At most so many lines of a pane, the last ones; what is blank below them does not count. */
@@ -143,7 +160,7 @@ function isLeaving(error: unknown): boolean {
   return error instanceof Refusal && /server exited|lost server/.test(error.message);
 }
 
-/** What tmux says where there is no server, or no such session: nothing is missing then but the thing itself. */
+/** No server or no such session: treat as absent. */
 function isMissing(error: unknown): null {
   if (
     error instanceof Refusal &&

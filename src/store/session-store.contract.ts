@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
+import { MOST_OPEN } from '../core/ports/session-store.ts';
 import type { NewSessionMessage, SessionMessage, SessionStore, StoredPrompt } from '../core/ports/session-store.ts';
 
 const ALL = { session: 'web', after: 0, limit: 1000 };
@@ -123,6 +124,39 @@ export function sessionStoreContract(
       expect((await store.open()).map(({ id }) => id)).toEqual([a.id, b.id, c.id, d.id]);
       expect((await store.open('web')).map(({ state }) => state)).toEqual(['queued', 'submitting', 'submitted']);
       expect(await store.open('nobody')).toEqual([]);
+    });
+
+    it('has of the texts of open prompts as much as is asked for', async () => {
+      await ask('a🙂漢');
+      await ask('b', { session: 'api' });
+      const texts = async (...page: [string?, number?]): Promise<string[]> =>
+        (await store.open(...page)).map(({ text }) => text);
+      expect(await texts('web', 2)).toEqual(['a🙂']);
+      expect(await texts('web', 0)).toEqual(['']);
+      expect(await texts(undefined, 9)).toEqual(['a🙂漢', 'b']);
+      expect(await texts('web')).toEqual(['a🙂漢']);
+    });
+
+    it('takes no prompt of a session that has very many without an end [CCC-204]', async () => {
+      const { id } = await ask('first');
+      for (let count = 1; count < MOST_OPEN; count++) await ask('more');
+      await expect(ask('one too many')).rejects.toThrow('1000 prompts wait for this session');
+      expect(await store.history({ session: 'web', limit: 1 })).toMatchObject([{ text: 'more' }]);
+      await ask('to another', { session: 'api' });
+      await store.end(id, 'withdrawn', 'x');
+      expect(await ask('now')).toMatchObject({ state: 'queued' });
+    });
+
+    it('reads no more lines when their texts have so many bytes [CCC-204]', async () => {
+      for (const text of ['a', 'bé', 'c', 'd']) await store.record(aLine({ text }));
+      const page = async (more: Partial<typeof ALL> & { bytes: number }): Promise<string[]> =>
+        textsOf(await store.history({ ...ALL, ...more }));
+      expect(await page({ bytes: 3 })).toEqual(['a', 'bé']);
+      expect(await page({ bytes: 4 })).toEqual(['a', 'bé', 'c']);
+      expect(await page({ bytes: 0, after: 2 })).toEqual(['c']);
+      expect(textsOf(await store.history({ session: 'web', limit: 9, bytes: 1 }))).toEqual(['c', 'd']);
+      await store.record(aLine({ text: 'e' }));
+      expect(await page({ bytes: 99 })).toEqual(['a', 'bé', 'c', 'd', 'e']);
     });
 
     it('knows nothing of an id that nobody has', async () => {

@@ -90,8 +90,8 @@ describe('ccc listen', () => {
       expect((await caller.ask({ cmd: 'ping' })).ok).toBe(true);
       took.push(performance.now() - began);
     }
-    // The quickest: a busy machine delays some of them.
-    expect(Math.min(...took)).toBeLessThan(50);
+    // Not the slowest: a busy machine delays some of them.
+    expect(took.toSorted((a, b) => a - b)[took.length / 2]).toBeLessThan(50);
     void asking.catch(() => {});
   });
 

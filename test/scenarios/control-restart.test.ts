@@ -42,8 +42,9 @@ describe('a server that is stopped while asks wait', () => {
           ok: false,
           error: expect.stringMatching(/^server stopping: the answer will be/),
         });
-      // The quickest: a busy machine delays some of them.
-      expect(Math.min(...ends.map(({ at }) => at)) - began).toBeLessThan(2000);
+      // Not the slowest: a busy machine delays some of them.
+      const ended = ends.map(({ at }) => at - began).toSorted((a, b) => a - b);
+      expect(ended[Math.floor(ended.length / 2)]).toBeLessThan(2000);
       expect(clients.every(isProcessAlive)).toBe(true);
       await rig.listen();
       for (const pid of clients) await rig.claude.order({ finish: `late answer of ${pid}` }, pid);

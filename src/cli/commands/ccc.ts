@@ -11,7 +11,7 @@ import { serveUntilSignal } from '../../platform/serve.ts';
 import { requestControl } from '../../protocols/control/client.ts';
 import { ControlFile } from '../../protocols/control/config.ts';
 import { serveDrive } from '../../protocols/control/drive.ts';
-import { control } from '../../protocols/control/service.ts';
+import { control } from '../../protocols/control/listen-service.ts';
 import { Hosts } from '../../protocols/control/hosts.ts';
 import { configuredTargets, driverFor } from '../../protocols/control/targets.ts';
 import { tmuxNameOf } from '../../sessions/tmux-session.ts';

@@ -31,10 +31,13 @@ const askCommand = command({
   examples: ['parley ask api "which tests fail?"', 'git diff | parley ask reviewer -'],
   async run(context: Context, values, [session = '', ...words]) {
     const text = await textFrom(words);
-    const client = await ControlClient.open(context.env);
-    const asking = client.request({ cmd: 'ask', session, text, from: fromOf(context, values.from), raw: values.raw });
+    const request = { cmd: 'ask', session, text, from: fromOf(context, values.from), raw: values.raw };
+    // First of all: a prompt that is on its way must not fail because nobody can watch it.
     const watching = await ControlClient.open(context.env);
+    let client: ControlClient | undefined;
     try {
+      client = await ControlClient.open(context.env);
+      const asking = client.request(request);
       const question = untilQuestion(context, watching, session);
       const answer = await Promise.race([asking, question]);
       if ('waiting_for' in answer) return tellQuestion(context, session, String(answer['waiting_for']));
@@ -47,7 +50,7 @@ const askCommand = command({
       process.exitCode = TIMED_OUT;
     } finally {
       watching.close();
-      client.close();
+      client?.close();
     }
   },
 });
@@ -72,7 +75,9 @@ function tellQuestion(context: Context, session: string, waitingFor: string): vo
   process.exitCode = QUESTION_OPEN;
   if (context.json) return context.sayJson({ ok: false, error: 'a question is open', waiting_for: waitingFor });
   context.note(`${session} waits for a person: ${lineForModel(waitingFor)}`);
-  context.note(`see: parley screenshot ${session}; the prompt stays (parley queue), its answer goes to the history`);
+  context.note(
+    `see: parley screenshot ${session}; the prompt waits for at most 5 minutes (parley queue); its answer goes to the history`,
+  );
 }
 
 const promptCommand = command({

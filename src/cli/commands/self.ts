@@ -17,8 +17,8 @@ import { forgetHookState, isInClients, leaveClients } from '../self/leave-client
 import { installProgram, isSameFile, readInstalled, uninstallProgram } from '../../clients/program-files.ts';
 import { holdings, purge, refuseUnsafe } from '../self/purge.ts';
 import { isOnPath, onPath } from '../../platform/search-path.ts';
-import { UserService } from '../../protocols/control/user-service.ts';
-import type { ServiceReport } from '../../protocols/control/user-service.ts';
+import { UserService } from '../../protocols/control/systemd-service.ts';
+import type { ServiceReport } from '../../protocols/control/systemd-service.ts';
 
 /** What the program can be called besides parley. */
 const NAMES = ['bch', 'c2c', 'c2c-deliver-inbox', 'ccc'];

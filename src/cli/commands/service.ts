@@ -4,9 +4,9 @@ import { isSure, startedByClient, whyNotUser } from '../../platform/authority.ts
 import { userHome } from '../../platform/env.ts';
 import { onPath } from '../../platform/search-path.ts';
 import { ControlFile, controlPlaces } from '../../protocols/control/config.ts';
-import { control } from '../../protocols/control/service.ts';
-import { LINGER, notInstalled, UserService } from '../../protocols/control/user-service.ts';
-import type { ServiceReport } from '../../protocols/control/user-service.ts';
+import { control } from '../../protocols/control/listen-service.ts';
+import { LINGER, notInstalled, UserService } from '../../protocols/control/systemd-service.ts';
+import type { ServiceReport } from '../../protocols/control/systemd-service.ts';
 import type { Context } from '../context.ts';
 import { counted } from '../doctor/finding.ts';
 

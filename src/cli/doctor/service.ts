@@ -2,7 +2,7 @@ import type { Env } from '../../core/env.ts';
 import { daemonNotice } from '../../platform/daemon-lock.ts';
 import { VERSION } from '../../platform/program.ts';
 import { controlPlaces, serverLock } from '../../protocols/control/config.ts';
-import { UserService } from '../../protocols/control/user-service.ts';
+import { UserService } from '../../protocols/control/systemd-service.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 

@@ -4,8 +4,8 @@ import type { Env } from '../../core/env.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { daemonNotice } from '../../platform/daemon-lock.ts';
 import { controlPlaces, serverLock } from '../../protocols/control/config.ts';
-import { UserService } from '../../protocols/control/user-service.ts';
-import type { ServiceReport } from '../../protocols/control/user-service.ts';
+import { UserService } from '../../protocols/control/systemd-service.ts';
+import type { ServiceReport } from '../../protocols/control/systemd-service.ts';
 
 /** Did `ccc install-service` install a unit that is still there? */
 export function hasService(env: Env): boolean {

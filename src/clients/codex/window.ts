@@ -1,15 +1,16 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import type { Env } from '../../core/env.ts';
 import { isProcessAlive, startOf, ttyOf } from '../../platform/process.ts';
-import { lastLines, TmuxSession, tmuxNameOf } from '../../sessions/tmux-session.ts';
+import { isFree, lastLines, panesOf, TmuxSession, tmuxNameOf, type ListedPane } from '../../sessions/tmux-session.ts';
 import { TmuxServer } from '../../sessions/tmux.ts';
 import { codexComposer } from './state.ts';
 
 /** Each look at tmux starts a process. */
 const LOOK_MS = 2000;
+/** The same for a session without a window: what we start is looked at at once, and only a person starts another. */
+const NO_WINDOW_LOOK_MS = 10_000;
 const END_MS = 5000;
 const POLL_MS = 50;
-const SHELL = /^-?(sh|ash|dash|bash|zsh|ksh|fish)$/;
 /** Parts of Codex that have a terminal and are no window. */
 const NO_WINDOW = ['exec', 'e', 'app-server', 'queue', 'exec-server'];
 
@@ -24,6 +25,7 @@ export class CodexWindow {
   /** Codex asks its user something on it. Only looked for while nobody knows its conversation. */
   hasDialog = false;
   readonly #tmux: TmuxServer;
+  readonly #panes: SharedPanes;
   readonly #session: TmuxSession;
   #found: Found | null = null;
   /** The terminals of other sessions, also of those that this process does not know. */
@@ -39,6 +41,7 @@ export class CodexWindow {
     readonly env: Env,
   ) {
     this.#tmux = new TmuxServer({ env });
+    this.#panes = SharedPanes.of(this.#tmux, env);
     this.#session = new TmuxSession(this.#tmux, tmuxNameOf(name));
   }
 
@@ -51,8 +54,9 @@ export class CodexWindow {
   /** Looks now and then. The first look is waited for; what changes later is seen a little later. */
   async refresh(isKnown: () => boolean): Promise<void> {
     const isFirst = this.#lookedAt === -Infinity;
-    if (Date.now() - this.#lookedAt < LOOK_MS || (this.pid !== null && isKnown())) return;
-    const look = this.look().then(() => this.lookForDialog(isKnown()));
+    const pauseMs = this.pid === null ? NO_WINDOW_LOOK_MS : LOOK_MS;
+    if (Date.now() - this.#lookedAt < pauseMs || (this.pid !== null && isKnown())) return;
+    const look = this.look(pauseMs).then(() => this.lookForDialog(isKnown()));
     if (isFirst) await look;
     // A tmux that hangs does not say that the window is gone.
     else look.catch(() => 'the next look may do');
@@ -63,18 +67,20 @@ export class CodexWindow {
     return this.#lookedAt > -Infinity && this.#looking === null;
   }
 
-  look(): Promise<void> {
+  /** What another session saw serves as well, if it is not older than this. */
+  look(atMostMs = 0): Promise<void> {
     this.#lookedAt = Date.now();
-    this.#looking ??= this.#look().finally(() => (this.#looking = null));
+    this.#looking ??= this.#look(atMostMs).finally(() => (this.#looking = null));
     return this.#looking;
   }
 
-  async #look(): Promise<void> {
-    const [pane, panes] = await Promise.all([this.#session.pane(), panesOf(this.#tmux)]);
-    const isOthers = ({ session }: { session: string }): boolean =>
-      session.startsWith('ccc-') && session !== this.#session.name;
-    this.#others = new Set(panes.filter(isOthers).map(({ tty }) => tty));
-    if (!pane || pane.isDead || SHELL.test(pane.program)) return;
+  async #look(atMostMs: number): Promise<void> {
+    const panes = await this.#panes.look(atMostMs);
+    const { name } = this.#session;
+    const others = panes.filter(({ session }) => session.startsWith('ccc-') && session !== name);
+    this.#others = new Set(others.flatMap(({ tty }) => tty ?? []));
+    const pane = panes.find(({ session, isActive }) => session === name && isActive);
+    if (!pane || isFree(pane)) return;
     const { tty } = pane;
     if (tty !== null) this.claims.set(tty, this.name);
     // npm starts Codex by a script, and a person by a shell.
@@ -113,6 +119,7 @@ export class CodexWindow {
     this.#found = null;
     this.hasDialog = false;
     await this.#session.end();
+    this.#panes.forget();
     if (found) await endOf(found);
   }
 
@@ -126,13 +133,33 @@ export class CodexWindow {
   }
 }
 
-/** Every pane of this tmux server. */
-async function panesOf(server: TmuxServer): Promise<{ session: string; tty: string }[]> {
-  const printed = await server.run(['list-panes', '-a', '-F', '#{pane_tty}\t#{session_name}']).catch(() => '');
-  return printed.split('\n').map((line) => {
-    const [tty = '', session = ''] = line.split('\t');
-    return { session, tty };
-  });
+/** The panes of one tmux server. All sessions of this process look at them together. */
+class SharedPanes {
+  static readonly #servers = new Map<string, SharedPanes>();
+  #last: { at: number; panes: Promise<ListedPane[]> } | null = null;
+
+  constructor(readonly server: TmuxServer) {}
+
+  static of(server: TmuxServer, env: Env): SharedPanes {
+    const key = JSON.stringify([env['TMUX'], env['TMUX_TMPDIR'], env['PATH']]);
+    const shared = this.#servers.get(key) ?? new SharedPanes(server);
+    this.#servers.set(key, shared);
+    return shared;
+  }
+
+  /** As of now, or of a look that is not older than this. */
+  look(atMostMs: number): Promise<ListedPane[]> {
+    const at = Date.now();
+    if (this.#last && at - this.#last.at < atMostMs) return this.#last.panes;
+    const last = { at, panes: panesOf(this.server) };
+    this.#last = last;
+    last.panes.catch(() => this.forget(last));
+    return last.panes;
+  }
+
+  forget(last = this.#last): void {
+    if (this.#last === last) this.#last = null;
+  }
 }
 
 /** Waits until a process is gone, and ends it if that takes long. */

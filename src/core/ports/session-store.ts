@@ -65,11 +65,16 @@ export interface HistoryPage {
   after?: number | undefined;
   limit: number;
   from?: SessionMessage['from'] | undefined;
+  /** The line with which the texts exceed so many bytes is the last one that is read. */
+  bytes?: number | undefined;
 }
+
+/** A session has at most so many prompts without an end. */
+export const MOST_OPEN = 1000;
 
 /** What sessions were told and what they answered, and the prompts that are on their way. Every method commits or does nothing. */
 export interface SessionStore {
-  /** Stores a prompt and its line in the history. */
+  /** Stores a prompt and its line in the history. Throws a Refusal if the session has MOST_OPEN without an end. */
   enqueue(
     message: NewSessionMessage,
     prompt: { key: string; raw: boolean; at: number; deadline: number | null },
@@ -79,8 +84,8 @@ export interface SessionStore {
    * one answer, however often they are recorded: later calls get the first line, also where that is a prompt of ours.
    */
   record(message: NewSessionMessage, turn?: string): Promise<SessionMessage>;
-  /** Prompts without an end, oldest first. */
-  open(session?: string): Promise<StoredPrompt[]>;
+  /** Prompts without an end, oldest first. Of each text at most so many `characters`: all of them may be very long. */
+  open(session?: string, characters?: number): Promise<StoredPrompt[]>;
   prompt(id: number): Promise<StoredPrompt | null>;
   /**
    * queued → submitting, on disk when it returns. False if it is no longer queued: it was withdrawn, or another process has it. Of many

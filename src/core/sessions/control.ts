@@ -55,6 +55,9 @@ const LIMITS: ControlLimits = {
   closeMs: 1500,
 };
 
+/** Of each text in the queue. There may be many, and long ones. */
+const QUEUE_CHARACTERS = 1000;
+
 /** A prompt of somebody, for a session. */
 export interface PromptRequest {
   session: string;
@@ -111,7 +114,7 @@ export interface SessionControl {
   questions(session: string): Promise<PendingQuestions | null>;
   /** Answers one question of those that are open. What was chosen becomes history when the client has gone on with it. */
   answer(session: string, request: AnswerRequest): Promise<AnswerEnd>;
-  /** Prompts without an end, oldest first, with the reason why they wait. */
+  /** Prompts without an end, oldest first, with the beginning of their texts and the reason why they wait. */
   queue(session?: string): Promise<StoredPrompt[]>;
   /** Takes back a prompt that was not typed yet. False: too late. */
   cancel(id: number): Promise<boolean>;
@@ -225,7 +228,7 @@ class Control implements SessionControl {
   }
 
   async queue(session?: string): Promise<StoredPrompt[]> {
-    const open = await this.deps.store.open(session);
+    const open = await this.deps.store.open(session, QUEUE_CHARACTERS);
     return open.map((prompt) => {
       const because = this.#workers.get(prompt.session)?.reason ?? prompt.because;
       return prompt.state === 'queued' ? { ...prompt, because } : prompt;
@@ -406,7 +409,7 @@ class Control implements SessionControl {
 
   /** A later session of the same name must not get the prompts of a removed one. */
   async #dropOrphans(targets: ReadonlyMap<string, SessionTarget>): Promise<void> {
-    for (const { id, session, state } of await this.deps.store.open()) {
+    for (const { id, session, state } of await this.deps.store.open(undefined, 0)) {
       if (targets.has(session)) continue;
       await this.#drop(id, state === 'queued' ? 'withdrawn' : 'failed');
     }

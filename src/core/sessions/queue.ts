@@ -1,5 +1,7 @@
-import type { SessionStore, StoredPrompt } from '../ports/session-store.ts';
+import type { PromptState, SessionStore, StoredPrompt } from '../ports/session-store.ts';
 import type { PromptEnd, PromptNews, Started } from './control.ts';
+
+const OPEN: readonly PromptState[] = ['queued', 'submitting', 'submitted'];
 
 export interface QueueDeps {
   store: SessionStore;
@@ -28,10 +30,23 @@ export class PromptQueue {
     this.#hasWork = true;
   }
 
-  /** Prompts without an end, oldest first. Those of which the time is over are withdrawn. */
+  /** The oldest prompt without an end, if there is one. Those of which the time is over are withdrawn. */
   async open(): Promise<StoredPrompt[]> {
+    for (const { id } of await this.#all()) {
+      const prompt = await this.deps.store.prompt(id);
+      if (prompt && OPEN.includes(prompt.state)) return [prompt];
+    }
+    return [];
+  }
+
+  async queued(): Promise<Pick<StoredPrompt, 'id'>[]> {
+    return (await this.#all()).filter(({ state }) => state === 'queued');
+  }
+
+  /** Without their texts: there may be many, and this is asked at each step. */
+  async #all(): Promise<StoredPrompt[]> {
     if (!this.#hasWork) return [];
-    const found = this.deps.store.open(this.session);
+    const found = this.deps.store.open(this.session, 0);
     // What is stored from here on comes with a wake of its own.
     this.#hasWork = false;
     const open: StoredPrompt[] = [];
@@ -52,10 +67,6 @@ export class PromptQueue {
       this.#hasWork = true;
       throw error;
     }
-  }
-
-  async queued(): Promise<StoredPrompt[]> {
-    return (await this.open()).filter(({ state }) => state === 'queued');
   }
 
   /** The session was started for all that wait now. */

@@ -237,8 +237,8 @@ export class SessionWorker {
   async #load(): Promise<void> {
     await this.#record.load();
     await this.#client.renew(this.target, this.#record.conversation ?? this.target.conversation);
-    const [head] = await this.deps.store.open(this.target.name);
-    const begun = head && head.state !== 'queued' ? head : null;
+    const [head] = await this.deps.store.open(this.target.name, 0);
+    const begun = head && head.state !== 'queued' ? await this.deps.store.prompt(head.id) : null;
     await this.#record.open(this.#driver, begun?.place ?? null);
     if (begun) this.#current = this.#asCurrent(begun);
     this.#quietSince = this.deps.now();

@@ -98,5 +98,6 @@ function codeFor(said: string): RefusalCode {
   if (said === SAID.notFound || said.startsWith(SAID.noHost)) return 'not_found';
   if (/^host unreachable|^failed to|^session (started|stopped)|^capture failed|^interrupted|^timeout/.test(said))
     return 'unreachable';
+  if (/^\d+ prompts wait/.test(said)) return 'busy';
   return said.startsWith('too late') ? 'already_claimed' : 'invalid_request';
 }

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'bun:test';
+import { afterEach, describe, expect, it, setSystemTime } from 'bun:test';
 import { mkdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { ScriptedServer } from '../../../test/support/control-server.ts';
 import { aQuestion } from '../../../test/support/scripted-questions.ts';
@@ -23,6 +23,7 @@ async function serve(...args: Parameters<typeof ScriptedServer.start>): Promise<
   return server;
 }
 afterEach(async () => {
+  setSystemTime();
   for (const server of running.splice(0)) await server.close();
 });
 
@@ -121,12 +122,17 @@ describe('sessions', () => {
 describe('ask', () => {
   it('answers with the text, the id of the reply and the time that it took [CCC-39, CCC-41, CCC-42]', async () => {
     const server = await serve(SESSIONS);
+    setSystemTime(new Date(2026, 0, 1));
+    server.control.scripts.set('api', async ({ text }) => {
+      setSystemTime(new Date(Date.now() + 1234));
+      return `re: ${text}`;
+    });
     const answer = await server.ask({ cmd: 'ask', session: 'api', text: 'hello', from: 'ci' });
     expect(answer).toEqual({
       ok: true,
       response: 're: hello',
       message_id: expect.any(Number),
-      duration_ms: expect.any(Number),
+      duration_ms: 1234,
     });
     const [reply] = await historyOf(server, { after: (answer['message_id'] as number) - 1 });
     expect(reply).toMatchObject({ id: answer['message_id'], from: 'claude', text: 're: hello' });
@@ -210,7 +216,7 @@ describe('send', () => {
     expect(ids[0]).toBeGreaterThan(0);
   });
 
-  it('finds its answer later by its id [CCC-56, CCC-147]', async () => {
+  it('finds its answer later by its id [CCC-56]', async () => {
     const server = await serve(SESSIONS);
     const { message_id: id } = await server.ask({ cmd: 'send', session: 'api', text: 'run' });
     const poll = { after: id, from_filter: 'claude', limit: 1 };
@@ -558,5 +564,14 @@ describe('the queue', () => {
     expect(await server.ask({ cmd: 'queue', session: 'api' })).toEqual({ ok: true, queue: [] });
     expect((await server.ask({ cmd: 'cancel', message_id: id })).error).toStartWith('too late');
     expect(await historyOf(server)).toMatchObject([{ id, status: 'withdrawn' }]);
+  });
+
+  it('shows the beginning of each text only [CCC-204]', async () => {
+    const server = await serve(SESSIONS);
+    server.control.scripts.set('api', () => new Promise(() => {}));
+    await server.ask({ cmd: 'send', session: 'api', text: '漢'.repeat(250_000) });
+    await server.ask({ cmd: 'send', session: 'api', text: '🙂'.repeat(200) });
+    const { queue } = await server.ask({ cmd: 'queue' });
+    expect(queue).toMatchObject([{ text: `${'漢'.repeat(200)}...` }, { text: '🙂'.repeat(200) }]);
   });
 });

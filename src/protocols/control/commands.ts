@@ -16,6 +16,7 @@ const ASK_MS = 5 * 60_000;
 const HISTORY_LINES = 100;
 const SCREEN_LINES = 50;
 const GIST_CHARACTERS = 100;
+const QUEUE_CHARACTERS = 200;
 
 /** What the commands work with. */
 export interface CommandDeps {
@@ -23,7 +24,7 @@ export interface CommandDeps {
   config: ControlFile;
   hosts: Pick<Hosts, 'want'>;
   history: Pick<SessionHistory, 'page' | 'last'>;
-  files: Pick<HistoryFiles, 'lastModified' | 'publish'>;
+  files: Pick<HistoryFiles, 'lastModified'>;
   version: string;
   now: () => number;
   /** When the server started, ms. */
@@ -160,17 +161,16 @@ const COMMANDS: Record<string, Handler> = {
       session,
       state,
       ts: Math.floor(at / 1000),
-      text,
+      text: gistOf(text, QUEUE_CHARACTERS),
       ...(because !== null && { because: line(because) }),
     }));
     return { ok: true, queue };
   },
 
   /** Ours: takes back a prompt that was not typed yet. */
-  async cancel({ control, files }, { message_id: id }) {
+  async cancel({ control }, { message_id: id }) {
     if (id === null || id === undefined) throw new ControlError('message_id required');
     if (!(await control.cancel(id))) throw new ControlError('too late: it was typed, or has ended, or there is none');
-    await files.publish();
     return { ok: true };
   },
 
@@ -257,16 +257,20 @@ function promptIn(deps: CommandDeps, request: ControlRequest) {
   return { session: request.session, text, from: 'api' as const, agent, raw: request.raw };
 }
 
-/** `lastText` is cut between characters. For voice it is the transcription, for a photo its caption. */
+/** The beginning of what was said last. For voice it is the transcription, for a photo its caption. */
 function lastOf(name: string, last: HistoryLine | null): Record<string, unknown> {
   if (!last) return { name, lastMessageId: 0, lastMessageTs: 0 };
   const { id, ts, from, type, text, transcription, caption } = last;
   const spoken = type === 'voice' ? transcription : type === 'photo' ? caption : text;
   const words = [spoken, text].find((one) => typeof one === 'string') ?? '';
-  const characters = Array.from(words.slice(0, 3 * GIST_CHARACTERS));
-  const gist = characters.slice(0, GIST_CHARACTERS).join('');
-  const lastText = characters.length > GIST_CHARACTERS ? `${gist}...` : gist;
-  return { name, lastMessageId: id, lastMessageTs: ts, lastFrom: from, lastText };
+  return { name, lastMessageId: id, lastMessageTs: ts, lastFrom: from, lastText: gistOf(words, GIST_CHARACTERS) };
+}
+
+/** A text cut between characters. */
+function gistOf(text: string, limit: number): string {
+  const characters = Array.from(text.slice(0, 3 * limit));
+  const gist = characters.slice(0, limit).join('');
+  return characters.length > limit ? `${gist}...` : gist;
 }
 
 function unreadable(error: unknown): unknown {

@@ -1,5 +1,15 @@
 import { describe, expect, it } from 'bun:test';
-import { lstatSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { ControlFile, controlPlaces, fileNameOf, newSessionName, targetOf } from './config.ts';
 
@@ -65,6 +75,29 @@ describe('~/.ccc.json', () => {
     expect(file.sessions()).toEqual([]);
     writeFileSync(path, JSON.stringify(EARLIER));
     expect(file.sessions().map(([name]) => name)).toEqual(['web']);
+  });
+
+  it('counts as it was while it is moved away for a moment, and is empty when it stays away [CCC-18]', () => {
+    const { path, home } = aFile(JSON.stringify(EARLIER));
+    let now = 0;
+    const file = new ControlFile(path, `${home}/.ccc`, () => now);
+    const names = (): string[] => file.sessions().map(([name]) => name);
+    expect(names()).toEqual(['web']);
+    for (const away of [0, 4900]) {
+      renameSync(path, `${path}~`);
+      expect(names()).toEqual(['web']);
+      now += away;
+      expect(names()).toEqual(['web']);
+      renameSync(`${path}~`, path);
+      expect(names()).toEqual(['web']);
+      now += 60_000;
+    }
+    rmSync(path);
+    expect(names()).toEqual(['web']);
+    now += 5000;
+    expect(names()).toEqual([]);
+    writeFileSync(path, JSON.stringify(EARLIER));
+    expect(names()).toEqual(['web']);
   });
 
   it.each([
@@ -147,11 +180,28 @@ describe('the name of a session', () => {
   });
 
   it('gives a file name of its own to each [CCC-165, CCC-156]', () => {
-    const names = ['a.b', 'a_b', 'a b', 'a/b', 'a:b', 'päth', 'path', 'msi:api', 'api', '漢', '字', 'x'.repeat(300)];
+    const names = [
+      'a.b',
+      'a_b',
+      'a_b-2e7336',
+      'decade',
+      'x-decade',
+      'a b',
+      'a/b',
+      'a:b',
+      'päth',
+      'path',
+      'msi:api',
+      'api',
+      '漢',
+      '字',
+      'x'.repeat(300),
+    ];
     const files = names.map(fileNameOf);
     expect(new Set(files).size).toBe(names.length);
     expect(files.filter((file) => !/^[A-Za-z0-9_-]{1,220}$/.test(file))).toEqual([]);
     expect(fileNameOf('a_b')).toBe('a_b');
+    expect(fileNameOf('a.b')).toBe('a_b-2e7336');
   });
 });
 

@@ -12,6 +12,8 @@ import { locked } from '../../platform/lock-file.ts';
 
 const START_TIMEOUT_SECONDS = 60;
 const NAME_LIMIT = 128;
+/** Editors and other programs move the file away and write a new one. One that is away for longer was removed. */
+const AWAY_MS = 5000;
 
 const SessionEntry = new Schema(() =>
   v.looseObject({
@@ -87,10 +89,14 @@ export function serverLock({ folder }: ControlPlaces): string {
 /** `~/.ccc.json`. People and other programs change it while we run, so it is read again for every request. */
 export class ControlFile {
   #known: { stamp: string; settings: ControlSettings } | undefined;
+  /** Since when a file that was there is not. */
+  #awaySince: number | undefined;
 
   constructor(
     readonly path: string,
     readonly folder: string,
+    /** A clock that is never set back, ms. */
+    readonly now: () => number = () => performance.now(),
   ) {}
 
   static of(env: Env): ControlFile {
@@ -98,12 +104,21 @@ export class ControlFile {
     return new ControlFile(file, folder);
   }
 
-  /** Throws a Refusal if the file cannot be understood: nothing is guessed. */
+  /** Throws a Refusal if the file cannot be understood: nothing is guessed. Of one that is away for a moment the last settings count. */
   read(): ControlSettings {
     const stamp = stampOf(this.path, true);
-    if (this.#known?.stamp === stamp) return this.#known.settings;
-    const settings = this.#parsed(this.#raw());
-    this.#known = { stamp, settings };
+    if (this.#known?.stamp === stamp) {
+      this.#awaySince = undefined;
+      return this.#known.settings;
+    }
+    const raw = this.#raw();
+    if (raw === null && this.#known && this.#known.stamp !== '') {
+      this.#awaySince ??= this.now();
+      if (this.now() - this.#awaySince < AWAY_MS) return this.#known.settings;
+    }
+    this.#awaySince = undefined;
+    const settings = this.#parsed(raw ?? {});
+    this.#known = { stamp: raw === null ? '' : stamp, settings };
     return settings;
   }
 
@@ -178,7 +193,7 @@ export class ControlFile {
     try {
       mkdirSync(this.folder, { recursive: true, mode: 0o700 });
       return locked(`${this.folder}/config.lock`, () => {
-        const raw = this.#raw();
+        const raw = this.#raw() ?? {};
         const next = act(raw, this.#parsed(raw));
         const isChanged = JSON.stringify(next) !== JSON.stringify(raw);
         // A link stays a link: people keep such files in a folder of their own.
@@ -193,12 +208,13 @@ export class ControlFile {
     }
   }
 
-  #raw(): Record<string, unknown> {
+  /** Null if there is no file. */
+  #raw(): Record<string, unknown> | null {
     let text: string;
     try {
       text = readFileSync(this.path, 'utf8');
     } catch (error) {
-      if (isMissing(error)) return {};
+      if (isMissing(error)) return null;
       throw new Refusal('bad_config', `${this.path} cannot be read (${codeOf(error) ?? 'unknown error'})`);
     }
     try {
@@ -242,10 +258,10 @@ export function newSessionName(text: string): string {
   return text;
 }
 
-/** The name as a part of a file name. Two names never give the same one. */
+/** The name as a part of a file name. Two names never give the same one: one that ends as if with a sum gets its own, too. */
 export function fileNameOf(name: string): string {
   const safe = name.replace(/[^A-Za-z0-9_-]/gu, '_').slice(0, 200);
-  if (safe === name) return safe;
+  if (safe === name && !/-[0-9a-f]{6}$/.test(name)) return safe;
   return `${safe}-${new Bun.CryptoHasher('sha256').update(name).digest('hex').slice(0, 6)}`;
 }
 

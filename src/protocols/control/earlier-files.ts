@@ -15,6 +15,8 @@ export type EarlierMessage = Record<string, unknown> & { id: number; ts: number;
 export interface EarlierPage {
   limit: number;
   from?: string | undefined;
+  /** The line with which the texts exceed so many bytes is the last one that is read. */
+  bytes: number;
 }
 
 /**
@@ -29,26 +31,32 @@ export class EarlierFiles {
   ) {}
 
   /** The newest lines, oldest first. */
-  async newest(folder: string, { limit, from }: EarlierPage): Promise<EarlierMessage[]> {
+  async newest(folder: string, { limit, from, bytes }: EarlierPage): Promise<EarlierMessage[]> {
     const found: EarlierMessage[] = [];
+    let left = bytes;
     for (const name of hourlyFiles(folder).reverse()) {
       for await (const line of linesBackward(`${folder}/${name}`)) {
-        if (found.length >= limit) return found.reverse();
+        if (found.length >= limit || left < 0) return found.reverse();
         const message = this.#parsed(line, from);
-        if (message) found.push(message);
+        if (!message) continue;
+        found.push(message);
+        left -= Buffer.byteLength(message.text);
       }
     }
     return found.reverse();
   }
 
   /** The first lines behind this id, oldest first. */
-  async after(folder: string, id: number, { limit, from }: EarlierPage): Promise<EarlierMessage[]> {
+  async after(folder: string, id: number, { limit, from, bytes }: EarlierPage): Promise<EarlierMessage[]> {
     const found: EarlierMessage[] = [];
+    let left = bytes;
     for (const name of await this.#filesBehind(folder, id)) {
       for await (const line of linesForward(`${folder}/${name}`)) {
-        if (found.length >= limit) return found;
+        if (found.length >= limit || left < 0) return found;
         const message = this.#parsed(line, from);
-        if (message && message.id > id) found.push(message);
+        if (!message || message.id <= id) continue;
+        found.push(message);
+        left -= Buffer.byteLength(message.text);
       }
     }
     return found.slice(0, limit);

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'bun:test';
-import { appendFileSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { openHome } from '../../store/home.ts';
-import type { SessionMessage, SessionStore } from '../../core/ports/session-store.ts';
+import type { HistoryPage, SessionMessage, SessionStore } from '../../core/ports/session-store.ts';
 import { ControlFile, controlPlaces } from './config.ts';
 import { HistoryFiles } from './history-files.ts';
 import { SessionHistory } from './history.ts';
@@ -103,6 +103,54 @@ describe('the history files', () => {
     expect(ids).toHaveLength(300);
   });
 
+  it('have a line once, however often the store fails to note it [CCC-187]', async () => {
+    const { home, store, files } = await aHome();
+    let failures = 0;
+    const failing = new HistoryFiles(
+      {
+        unexported: (limit) => store.unexported(limit),
+        exported: async (lines) => {
+          if (failures-- > 0) throw new Error('the disk is full');
+          await store.exported(lines);
+        },
+      },
+      files.config,
+    );
+    await store.record(said('first'));
+    await failing.publish();
+    failures = 3;
+    await store.record(said('second'));
+    for (let count = 0; count < 3; count++) await expect(failing.publish()).rejects.toThrow('the disk is full');
+    await failing.publish();
+    expect(linesIn(`${messages(home)}/2026-01-16-14.jsonl`)).toMatchObject([{ text: 'first' }, { text: 'second' }]);
+  });
+
+  it('have whole lines again after a failure in the middle of one [CCC-187]', async () => {
+    const { home, store, files } = await aHome();
+    const path = `${messages(home)}/2026-01-16-14.jsonl`;
+    let isFull = false;
+    const failing = new HistoryFiles(
+      {
+        unexported: (limit) => store.unexported(limit),
+        exported: async (lines) => {
+          if (!isFull) return store.exported(lines);
+          truncateSync(path, statSync(path).size - 10);
+          throw new Error('the disk is full');
+        },
+      },
+      files.config,
+    );
+    await store.record(said('first'));
+    await failing.publish();
+    isFull = true;
+    await store.record(said('second'));
+    await expect(failing.publish()).rejects.toThrow('the disk is full');
+    isFull = false;
+    await failing.publish();
+    const [first = '', , second = ''] = readFileSync(path, 'utf8').split('\n');
+    expect([JSON.parse(first), JSON.parse(second)]).toMatchObject([{ text: 'first' }, { text: 'second' }]);
+  });
+
   it('have a line once, also after a crash between the file and the store [CCC-187]', async () => {
     const { home, store, files, again } = await aHome();
     for (let count = 0; count < 20; count++) await store.record(said(`line ${count} ${'x'.repeat(20_000)}`));
@@ -176,6 +224,36 @@ describe('files of an earlier ccc', () => {
     expect(await history.page('web', { after: 412, limit: 9, from: undefined })).toEqual(all.slice(4));
     expect(await history.page('web', { after: undefined, limit: 2, from: undefined })).toEqual(all.slice(4));
     expect(await history.page('web', { after: undefined, limit: 5, from: 'claude' })).toEqual([all[1]] as never);
+  });
+
+  it('and our own lines are read up to what one answer holds, and none is left out between pages [CCC-204]', async () => {
+    const home = temporaryHome();
+    const long = 'x'.repeat(1024 * 1024);
+    earlier(home, { '2026-01-01-00': Array.from({ length: 20 }, (_, at) => line(at + 1, long)) });
+    const { store, files } = await aHome(home);
+    for (let count = 0; count < 40; count++) await store.record(said(long));
+    let read = 0;
+    const counting = Object.assign(Object.create(store) as SessionStore, {
+      history: async (page: HistoryPage) => {
+        const lines = await store.history(page);
+        read += lines.length;
+        return lines;
+      },
+    });
+    const history = new SessionHistory(counting, files, `${home}/.ccc/history`);
+    await history.open();
+    const idsOf = async (after: number | undefined): Promise<number[]> => {
+      read = 0;
+      const ids = (await history.page('web', { after, limit: 10_000, from: undefined })).map(({ id }) => Number(id));
+      expect(read).toBeLessThanOrEqual(17);
+      expect(ids.length).toBeLessThanOrEqual(16);
+      return ids;
+    };
+    const found: number[] = [];
+    for (let page = await idsOf(0); page.length > 0; page = await idsOf(page.at(-1))) found.push(...page);
+    expect(found).toHaveLength(60);
+    expect(found.slice(0, 20)).toEqual(Array.from({ length: 20 }, (_, at) => at + 1));
+    expect(await idsOf(undefined)).toEqual(found.slice(-16));
   });
 
   it('give the last message of a session that has said nothing since, however long it is [CCC-93]', async () => {

@@ -83,8 +83,15 @@ export class HistoryFiles {
     for (;;) {
       const messages = await this.store.unexported(BATCH);
       if (messages.length === 0) return;
-      for (const [path, some] of Map.groupBy(messages, (message) => this.#pathOf(message))) this.#append(path, some);
-      await this.store.exported(messages);
+      const parts = Map.groupBy(messages, (message) => this.#pathOf(message));
+      try {
+        for (const [path, some] of parts) this.#append(path, some);
+        await this.store.exported(messages);
+      } catch (error) {
+        // Half a line may stand there, or lines that the store will give again.
+        for (const path of parts.keys()) this.#known.delete(path);
+        throw error;
+      }
     }
   }
 

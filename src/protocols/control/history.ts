@@ -46,16 +46,17 @@ export class SessionHistory {
       return [await this.store.replyTo(after)].flatMap((reply) => (reply ? [lineOf(reply)] : []));
     const folder = this.files.folderOf(session);
     const own = async (page: { after?: number; limit: number }): Promise<HistoryLine[]> =>
-      (await this.store.history({ session, from: sender, ...page })).map(lineOf);
+      (await this.store.history({ session, from: sender, bytes: ANSWER_BYTES, ...page })).map(lineOf);
     const earlier = this.#opened();
     if (after === undefined) {
       const newest = await own({ limit });
-      const missing = limit - newest.length;
+      const missing = isFull(newest) ? 0 : limit - newest.length;
       const before = missing > 0 ? await this.#before(earlier, folder, missing, sender) : [];
       return fitting([...before, ...newest].reverse()).reverse();
     }
-    const before = after < earlier.lastId ? await earlier.after(folder, after, { limit, from: sender }) : [];
-    const missing = limit - before.length;
+    const before =
+      after < earlier.lastId ? await earlier.after(folder, after, { limit, from: sender, bytes: ANSWER_BYTES }) : [];
+    const missing = isFull(before) ? 0 : limit - before.length;
     return fitting([...before, ...(missing > 0 ? await own({ after, limit: missing }) : [])]);
   }
 
@@ -73,7 +74,7 @@ export class SessionHistory {
     limit: number,
     from?: SessionMessage['from'],
   ): Promise<HistoryLine[]> {
-    return earlier.lastId === 0 ? [] : earlier.newest(folder, { limit, from });
+    return earlier.lastId === 0 ? [] : earlier.newest(folder, { limit, from, bytes: ANSWER_BYTES });
   }
 
   async #isSent(session: string, id: number): Promise<boolean> {
@@ -90,8 +91,17 @@ export class SessionHistory {
 function fitting(lines: HistoryLine[]): HistoryLine[] {
   let bytes = 0;
   const over = lines.findIndex((line, at) => {
-    bytes += Buffer.byteLength(String(line['text']));
+    bytes += bytesOf(line);
     return at > 0 && bytes > ANSWER_BYTES;
   });
   return over < 0 ? lines : lines.slice(0, over);
+}
+
+/** Lines behind these were not read. */
+function isFull(lines: HistoryLine[]): boolean {
+  return lines.reduce((sum, line) => sum + bytesOf(line), 0) > ANSWER_BYTES;
+}
+
+function bytesOf(line: HistoryLine): number {
+  return Buffer.byteLength(String(line['text']));
 }

@@ -55,7 +55,7 @@ function jsonIn(written: string): unknown {
   }
 }
 
-/** Brackets inside texts count, too, but only in a request that has very many of them. */
+/** Depth of brackets outside of strings: a deep request would exhaust the parser's stack. */
 function isTooDeep(written: string): boolean {
   let [depth, inText] = [0, false];
   for (let at = 0; at < written.length; at++) {

@@ -1,8 +1,10 @@
 import { afterEach, describe, expect, it } from 'bun:test';
-import { lstatSync } from 'node:fs';
+import { lstatSync, readdirSync } from 'node:fs';
 import { ControlCaller } from '../../../test/support/control-caller.ts';
 import { ScriptedServer } from '../../../test/support/control-server.ts';
 import { within } from '../../../test/support/within.ts';
+import type { Connection } from '../../wire/connection.ts';
+import { StatusStream } from './status-stream.ts';
 
 const SESSIONS = { sessions: { api: { path: '/work/api' }, web: { path: '/work/web', topic_id: 7 } } };
 
@@ -287,6 +289,7 @@ describe('subscribe', () => {
 
   it('leaves nothing behind after a thousand that came and went [CCC-122]', async () => {
     const server = await serve(SESSIONS);
+    const before = openFiles();
     for (let count = 0; count < 1000; count++) {
       const caller = await ControlCaller.open(`${server.home}/.ccc.sock`);
       caller.write('{"cmd":"subscribe"}\n');
@@ -295,6 +298,23 @@ describe('subscribe', () => {
       caller.close();
     }
     await within(10_000, async () => server.server.size === 0 && server.control.watchers === 0);
+    // Far fewer than a thousand: the files of a store come and go.
+    await within(10_000, async () => openFiles() < before + 20);
+  });
+
+  it('keeps at most so many bytes for a subscriber that does not read, however many events come [CCC-204]', () => {
+    const stalledBytes = 100_000;
+    let isCut = false;
+    const connection = { waiting: () => 1, write: () => true, cut: () => (isCut = true) } as unknown as Connection;
+    const stream = new StatusStream(connection, { stalledBytes, stalledMs: 60_000 });
+    let kept = 0;
+    for (let count = 0; count < 10_000; count++) {
+      const before = isCut;
+      stream.show('api', { status: 'waiting', waitingFor: `${count} ${'x'.repeat(1000)}` });
+      if (!before && !isCut) kept += 1000;
+    }
+    expect(isCut).toBe(true);
+    expect(kept).toBeLessThanOrEqual(stalledBytes);
   });
 
   it('drops a subscriber that does not read, by bytes and by time [CCC-204]', async () => {
@@ -315,3 +335,8 @@ describe('subscribe', () => {
     expect((await server.ask({ cmd: 'ping' })).ok).toBe(true);
   });
 });
+
+/** Descriptors of this process; 0 where the system does not tell. */
+function openFiles(): number {
+  return process.platform === 'linux' ? readdirSync('/proc/self/fd').length : 0;
+}

@@ -2,11 +2,11 @@ import { clientNamed } from '../../clients/clients.ts';
 import type { Env } from '../../core/env.ts';
 import type { SessionDriver, SessionTarget } from '../../core/ports/session.ts';
 import type { SessionStore } from '../../core/ports/session-store.ts';
-import { Refusal } from '../../core/refusal.ts';
 import { userHome } from '../../platform/env.ts';
 import { targetOf } from './config.ts';
 import type { ControlFile } from './config.ts';
 import type { Hosts } from './hosts.ts';
+import { NoDriver } from './no-driver.ts';
 import { RemoteDriver } from './remote-driver.ts';
 
 /** Every configured session, as drivers need it: what the file says, and the conversation that the store remembers. */
@@ -38,38 +38,4 @@ export function localDriver(target: SessionTarget, env: Env): SessionDriver {
   const client = clientNamed(target.client);
   if (client?.session) return client.session(target, { ...env, HOME: userHome(env), PATH: env['PATH'] ?? '' });
   return new NoDriver(`${target.client} cannot be controlled in this version`);
-}
-
-class NoDriver implements SessionDriver {
-  constructor(readonly because: string) {}
-
-  async state(): Promise<{ status: 'stopped' }> {
-    return { status: 'stopped' };
-  }
-  watch(): () => void {
-    return () => {};
-  }
-  prepare(text: string): string {
-    return text;
-  }
-  async place(): Promise<string> {
-    return '';
-  }
-  async events(): Promise<{ events: []; next: string }> {
-    return { events: [], next: '' };
-  }
-  isOurs(): boolean {
-    return false;
-  }
-  async submit(): Promise<{ outcome: 'left'; because: string; retry: false }> {
-    return { outcome: 'left', because: this.because, retry: false };
-  }
-  async start(): Promise<never> {
-    throw new Refusal('unreachable', this.because);
-  }
-  async stop(): Promise<void> {}
-  async screen(): Promise<never> {
-    throw new Refusal('unreachable', 'no terminal');
-  }
-  async close(): Promise<void> {}
 }

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { unitParts, servicePath, unitFor, writerOf } from './unit.ts';
-import { lingers, UserService } from './user-service.ts';
+import { lingers, UserService } from './systemd-service.ts';
 
 const env = { HOME: '/home/me', PATH: '/usr/bin', LANG: 'en_US.UTF-8', ANTHROPIC_API_KEY: 'secret' };
 

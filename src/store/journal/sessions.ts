@@ -1,4 +1,5 @@
 import type { Database } from 'bun:sqlite';
+import { MOST_OPEN } from '../../core/ports/session-store.ts';
 import type {
   HistoryPage,
   NewSessionMessage,
@@ -9,6 +10,7 @@ import type {
   StoredPrompt,
 } from '../../core/ports/session-store.ts';
 import type { RecordPlace } from '../../core/ports/session.ts';
+import { Refusal } from '../../core/refusal.ts';
 import type { JournalConnection } from './connection.ts';
 import { metaOf, setMeta } from './meta.ts';
 
@@ -22,6 +24,10 @@ const INSERT_LINE = `INSERT INTO session_lines (id, session, sender, ts, text, r
   VALUES (${NEXT_ID}, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`;
 const INSERT_PROMPT = `INSERT INTO session_prompts (id, session, key, raw, state, at, deadline) VALUES (?, ?, ?, ?, 'queued', ?, ?)`;
 const PROMPT = 'SELECT p.*, l.text FROM session_prompts p CROSS JOIN session_lines l ON l.id = p.id';
+/** A line is only looked at where some of its text is wanted. */
+const PROMPT_CUT = `SELECT p.*, iif(?1 > 0, (SELECT substr(l.text, 1, ?1) FROM session_lines l WHERE l.id = p.id), '') AS text
+  FROM session_prompts p`;
+const COUNT_OPEN = 'SELECT count(*) AS open FROM session_prompts WHERE session = ? AND ended = 0';
 const BIND = `INSERT INTO session_bindings (session, conversation, place) VALUES (?, ?, ?)
   ON CONFLICT DO UPDATE SET conversation = excluded.conversation, place = excluded.place`;
 const CHANGE_LINE = `UPDATE session_lines SET status = ?, fields = json_set(ifnull(fields, '{}'), '$.error', ?), unexported = 1 WHERE id = ?`;
@@ -57,9 +63,14 @@ export const SESSION_PAGES = {
     sql: 'SELECT * FROM session_lines WHERE unexported = 1 AND id > 0 ORDER BY id LIMIT ?',
   },
   open: { index: 'session_prompts_open', sql: `${PROMPT} WHERE p.session = ? AND p.ended = 0 ORDER BY p.id` },
+  openCut: {
+    index: 'session_prompts_open',
+    sql: `${PROMPT_CUT} WHERE p.session = ?2 AND p.ended = 0 ORDER BY p.id`,
+  },
 } as const;
-/** Ended prompts are not in the index: this reads the open ones and sorts them. */
+/** Ended prompts are not in the index: these read the open ones and sort them. */
 const ALL_OPEN = `${PROMPT} WHERE p.ended = 0 AND p.session > '' ORDER BY p.id`;
+const ALL_OPEN_CUT = `${PROMPT_CUT} WHERE p.ended = 0 AND p.session > '' ORDER BY p.id`;
 
 /** Prompts and history of sessions in the ledger. core/ports/session-store.ts documents each method. */
 export class SqliteSessions implements SessionStore {
@@ -70,6 +81,9 @@ export class SqliteSessions implements SessionStore {
     { key, raw, at, deadline }: { key: string; raw: boolean; at: number; deadline: number | null },
   ): Promise<StoredPrompt> {
     return this.connection.writeNew((db) => {
+      const open = db.query<{ open: number }, [string]>(COUNT_OPEN).get(message.session)?.open ?? 0;
+      if (open >= MOST_OPEN)
+        throw new Refusal('busy', `${open} prompts wait for this session; send it when they are fewer`);
       const id = insertLine(db, message, null);
       db.query(INSERT_PROMPT).run(id, message.session, key, raw ? 1 : 0, at, deadline);
       return promptIn(db, id) ?? unreachable(id);
@@ -83,13 +97,12 @@ export class SqliteSessions implements SessionStore {
     });
   }
 
-  async open(session?: string): Promise<StoredPrompt[]> {
-    const rows = this.connection.read((db) =>
-      session === undefined
-        ? db.query<PromptRow, []>(ALL_OPEN).all()
-        : db.query<PromptRow, [string]>(SESSION_PAGES.open.sql).all(session),
-    );
-    return rows.map(promptFrom);
+  async open(session?: string, characters?: number): Promise<StoredPrompt[]> {
+    const [one, all] =
+      characters === undefined ? [SESSION_PAGES.open.sql, ALL_OPEN] : [SESSION_PAGES.openCut.sql, ALL_OPEN_CUT];
+    const values = [characters, session].filter((value) => value !== undefined);
+    const sql = session === undefined ? all : one;
+    return this.connection.read((db) => db.query<PromptRow, (string | number)[]>(sql).all(...values)).map(promptFrom);
   }
 
   async prompt(id: number): Promise<StoredPrompt | null> {
@@ -142,20 +155,16 @@ export class SqliteSessions implements SessionStore {
     });
   }
 
-  async history({ session, after, limit, from }: HistoryPage): Promise<SessionMessage[]> {
+  async history({ session, after, limit, from, bytes = Infinity }: HistoryPage): Promise<SessionMessage[]> {
     const who = from === undefined ? [session] : [session, from];
-    const rows = this.connection.read((db) => {
+    return this.connection.read((db) => {
       if (after === undefined) {
         const { sql } = from === undefined ? SESSION_PAGES.newest : SESSION_PAGES.newestFrom;
-        return db
-          .query<LineRow, (string | number)[]>(sql)
-          .all(...who, limit)
-          .reverse();
+        return linesOf(db, sql, [...who, limit], bytes).reverse();
       }
       const { sql } = from === undefined ? SESSION_PAGES.after : SESSION_PAGES.afterFrom;
-      return db.query<LineRow, (string | number)[]>(sql).all(...who, after, limit);
+      return linesOf(db, sql, [...who, after, limit], bytes);
     });
-    return rows.map(lineFrom);
   }
 
   async message(id: number): Promise<SessionMessage | null> {
@@ -223,6 +232,18 @@ function insertLine(db: Database, message: NewSessionMessage, turn: string | nul
   const made = db.query<{ id: number }, (string | number | null)[]>(INSERT_LINE).get(...row);
   if (!made) throw new Error('a line of history was not stored');
   return made.id;
+}
+
+/** Row by row: a page of long lines is never read whole. */
+function linesOf(db: Database, sql: string, values: (string | number)[], bytes: number): SessionMessage[] {
+  const lines: SessionMessage[] = [];
+  let left = bytes;
+  for (const row of db.query<LineRow, (string | number)[]>(sql).iterate(...values)) {
+    lines.push(lineFrom(row));
+    left -= Buffer.byteLength(row.text);
+    if (left < 0) break;
+  }
+  return lines;
 }
 
 function lineOrNull(db: Database, id: number): SessionMessage | null {

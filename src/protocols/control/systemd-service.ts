@@ -21,7 +21,7 @@ import { replaceFile } from '../../platform/files.ts';
 import { onPath } from '../../platform/search-path.ts';
 import { ControlFile, controlPlaces, serverLock } from './config.ts';
 import type { ControlPlaces } from './config.ts';
-import { control } from './service.ts';
+import { control } from './listen-service.ts';
 import { unitParts, SYSTEMD_UNIT, unitFor, unitPath, writerOf } from './unit.ts';
 
 /** A systemctl that hangs delays nobody longer. */

@@ -1,0 +1,42 @@
+import { afterEach, describe, expect, it, setSystemTime } from 'bun:test';
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { temporaryHome } from '../../../test/support/home.ts';
+import { within } from '../../../test/support/within.ts';
+import { TmuxServer } from '../../sessions/tmux.ts';
+import { CodexWindow } from './window.ts';
+
+const tmux = Bun.which('tmux');
+const DEADLINE = 20_000;
+
+describe.skipIf(tmux === null)(`windows of Codex${tmux === null ? ' (skipped: tmux is not here)' : ''}`, () => {
+  const opened: TmuxServer[] = [];
+  afterEach(async () => {
+    setSystemTime();
+    for (const server of opened.splice(0)) await server.run(['kill-server']).catch(() => 'it ended before');
+  });
+
+  it('cost one process now and then, however many sessions have none, and are found when a person opens one', async () => {
+    const home = temporaryHome();
+    const log = `${home}/runs`;
+    mkdirSync(`${home}/bin`);
+    writeFileSync(`${home}/bin/tmux`, `#!/bin/sh\necho "$@" >> '${log}'\nexec '${tmux}' "$@"\n`);
+    chmodSync(`${home}/bin/tmux`, 0o755);
+    const env = { HOME: home, TMUX_TMPDIR: home, PATH: `${home}/bin:${process.env['PATH']}`, TERM: 'xterm' };
+    const server = new TmuxServer({ env: { ...env, PATH: process.env['PATH'] } });
+    opened.push(server);
+    const windows = Array.from({ length: 20 }, (_, at) => new CodexWindow(`w${at}`, home, new Map(), env));
+    const start = Date.now();
+    for (let ms = 0; ms < 10_000; ms += 500) {
+      setSystemTime(new Date(start + ms));
+      await Promise.all(windows.map((window) => window.refresh(() => false)));
+    }
+    const runs = existsSync(log) ? readFileSync(log, 'utf8').trimEnd().split('\n') : [];
+    expect(runs).toHaveLength(1);
+    await server.create(['new-session', '-d', '-s', 'ccc-w3', '--', 'env', 'sleep', '600']);
+    setSystemTime(new Date(start + 20_000));
+    const [third] = windows.slice(3);
+    await third?.refresh(() => true);
+    await within(DEADLINE, async () => typeof third?.pid === 'number');
+    expect(windows.filter(({ pid }) => pid !== null)).toHaveLength(1);
+  });
+});
