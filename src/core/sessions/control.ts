@@ -67,6 +67,8 @@ export interface PromptRequest {
   deadline: number | null;
   /** Fields of its line in the history: a voice message, a photo. */
   fields?: Partial<SessionMessage>;
+  /** Called with its id as soon as it is stored. */
+  stored?: (id: number) => void;
 }
 
 export type Started = 'resumed' | 'fresh';
@@ -276,6 +278,7 @@ class Control implements SessionControl {
     };
     const { id } = await this.deps.store.enqueue(line, { key: crypto.randomUUID(), raw, at, deadline });
     this.#waiting.set(id, hear);
+    request.stored?.(id);
     const forget = (): void => void this.#waiting.delete(id);
     // The worker may have ended it before we listened.
     const end = await this.#endOf(id);
