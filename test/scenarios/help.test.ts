@@ -9,7 +9,7 @@ function listed(page: string): string[] {
 }
 
 describe('parley help', () => {
-  it('begins with the ten commands that a newcomer needs, and says where the others are', async () => {
+  it('begins with the twelve commands that a newcomer needs, and says where the others are', async () => {
     const { out } = await new Program().run(['help']);
     expect(listed(out)).toEqual([
       'init',
@@ -20,6 +20,8 @@ describe('parley help', () => {
       'inbox',
       'read',
       'owe',
+      'session',
+      'ask',
       'trace',
       'doctor',
     ]);
