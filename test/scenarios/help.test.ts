@@ -61,3 +61,13 @@ describe('a mistyped command line', () => {
     expect((await new Program().run([option])).out).toStartWith(`parley ${version} `);
   });
 });
+
+describe('parley outbox', () => {
+  it('of an agent that is at no relay says so, and that is no error', async () => {
+    const program = await new Program().init('alice');
+    const { out, code } = await program.run(['outbox']);
+    expect([out, code]).toEqual(['@alice is at no relay; what it sends is stored at once\n', 0]);
+    expect(await program.json<unknown[]>(['outbox'])).toEqual([]);
+    expect((await program.run(['outbox', 'send'])).code).toBe(66);
+  });
+});
