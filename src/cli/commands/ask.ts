@@ -2,12 +2,14 @@ import { command } from '../../core/command.ts';
 import { lineForModel, visibleText } from '../../core/gate.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { durationFrom } from '../../core/time.ts';
-import { ControlClient, ServerGone } from '../../protocols/control/client.ts';
+import { withLimit } from '../../core/wait.ts';
+import { ControlClient, requestControl, ServerGone } from '../../protocols/control/client.ts';
 import type { Answered } from '../../protocols/control/client.ts';
 import { SAID } from '../../protocols/control/phrases.ts';
 import { MOST_ASK_SECONDS } from '../../protocols/control/requests.ts';
 import { shellWord } from '../../clients/shell-word.ts';
 import type { Context } from '../context.ts';
+import type { Queued } from './control.ts';
 import { FROM, fromOf, RAW, textFrom, unknownSession } from './control.ts';
 
 /** Exit codes of an ask without an answer, beside those of refusals. docs/guides/scripts-and-json.md lists them. */
@@ -71,7 +73,7 @@ class Asking {
       // All are open before anything is asked: no answer comes while nobody listens.
       const [asking, watching, looking] = [await this.#open(), await this.#open(), await this.#open()];
       const request = { cmd: 'ask', session: this.session, progress: true, ...fields };
-      this.#say(
+      await this.#say(
         await Promise.race([this.#answer(asking, looking, request), this.#question(watching), this.#signal.promise]),
       );
     } catch (error) {
@@ -105,14 +107,19 @@ class Asking {
       // The connection of the ask says what went wrong.
       const answer = await client.request({ cmd: 'queue', session: this.session }).catch(() => null);
       if (!answer) return;
-      const queue = answer['queue'] as { id: number; state: string; because?: string }[];
-      const own = queue.find(({ id }) => id === this.#id);
-      this.#isTyped = own?.state !== 'queued';
+      const own = this.#ownIn(answer);
       if (this.#isTyped) return;
       const because = own?.because ?? last;
       if (because !== last) this.#note(`${this.session}: waits, ${lineForModel(because)}`);
       last = because;
     }
+  }
+
+  /** The prompt in the queue. One that is being typed may come back: somebody has written into the composer. */
+  #ownIn(answer: Answered): Queued | undefined {
+    const own = (answer['queue'] as Queued[]).find(({ id }) => id === this.#id);
+    this.#isTyped = own === undefined || own.state === 'submitted';
+    return own;
   }
 
   async #pause(): Promise<void> {
@@ -134,13 +141,13 @@ class Asking {
     return new Promise(() => {});
   }
 
-  #say(end: End): void {
+  async #say(end: End): Promise<void> {
     const { context, session } = this;
     if ('answer' in end) {
       if (context.json) return context.sayJson(end.answer);
       return context.say(visibleText(String(end.answer['response'])));
     }
-    if ('signal' in end) return this.#end(EXIT.interrupted, 'interrupted here', this.#left());
+    if ('signal' in end) return this.#end(EXIT.interrupted, 'interrupted here', await this.#left());
     const { waitingFor } = end;
     const see = `see: parley screenshot ${shellWord(session)}; the prompt stays (parley queue), its answer goes to the history`;
     const note = `${session} waits for a person: ${lineForModel(waitingFor)}\n${see}`;
@@ -148,8 +155,11 @@ class Asking {
   }
 
   /** What becomes of the prompt when its user goes away. */
-  #left(): string {
+  async #left(): Promise<string> {
     if (this.#id === null) return 'parley: stopped before the prompt was stored';
+    const looked = requestControl(this.context.env, { cmd: 'queue', session: this.session }).catch(() => null);
+    const answer = await withLimit(looked, LOOK_MS);
+    if (answer) this.#ownIn(answer);
     const history = `parley history ${shellWord(this.session)}`;
     if (this.#isTyped) return `parley: prompt ${this.#id} was typed; its answer goes to the history: ${history}`;
     return `parley: prompt ${this.#id} stays and will be typed; take it back: parley queue --cancel ${this.#id}; its answer: ${history}`;

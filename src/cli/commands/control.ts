@@ -171,7 +171,7 @@ function localFolder(context: Context, folder: string | undefined, projects: str
   throw new Refusal('not_found', `there is no folder ${path}; make it first, or name another`);
 }
 
-interface Queued {
+export interface Queued {
   id: number;
   session: string;
   state: string;
