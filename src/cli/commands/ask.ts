@@ -10,7 +10,7 @@ import { MOST_ASK_SECONDS } from '../../protocols/control/requests.ts';
 import { shellWord } from '../../clients/shell-word.ts';
 import type { Context } from '../context.ts';
 import type { Queued } from './control.ts';
-import { FROM, fromOf, RAW, textFrom, unknownSession } from './control.ts';
+import { FROM, fromOf, RAW, promptFrom, unknownSession } from './control.ts';
 
 /** Exit codes of an ask without an answer, beside those of refusals. docs/guides/scripts-and-json.md lists them. */
 const EXIT = { question: 2, timeout: 3, notStarted: 4, noAnswer: 5, serverEnded: 6, interrupted: 130 } as const;
@@ -38,7 +38,7 @@ const askCommand = command({
   ],
   async run(context: Context, values, [session = '', ...words]) {
     const seconds = values.timeout === undefined ? undefined : secondsFrom(values.timeout);
-    const text = await textFrom(words);
+    const text = await promptFrom(words);
     const ask = new Asking(context, session);
     await ask.run({ text, from: fromOf(context, values.from), raw: values.raw, timeout_seconds: seconds });
   },

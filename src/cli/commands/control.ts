@@ -35,7 +35,7 @@ const promptCommand = command({
   words: [2, Infinity],
   examples: ['parley prompt api "run the full test suite"', 'parley queue', 'parley history api'],
   async run(context: Context, values, [session = '', ...words]) {
-    const text = await textFrom(words);
+    const text = await promptFrom(words);
     const from = fromOf(context, values.from);
     const sent = await requestSession(context, { cmd: 'send', session, text, from, raw: values.raw });
     if (context.json) return context.sayJson(sent);
@@ -341,7 +341,7 @@ export function fromOf({ settings }: Context, from: string | undefined): string 
 }
 
 /** The words, or what comes on stdin. */
-export async function textFrom(words: readonly string[]): Promise<string> {
+export async function promptFrom(words: readonly string[]): Promise<string> {
   if (words.length !== 1 || words[0] !== '-') return words.join(' ');
   return (await Bun.stdin.text()).replace(/\n$/, '');
 }
