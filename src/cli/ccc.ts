@@ -19,7 +19,7 @@ const HELP = `ccc: prompts for running coding sessions, and their answers (spoke
   ccc --version, ccc help
 
 Sessions are in ~/.ccc.json, history is in ~/.ccc/history. A session runs in tmux as ccc-<name> and is started at its first prompt.
-A program talks to the socket in lines of JSON: echo '{"cmd":"ping"}' | nc -U ~/.ccc.sock -q 1
+A program talks to the socket in lines of JSON: echo '{"cmd":"ping"}' | nc -N -U ~/.ccc.sock
 For people: parley ask, parley prompt, parley sessions, parley queue, parley history <session>. More: parley help
 \`parley ccc …\` is the same program. A refusal is one line on stderr and exit code 1.`;
 

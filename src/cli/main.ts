@@ -16,9 +16,14 @@ async function main(): Promise<void> {
     case 'ccc':
       return speak('ccc', argv);
     default:
-      if (argv[0] === 'bch' || argv[0] === 'c2c' || argv[0] === 'ccc') return speak(argv[0], argv.slice(1));
+      if (isName(argv[0])) return speak(argv[0], argv.slice(1));
+      if (argv[0] === 'help' && isName(argv[1])) return speak(argv[1], ['help', ...argv.slice(2)]);
       return speak('parley', argv);
   }
+}
+
+function isName(word = ''): word is 'bch' | 'c2c' | 'ccc' {
+  return ['bch', 'c2c', 'ccc'].includes(word);
 }
 
 exitNow(await main().then(() => Number(process.exitCode ?? 0), failed));

@@ -93,6 +93,7 @@ const FIRST_COMMANDS = {
   Start: ['init', 'install', 'agents'],
   Write: ['send', 'reply'],
   Read: ['inbox', 'read', 'owe'],
+  Sessions: ['session', 'ask'],
   Check: ['trace', 'doctor'],
 };
 

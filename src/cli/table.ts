@@ -20,6 +20,7 @@ const history = () => import('./commands/history.ts');
 const remote = () => import('./commands/remote.ts');
 const relay = () => import('./commands/relay.ts');
 const sessions = () => import('./commands/sessions.ts');
+const ask = () => import('./commands/ask.ts');
 const control = () => import('./commands/control.ts');
 const setup = () => import('./commands/setup.ts');
 const demo = () => import('./commands/demo.ts');
@@ -69,7 +70,7 @@ export const PARLEY_COMMANDS: readonly ListedRow[] = [
   row('Obligations', 'deny', 'deny a request (people only, at a terminal)', obligations),
   row('Sessions', 'session', 'make, remove and list sessions that take prompts', control),
   row('Sessions', 'sessions', 'show what each session does now', control),
-  row('Sessions', 'ask', 'give a prompt to a session and wait for its answer', control),
+  row('Sessions', 'ask', 'give a prompt to a session and wait for its answer', ask),
   row('Sessions', 'prompt', 'give a prompt to a session and do not wait', control),
   row('Sessions', 'queue', 'list prompts that were not answered yet, or cancel one', control),
   row('Sessions', 'screenshot', "show the last lines of a session's terminal", control),

@@ -14,6 +14,9 @@ export function clientNamed(name: string): Client | null {
   return CLIENTS.find((one) => one.name === name) ?? null;
 }
 
+/** The clients of which sessions can be started and given prompts. */
+export const SESSION_CLIENTS: readonly string[] = CLIENTS.filter(({ session }) => session).map(({ name }) => name);
+
 /** The clients that run hooks. */
 export const HOOK_CLIENTS: readonly HookClient[] = CLIENTS.flatMap(({ hook }) => hook ?? []);
 

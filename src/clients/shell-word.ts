@@ -2,3 +2,8 @@
 export function inShell(path: string): string {
   return /["$`\\!]/.test(path) ? `'${path.replaceAll("'", `'\\''`)}'` : `"${path}"`;
 }
+
+/** The same, without quotes where none are needed. */
+export function shellWord(text: string): string {
+  return /^[\w@%.:/+-]+$/.test(text) ? text : inShell(text);
+}

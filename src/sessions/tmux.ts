@@ -49,6 +49,11 @@ const PATTERN_LENGTH = 120;
 
 const NOT_HERE = 'tmux is not installed here; install it, or use another way in';
 
+/** What is wrong with tmux here, for those who need it; null if nothing is. */
+export function tmuxTrouble({ PATH = '' }: Record<string, string | undefined>): string | null {
+  return Bun.which('tmux', { PATH }) ? null : 'tmux is not installed, and sessions run in it: install it';
+}
+
 /** One tmux server. Each request is one `tmux` command, which draws nothing, changes no size, and selects nothing. */
 export class TmuxServer {
   readonly #flags: string[];

@@ -37,6 +37,70 @@ describe('parley ask', () => {
     await within(20_000, async () => (await rig.history('api')).at(-1)?.text === 'done');
   });
 
+  it('says why the prompt waits, and after Ctrl-C that it stays', async () => {
+    const rig = await aRig().listen();
+    await rig.ask('api', 'start');
+    await rig.claude.order({ draft: 'I am writing' });
+    const child = Bun.spawn([PARLEY, 'ask', 'api', 'later'], {
+      cwd: rig.home,
+      env: rig.claude.env,
+      stdin: 'ignore',
+      stdout: 'ignore',
+      stderr: 'pipe',
+    });
+    let said = '';
+    const reading = (async () => {
+      const decoder = new TextDecoder();
+      for await (const chunk of child.stderr) said += decoder.decode(chunk);
+    })();
+    await within(20_000, async () => said.includes('api: waits, there is a draft in the composer\n'));
+    child.kill('SIGINT');
+    await reading;
+    expect(await child.exited).toBe(130);
+    expect(said).toEndWith(
+      'parley: prompt 3 stays and will be typed; take it back: parley queue --cancel 3; its answer: parley history api\n',
+    );
+    expect((await rig.run('parley', ['queue', '--cancel', '3'])).out).toBe('taken back: 3\n');
+  });
+
+  it('ends with 4 if the session could not be started', async () => {
+    const rig = await aRig({ api: {} }, { command: { claude: '/nosuch/claude' } }).listen();
+    const { err, code } = await rig.run('parley', ['ask', 'api', 'x']);
+    expect([code, err]).toEqual([
+      4,
+      expect.stringMatching(/parley: failed to restart Claude: .*; nothing was typed\n$/),
+    ]);
+  });
+
+  it('ends with 5 if the client ends during the turn', async () => {
+    const rig = await aRig().listen();
+    const { err, code } = await rig.run('parley', ['ask', 'api', '@@{"die":true}@@']);
+    expect([code, err]).toEqual([5, expect.stringContaining('parley: session stopped; see `parley history api`\n')]);
+  });
+
+  it.each(['SIGTERM', 'SIGKILL'] as const)(
+    'ends with 6 if the server ends by %s, names the prompt, and says not to ask again',
+    async (signal) => {
+      const rig = await aRig().listen();
+      const asking = rig.run('parley', ['ask', 'api', '@@{"hold":true}@@', '--json']);
+      await rig.claude.prompted(1);
+      await rig.end(signal);
+      const { out, err, code } = await asking;
+      expect([code, err]).toEqual([
+        6,
+        expect.stringMatching(/prompt 1 is stored .* do not ask again, see `parley history api`\n$/),
+      ]);
+      expect(JSON.parse(out)).toMatchObject({ ok: false, prompt_id: 1 });
+    },
+  );
+
+  it('waits as long as --timeout says', async () => {
+    const rig = await aRig().listen();
+    const { err, code } = await rig.run('parley', ['ask', 'api', '@@{"hold":true}@@', '--timeout', '2s']);
+    expect([code, err]).toEqual([3, expect.stringContaining('no answer within the time')]);
+    expect((await rig.run('parley', ['ask', 'api', 'x', '--timeout', '2d'])).code).toBe(64);
+  });
+
   it('ends with 3 if no answer comes in time', async () => {
     const rig = aRig();
     await rig.listen({ PARLEY_CONTROL_ASK_MS: '1500' });
@@ -49,7 +113,7 @@ describe('parley ask', () => {
       const { err, code } = await aRig().run('parley', words);
       expect([words[0], code]).toEqual([words[0], 76]);
       expect(err).toMatch(
-        /^parley: no control server answers on .*`ccc listen`, or `parley up --with control --detach`\n$/,
+        /^parley: no control server answers on .*`parley up --with control --detach`, or `parley ccc listen`\n$/,
       );
     }
   });
@@ -57,7 +121,15 @@ describe('parley ask', () => {
   it('says which session is unknown', async () => {
     const rig = await aRig().listen();
     const { err, code } = await rig.run('parley', ['ask', 'nosuch', 'x']);
-    expect([err, code]).toEqual(['parley: session not found\n', 66]);
+    expect([err, code]).toEqual(['parley: session not found: nosuch; there is api\n', 66]);
+    for (const words of [
+      ['prompt', 'apo', 'x'],
+      ['queue', 'apo'],
+      ['screenshot', 'apo'],
+      ['history', 'apo'],
+      ['session', 'remove', 'apo'],
+    ])
+      expect((await rig.run('parley', words)).err).toBe('parley: session not found: apo; did you mean api?\n');
   });
 });
 
@@ -73,13 +145,42 @@ describe('parley prompt and queue', () => {
     expect(queued.out).toMatch(/\n2 {2}api {2}queued/);
     expect((await rig.run('parley', ['queue', '--cancel', '2'])).out).toBe('taken back: 2\n');
     const again = await rig.run('parley', ['queue', '--cancel', '1']);
-    expect([again.code, again.err]).toEqual([75, expect.stringContaining('too late')]);
+    expect([again.code, again.err]).toEqual([75, expect.stringContaining('too late: it was typed')]);
+    const ended = await rig.run('parley', ['queue', '--cancel', '2']);
+    expect([ended.code, ended.err]).toEqual([75, 'parley: too late: it has ended (withdrawn)\n']);
+    const unknown = await rig.run('parley', ['queue', '--cancel', '99']);
+    expect([unknown.code, unknown.err]).toEqual([66, 'parley: no prompt 99\n']);
     await rig.claude.order({ finish: 'done' });
     await within(20_000, async () => (await rig.run('parley', ['queue'])).out === 'nothing waits\n');
     expect(rig.claude.prompts()).toHaveLength(1);
     const history = (await rig.run('parley', ['history', 'api'])).out;
     expect(history).toMatch(/^1 {2}\[parley\] {2}[^\n]*\n {2}@@/);
-    expect(history).toMatch(/\n2 {2}\[parley\] {2}.* {2}withdrawn\n {2}not now\n3 {2}claude {2}.*\n {2}done\n$/);
+    expect(history).toMatch(/\n2 {2}\[parley\] {2}.* {2}withdrawn\n {2}not now\n3 {2}claude ↳ 1 {2}.*\n {2}done\n$/);
+  });
+});
+
+describe('parley session', () => {
+  it('refuses a client that cannot be given prompts, quotes a name, and aligns its list', async () => {
+    const rig = aRig({});
+    const kimi = await rig.run('parley', ['session', 'add', 'km', '.', '--client', 'kimi']);
+    expect([kimi.code, kimi.err]).toEqual([64, 'parley: --client: only these can be given prompts: claude, codex\n']);
+    expect((await rig.run('parley', ['session', 'add', 'my app', '.'])).out).toContain(
+      'Next: parley ask "my app" <text>',
+    );
+    await rig.run('parley', ['session', 'add', 'x', '.', '--client', 'codex', '--flag=--model', '--flag=gpt-5']);
+    const listed = (await rig.run('parley', ['session', 'list'])).out;
+    expect(listed).toBe(`my app  claude  ${rig.home}\nx       codex   ${rig.home}\n`);
+    expect(JSON.parse(readFileSync(`${rig.home}/.ccc.json`, 'utf8'))).toMatchObject({
+      sessions: { x: { flags: ['--model', 'gpt-5'] } },
+    });
+  });
+
+  it('that was removed keeps a history that can be read', async () => {
+    const rig = await aRig().listen();
+    await rig.ask('api', 'hello');
+    expect((await rig.run('parley', ['session', 'remove', 'api'])).out).toContain('parley history api');
+    expect((await rig.run('parley', ['history', 'api'])).out).toContain('re: hello');
+    await expect(rig.history('api')).rejects.toThrow('session not found');
   });
 });
 
@@ -171,7 +272,9 @@ describe('ccc', () => {
     const rig = aRig();
     const alone = await rig.run('ccc', []);
     expect([alone.code, alone.err]).toEqual([1, expect.stringContaining('see `ccc help`')]);
-    expect((await rig.run('ccc', ['help'])).out).toContain('ccc new [host:]name [path]');
+    const help = await rig.run('ccc', ['help']);
+    expect(help.out).toContain('ccc new [host:]name [path]');
+    expect(await rig.run('parley', ['help', 'ccc'])).toEqual(help);
     expect((await rig.run('parley', ['ccc', 'list'])).out).toContain('api');
     const wrong = await rig.run('ccc', ['lisst']);
     expect([wrong.code, wrong.err]).toEqual([1, 'error: unknown command "lisst"; did you mean `ccc list`?\n']);

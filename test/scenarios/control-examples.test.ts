@@ -82,7 +82,11 @@ describe('the examples', () => {
   withBoth('get an answer that takes long, though they closed their side at once [CCC-166]', async () => {
     const rig = await aServer();
     const request = `echo '{"cmd":"ask","session":"myproject","text":"@@{\\\\"delay\\\\":3000,\\\\"text\\\\":\\\\"slow\\\\"}@@"}'`;
-    for (const program of ['nc -U ~/.ccc.sock -q 300', 'socat -t 300 - UNIX-CONNECT:$HOME/.ccc.sock']) {
+    for (const program of [
+      'nc -U ~/.ccc.sock -q 300',
+      'nc -N -U ~/.ccc.sock',
+      'socat -t 300 - UNIX-CONNECT:$HOME/.ccc.sock',
+    ]) {
       const answer = await firstLine(rig, ['sh', '-c', `${request} | ${program}`]);
       expect([program, answer['response']]).toEqual([program, 'slow']);
     }

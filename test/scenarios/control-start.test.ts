@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
 import { ControlRig } from '../support/control-rig.ts';
+import { PARLEY, personAt } from '../support/program.ts';
 import { within } from '../support/within.ts';
 
 const rigs: ControlRig[] = [];
@@ -107,6 +108,31 @@ describe('a session that does not run', () => {
     await rig.listen({ PATH: bin });
     expect((await rig.request({ cmd: 'continue', session: 'api' })).error).toMatch(/^failed to start: .*tmux/);
     expect((await rig.ask('api', 'hello')).error).toMatch(/^failed to restart Claude: .*tmux/);
+  });
+
+  it('without tmux: ccc, listen, up and doctor say so in one line', async () => {
+    const rig = aRig();
+    const bin = `${rig.home}/no-tmux`;
+    mkdirSync(bin);
+    for (const name of ['sh', 'env']) symlinkSync(Bun.which(name) ?? '', `${bin}/${name}`);
+    const env = { ...rig.claude.env, PATH: bin, NO_COLOR: '1' };
+    const said = 'tmux is not installed, and sessions run in it: install it';
+    const alone = await personAt({ command: [PARLEY, 'ccc'], cwd: rig.folder('api'), env, typed: '', limitMs: 20_000 });
+    expect([alone.shown.trim(), alone.code]).toEqual([`error: ${said}`, 1]);
+    const up = await rig.program([PARLEY, 'up', '--with', 'control', '--detach'], { env });
+    expect([up.code, up.err]).toEqual([0, `warning: ${said}\n`]);
+    const { out } = await rig.program([PARLEY, 'doctor', '--json'], { env });
+    const { findings } = JSON.parse(out) as { findings: { about: string; level: string; what: string }[] };
+    expect(findings.filter(({ about }) => about === 'control')).toMatchObject([
+      { level: 'ok', what: expect.stringContaining('.ccc.json has 1 session') as unknown as string },
+      { level: 'bad', what: 'the client claude is not found' },
+      { level: 'bad', what: said },
+      { level: 'ok', what: expect.stringContaining('a server runs') as unknown as string },
+    ]);
+    expect((await rig.program([PARLEY, 'down'], { env })).code).toBe(0);
+    await rig.listen({ PATH: bin });
+    rig.server?.kill();
+    expect(rig.server && (await new Response(rig.server.stderr).text())).toContain(`warning: ${said}\n`);
   });
 });
 

@@ -9,7 +9,7 @@ function listed(page: string): string[] {
 }
 
 describe('parley help', () => {
-  it('begins with the ten commands that a newcomer needs, and says where the others are', async () => {
+  it('begins with the twelve commands that a newcomer needs, and says where the others are', async () => {
     const { out } = await new Program().run(['help']);
     expect(listed(out)).toEqual([
       'init',
@@ -20,6 +20,8 @@ describe('parley help', () => {
       'inbox',
       'read',
       'owe',
+      'session',
+      'ask',
       'trace',
       'doctor',
     ]);
@@ -57,5 +59,15 @@ describe('a mistyped command line', () => {
 
   it.each(['-v', '-V', '--version'])('%s gives the version', async (option) => {
     expect((await new Program().run([option])).out).toStartWith(`parley ${version} `);
+  });
+});
+
+describe('parley outbox', () => {
+  it('of an agent that is at no relay says so, and that is no error', async () => {
+    const program = await new Program().init('alice');
+    const { out, code } = await program.run(['outbox']);
+    expect([out, code]).toEqual(['@alice is at no relay; what it sends is stored at once\n', 0]);
+    expect(await program.json<unknown[]>(['outbox'])).toEqual([]);
+    expect((await program.run(['outbox', 'send'])).code).toBe(66);
   });
 });

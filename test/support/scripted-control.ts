@@ -165,6 +165,7 @@ export class ScriptedControl implements SessionControl {
       { session, ts, from, text, ...(agent !== undefined && { agent }) },
       { key: crypto.randomUUID(), raw: request.raw ?? false, at: Date.now(), deadline: request.deadline },
     );
+    request.stored?.(prompt.id);
     const script = this.scripts.get(session) ?? (async () => `re: ${text}`);
     return { prompt, end: script(request) };
   }

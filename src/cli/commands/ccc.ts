@@ -7,13 +7,14 @@ import { Refusal } from '../../core/refusal.ts';
 import type { OpenService } from '../../core/service.ts';
 import { servingLog } from '../../platform/log.ts';
 import { VERSION } from '../../platform/program.ts';
-import { serveUntilSignal } from '../../platform/serve.ts';
+import { serveUntilSignal, tellWarnings } from '../../platform/serve.ts';
 import { requestControl } from '../../protocols/control/client.ts';
 import { ControlFile } from '../../protocols/control/config.ts';
 import { serveDrive } from '../../protocols/control/drive.ts';
 import { control } from '../../protocols/control/listen-service.ts';
 import { Hosts } from '../../protocols/control/hosts.ts';
 import { configuredTargets, driverFor } from '../../protocols/control/targets.ts';
+import { tmuxTrouble } from '../../sessions/tmux.ts';
 import { tmuxNameOf } from '../../sessions/tmux-session.ts';
 import type { Context } from '../context.ts';
 import { addSession, tellConfigured } from './control.ts';
@@ -25,6 +26,7 @@ const listenCommand = command({
     const log = servingLog({ json: values['json-logs'] ?? false, verbose: context.verbose });
     const open = async (): Promise<OpenService[]> => {
       const service = await control.open(context, {}, log);
+      tellWarnings(service, values['json-logs'] === true ? log : null);
       if (context.json) context.sayJson({ socket: service.address, pid: process.pid });
       else context.say(`ccc listening on ${service.address}`);
       return [service];
@@ -106,6 +108,8 @@ export const alone = command({
         'invalid_request',
         '`ccc` alone attaches your terminal to a session; see `ccc help` for the rest',
       );
+    const noTmux = tmuxTrouble(context.env);
+    if (noTmux !== null) throw new Refusal('unreachable', noTmux);
     const file = ControlFile.of(context.env);
     const name = sessionHere(context, file) ?? makeHere(context, file);
     const driver = await driverNamed(context, file, name);

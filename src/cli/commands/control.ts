@@ -4,81 +4,28 @@ import { command } from '../../core/command.ts';
 import { lineForModel, visibleText } from '../../core/gate.ts';
 import { ago, clockTime, countFrom } from '../../core/time.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { CLIENT_NAMES } from '../../clients/client-names.ts';
+import { SESSION_CLIENTS } from '../../clients/clients.ts';
 import { ControlClient, requestControl } from '../../protocols/control/client.ts';
+import type { Answered } from '../../protocols/control/client.ts';
 import { ControlFile, newSessionName, splitName } from '../../protocols/control/config.ts';
 import { SAID } from '../../protocols/control/phrases.ts';
+import { nearest } from '../../core/nearest.ts';
+import { shellWord } from '../../clients/shell-word.ts';
 import { userHome } from '../../platform/env.ts';
 import type { Context } from '../context.ts';
 
-const QUESTION_OPEN = 2;
-const TIMED_OUT = 3;
+/** More names are not listed in an error. */
+const SHOWN_NAMES = 10;
 
-const FROM = {
+export const FROM = {
   type: 'string',
   value: 'name',
   help: 'who asks, as the history shows it (default: your agent)',
 } as const;
-const RAW = { type: 'boolean', help: 'a command of the client, such as /compact, if allow_commands is set' } as const;
-
-const askCommand = command({
-  usage: 'ask <session> <text … | ->',
-  about:
-    'Puts a prompt into a running client and waits for its answer, at most 5 minutes. The answer goes to stdout, what happens to stderr.\n' +
-    'A session that does not run is started. Ends with 0 for an answer, with 2 if the session asks a person something, with 3 after the time.',
-  options: { from: FROM, raw: RAW },
-  words: [2, Infinity],
-  examples: ['parley ask api "which tests fail?"', 'git diff | parley ask reviewer -'],
-  async run(context: Context, values, [session = '', ...words]) {
-    const text = await textFrom(words);
-    const request = { cmd: 'ask', session, text, from: fromOf(context, values.from), raw: values.raw };
-    // First of all: a prompt that is on its way must not fail because nobody can watch it.
-    const watching = await ControlClient.open(context.env);
-    let client: ControlClient | undefined;
-    try {
-      client = await ControlClient.open(context.env);
-      const asking = client.request(request);
-      const question = untilQuestion(context, watching, session);
-      const answer = await Promise.race([asking, question]);
-      if ('waiting_for' in answer) return tellQuestion(context, session, String(answer['waiting_for']));
-      if (context.json) return context.sayJson(answer);
-      context.say(visibleText(String(answer['response'])));
-    } catch (error) {
-      if (!(error instanceof Refusal) || error.message !== SAID.timeout) throw error;
-      context.note(`parley: no answer within the time; \`parley history ${session}\` shows it when it comes`);
-      if (context.json) context.sayJson({ ok: false, error: error.message });
-      process.exitCode = TIMED_OUT;
-    } finally {
-      watching.close();
-      client?.close();
-    }
-  },
-});
-
-/** Says each state on stderr. Returns only when the session asks a person something. */
-async function untilQuestion(
-  context: Context,
-  client: ControlClient,
-  session: string,
-): Promise<Record<string, unknown>> {
-  client.write({ cmd: 'subscribe', sessions: [session] });
-  for (let event = await client.next(); event; event = await client.next()) {
-    if (event['event'] !== 'status') continue;
-    if (event['waiting_for'] !== undefined) return event;
-    if (!context.json) context.note(`${session}: ${String(event['status'])}`);
-  }
-  // The connection of the ask says what went wrong.
-  return new Promise(() => {});
-}
-
-function tellQuestion(context: Context, session: string, waitingFor: string): void {
-  process.exitCode = QUESTION_OPEN;
-  if (context.json) return context.sayJson({ ok: false, error: 'a question is open', waiting_for: waitingFor });
-  context.note(`${session} waits for a person: ${lineForModel(waitingFor)}`);
-  context.note(
-    `see: parley screenshot ${session}; the prompt waits for at most 5 minutes (parley queue); its answer goes to the history`,
-  );
-}
+export const RAW = {
+  type: 'boolean',
+  help: 'a command of the client, such as /compact, if allow_commands is set',
+} as const;
 
 const promptCommand = command({
   usage: 'prompt <session> <text … | ->',
@@ -88,9 +35,9 @@ const promptCommand = command({
   words: [2, Infinity],
   examples: ['parley prompt api "run the full test suite"', 'parley queue', 'parley history api'],
   async run(context: Context, values, [session = '', ...words]) {
-    const text = await textFrom(words);
+    const text = await promptFrom(words);
     const from = fromOf(context, values.from);
-    const sent = await requestControl(context.env, { cmd: 'send', session, text, from, raw: values.raw });
+    const sent = await requestSession(context, { cmd: 'send', session, text, from, raw: values.raw });
     if (context.json) return context.sayJson(sent);
     const because = typeof sent['because'] === 'string' ? ` (${lineForModel(sent['because'])})` : '';
     context.say(`${String(sent['status'])} as ${String(sent['message_id'])}${because}`);
@@ -154,23 +101,30 @@ const sessionCommand = command({
     'Makes and removes sessions for control, in ~/.ccc.json. A server that runs sees it at once. A session is started at its first prompt.\n' +
     'remove keeps the history, and does not end a client that runs (`ccc kill` does).',
   options: {
-    client: { type: 'string', value: 'client', help: `which client: ${CLIENT_NAMES.join(', ')} (default claude)` },
-    flag: { type: 'string', multiple: true, value: 'word', help: 'an option that the client is started with' },
+    client: { type: 'string', value: 'client', help: `which client: ${SESSION_CLIENTS.join(', ')} (default claude)` },
+    flag: { type: 'string', multiple: true, value: 'word', help: 'a word of its command line; as --flag=--word' },
   },
   words: [1, 3],
-  examples: ['parley session add api ~/Projects/api', 'parley session add fixer --client codex', 'parley session list'],
+  examples: [
+    'parley session add api ~/Projects/api',
+    'parley session add fixer --client codex',
+    'parley session add api --flag=--permission-mode --flag=acceptEdits',
+    'parley session list',
+  ],
   async run(context: Context, values, [verb, name, folder]) {
     const file = ControlFile.of(context.env);
     if (verb === 'list' && name === undefined) return tellConfigured(context, file);
     if (name === undefined || (verb !== 'add' && (verb !== 'remove' || folder !== undefined)))
       throw new Refusal('invalid_request', 'usage: parley session <add <name> [folder] | remove <name> | list>');
     if (verb === 'remove') {
+      if (!file.session(name)) throw unknownSession(context, name, new Refusal('not_found', SAID.notFound));
       file.remove(name);
-      return context.json ? context.sayJson({ removed: name }) : context.say(`removed ${name}; its history stays`);
+      if (context.json) return context.sayJson({ removed: name });
+      return context.say(`removed ${name}; its history stays: parley history ${shellWord(name)}`);
     }
     const entry = addSession(context, file, name, folder, values);
     if (context.json) return context.sayJson({ name, ...entry });
-    context.say(`added ${name} (${entry.path})\nNext: parley ask ${name} <text>`);
+    context.say(`added ${name} (${entry.path})\nNext: parley ask ${shellWord(name)} <text>`);
   },
 });
 
@@ -183,8 +137,11 @@ export function tellConfigured(context: Context, file: ControlFile): void {
     );
   if (sessions.length === 0) return context.say('no session yet; make one: parley session add <name> [folder]');
   const width = Math.max(...sessions.map(([name]) => name.length));
+  const clientWidth = Math.max(...sessions.map(([, { client }]) => client.length));
   for (const [name, { path, client }] of sessions)
-    context.say(`${context.paint.bold(lineForModel(name).padEnd(width))}  ${client}  ${lineForModel(path)}`);
+    context.say(
+      `${context.paint.bold(lineForModel(name).padEnd(width))}  ${lineForModel(client).padEnd(clientWidth)}  ${lineForModel(path)}`,
+    );
 }
 
 /** Makes a session in a folder that is there; without one in that of the projects, else in the current one. */
@@ -197,8 +154,8 @@ export function addSession(
 ): { path: string } {
   const name = newSessionName(text);
   const { host, base } = splitName(name);
-  if (client !== undefined && !CLIENT_NAMES.some((one) => one === client))
-    throw new Refusal('invalid_request', `--client: use ${CLIENT_NAMES.join(', ')}`);
+  if (client !== undefined && !SESSION_CLIENTS.includes(client))
+    throw new Refusal('invalid_request', `--client: only these can be given prompts: ${SESSION_CLIENTS.join(', ')}`);
   const { projects_dir: projects, hosts } = file.read();
   const far = hosts[host]?.projects_dir || '~';
   const path = host === 'local' ? localFolder(context, folder, projects, base) : (folder ?? `${far}/${base}`);
@@ -214,7 +171,7 @@ function localFolder(context: Context, folder: string | undefined, projects: str
   throw new Refusal('not_found', `there is no folder ${path}; make it first, or name another`);
 }
 
-interface Queued {
+export interface Queued {
   id: number;
   session: string;
   state: string;
@@ -236,7 +193,7 @@ const queueCommand = command({
       await requestControl(context.env, { cmd: 'cancel', message_id: id });
       return context.json ? context.sayJson({ cancelled: id }) : context.say(`taken back: ${id}`);
     }
-    const { queue } = await requestControl(context.env, { cmd: 'queue', session });
+    const { queue } = await requestSession(context, { cmd: 'queue', session });
     if (context.json) return context.sayJson(queue);
     const queued = queue as Queued[];
     if (queued.length === 0) return context.say('nothing waits');
@@ -258,7 +215,7 @@ const screenshotCommand = command({
   examples: ['parley screenshot api', 'parley screenshot api --lines 10'],
   async run(context: Context, values, [session]) {
     const limit = countFrom(values.lines, 50);
-    const answer = await requestControl(context.env, { cmd: 'screenshot', session, limit });
+    const answer = await requestSession(context, { cmd: 'screenshot', session, limit });
     if (context.json) return context.sayJson(answer);
     context.say(visibleText(String(answer['response'])));
   },
@@ -279,7 +236,7 @@ const questionsCommand = command({
   words: [1, 1],
   examples: ['parley questions api'],
   async run(context: Context, _values, [session]) {
-    const answer = await requestControl(context.env, { cmd: 'questions', session });
+    const answer = await requestSession(context, { cmd: 'questions', session });
     const { sessions } = await requestControl(context.env, { cmd: 'sessions' });
     const waitingFor = (sessions as Listed[]).find(({ name }) => name === session)?.waiting_for;
     if (context.json)
@@ -287,7 +244,7 @@ const questionsCommand = command({
     const { questions = [] } = (answer['questions'] ?? {}) as { questions?: Asked[] };
     if (questions.length === 0 && waitingFor !== undefined)
       return context.say(
-        `${session} waits for a person: ${lineForModel(waitingFor)}\nsee it: parley screenshot ${session}`,
+        `${session} waits for a person: ${lineForModel(waitingFor)}\nsee it: parley screenshot ${shellWord(session ?? '')}`,
       );
     if (questions.length === 0) return context.say('no question is open');
     for (const [at, { question, header, options, multi_select: isMany, answered }] of questions.entries()) {
@@ -310,7 +267,7 @@ const answerCommand = command({
   examples: ['parley answer api 0 1', 'parley answer api 1 0 2', 'parley answer api 0 --text "neither of them"'],
   async run(context: Context, { text }, [session, question, ...options]) {
     const indexes = options.map((option) => indexFrom(option));
-    const answer = await requestControl(context.env, {
+    const answer = await requestSession(context, {
       cmd: 'answer',
       session,
       question_index: indexFrom(question),
@@ -330,22 +287,48 @@ interface Said {
   agent?: string;
   username?: string;
   status?: string;
+  reply_to?: number;
 }
 
 /** What was said in a session, oldest first. */
 export async function tellSessionHistory(context: Context, session: string, limit: number): Promise<void> {
-  const { messages } = await requestControl(context.env, { cmd: 'history', session, limit });
+  const { messages } = await requestSession(context, { cmd: 'history', session, limit, deleted: true });
   if (context.json) return context.sayJson(messages);
   const said = messages as Said[];
   if (said.length === 0) return context.say('nothing was said yet');
-  for (const { id, ts, from, text, agent, username, status } of said) {
+  for (const { id, ts, from, text, agent, username, status, reply_to: to } of said) {
     const who = from === 'api' ? `[${agent ?? 'api'}]` : from === 'human' ? (username ?? 'a person') : from;
     const when = context.paint.dim(ago(new Date(ts * 1000).toISOString(), Date.now()));
     const end = status === undefined ? '' : `  ${lineForModel(status)}`;
+    const answers = to === undefined ? '' : ` ↳ ${to}`;
     context.say(
-      `${context.paint.bold(String(id))}  ${lineForModel(who)}  ${when}${end}\n  ${visibleText(text).replaceAll('\n', '\n  ')}`,
+      `${context.paint.bold(String(id))}  ${lineForModel(who)}${answers}  ${when}${end}\n  ${visibleText(text).replaceAll('\n', '\n  ')}`,
     );
   }
+}
+
+/** A request for a session. If there is none of that name, the error names the nearest, or those that there are. */
+async function requestSession(context: Context, fields: Record<string, unknown>): Promise<Answered> {
+  try {
+    return await requestControl(context.env, fields);
+  } catch (error) {
+    throw unknownSession(context, String(fields['session']), error);
+  }
+}
+
+/** The server's words for a session that it does not know, with its name and what there is; any other error as it is. */
+export function unknownSession({ env }: Context, name: string, error: unknown): unknown {
+  if (!(error instanceof Refusal) || error.message !== SAID.notFound) return error;
+  const known = ControlFile.of(env)
+    .sessions()
+    .map(([one]) => one);
+  const [near] = nearest(name, known);
+  const some = known.length > SHOWN_NAMES ? [...known.slice(0, SHOWN_NAMES), '…'] : known;
+  const there = known.length === 0 ? 'make it: parley session add <name> [folder]' : `there is ${some.join(', ')}`;
+  return new Refusal(
+    error.code,
+    `${SAID.notFound}: ${lineForModel(name)}; ${near === undefined ? there : `did you mean ${near}?`}`,
+  );
 }
 
 function indexFrom(text = ''): number {
@@ -353,18 +336,17 @@ function indexFrom(text = ''): number {
   throw new Refusal('invalid_request', `"${text.slice(0, 40)}" is no index; count from 0`);
 }
 
-function fromOf({ settings }: Context, from: string | undefined): string {
+export function fromOf({ settings }: Context, from: string | undefined): string {
   return from ?? settings.agent ?? 'parley';
 }
 
 /** The words, or what comes on stdin. */
-async function textFrom(words: readonly string[]): Promise<string> {
+export async function promptFrom(words: readonly string[]): Promise<string> {
   if (words.length !== 1 || words[0] !== '-') return words.join(' ');
   return (await Bun.stdin.text()).replace(/\n$/, '');
 }
 
 export const commands = {
-  ask: askCommand,
   prompt: promptCommand,
   sessions: sessionsCommand,
   session: sessionCommand,

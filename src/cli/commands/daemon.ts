@@ -17,6 +17,7 @@ import { REFUSALS, Refusal } from '../../core/refusal.ts';
 import type { RefusalCode } from '../../core/refusal.ts';
 import { allWanted } from '../../protocols/c2c/loop-files.ts';
 import { controlPlaces } from '../../protocols/control/config.ts';
+import { tmuxTrouble } from '../../sessions/tmux.ts';
 import type { Context } from '../context.ts';
 
 const OWN = {
@@ -271,6 +272,9 @@ async function detach(context: Context, rows: readonly ServiceRow[], values: Rec
   const there = daemonNotice(`${home}/daemon`);
   if (there) return tellRunning(context, home, there, rows);
   if (values['token'] !== undefined) context.note(`warning: ${tokenWarning('BACKCHANNEL_TOKEN')}`);
+  // The daemon says it in its log only.
+  const noTmux = rows.some(({ name }) => name === 'control') ? tmuxTrouble(context.env) : null;
+  if (noTmux !== null) context.note(`warning: ${noTmux}`);
   const log = `${home}/daemon.log`;
   const started = await startInBackground({
     words: ['up', ...argumentsOf(rows, values), ...(context.verbose ? ['--verbose'] : [])],

@@ -11,6 +11,7 @@ import { examineAgents, examineMail, examineRelayMailboxes } from '../doctor/mai
 import { examinePermissions } from '../doctor/permissions.ts';
 import { examineIdentity, examineSettings } from '../doctor/settings.ts';
 import type { WaitingMail } from '../doctor/home.ts';
+import { examineControl } from '../doctor/control.ts';
 import { examineService } from '../doctor/service.ts';
 import { examineWays } from '../doctor/ways.ts';
 import { command } from '../../core/command.ts';
@@ -58,7 +59,15 @@ async function examine(context: Context, fix: boolean): Promise<Finding[]> {
   const clients = [...(await examineClients(context, waiting)), ...examineOlderLines(context.env, context.cwd)];
   const bindings = await examineBindings(context.env, workspace);
   const { env } = context;
-  return [...findings, ...clients, ...bindings, ...examineService(env), ...ofHomes, ...examineRelayMailboxes(env)];
+  return [
+    ...findings,
+    ...clients,
+    ...bindings,
+    ...examineControl(env),
+    ...examineService(env),
+    ...ofHomes,
+    ...examineRelayMailboxes(env),
+  ];
 }
 
 /** The clients that are here, and the sessions of this folder's broker. */

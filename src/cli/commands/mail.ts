@@ -1,4 +1,4 @@
-import { inShell } from '../../clients/shell-word.ts';
+import { inShell, shellWord } from '../../clients/shell-word.ts';
 import { command } from '../../core/command.ts';
 import { deadlineFrom } from '../../core/time.ts';
 import { heldLines } from '../../core/mail/held.ts';
@@ -405,10 +405,6 @@ function optionWords({ key: _key, 'first-tried': _tried, ...options }: Record<st
     const values = Array.isArray(value) ? (value as unknown[]) : [value];
     return values.map((one) => (one === true ? `--${name}` : `--${name} ${shellWord(String(one))}`));
   });
-}
-
-function shellWord(text: string): string {
-  return /^[\w@%.:/+-]+$/.test(text) ? text : inShell(text);
 }
 
 export const commands = {

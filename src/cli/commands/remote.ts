@@ -142,6 +142,10 @@ const outboxCommand = command({
   words: [0, 2],
   examples: ['parley outbox', 'parley outbox send', 'parley outbox retry 1f2e3d4c', 'parley outbox drop 1f2e3d4c'],
   async run(context: Context, _values, [verb, key]) {
+    if (verb === undefined && context.settings.agent && !context.workspace.homes[0]?.remote) {
+      if (context.json) return context.sayJson([]);
+      return context.say(atNoRelay(context));
+    }
     const remote = await remoteOf(context);
     if (verb === undefined) return list(context, await remote.outbox());
     if (verb === 'send' && key === undefined) return sendAll(context, remote);
@@ -181,9 +185,13 @@ async function remoteOf(context: Context): Promise<Remote> {
     throw new Refusal('no_identity', 'no agent identity; run `parley init <name>` first (or set PARLEY_AGENT)');
   const [home] = context.workspace.homes;
   if (home?.remote) return home.remote;
+  throw new Refusal('not_found', atNoRelay(context));
+}
+
+function atNoRelay(context: Context): string {
   const others = relayMailboxes(parleyHome(context.env)).map(({ agent }) => `--as ${agent}`);
   const hint = others.length > 0 ? `; for your mailboxes at relays: ${[...new Set(others)].join(', ')}` : '';
-  throw new Refusal('not_found', `@${context.settings.agent} is at no relay; what it sends is stored at once${hint}`);
+  return `@${context.settings.agent} is at no relay; what it sends is stored at once${hint}`;
 }
 
 function list(context: Context, waiting: OutboxRow[]): void {

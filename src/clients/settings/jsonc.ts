@@ -1,4 +1,4 @@
-import { createScanner, parseTree, printParseErrorCode } from 'jsonc-parser';
+import { createScanner, parse, parseTree, printParseErrorCode } from 'jsonc-parser';
 import type { Node, ParseError } from 'jsonc-parser';
 import { inserted, lineEndOf, NotEditable } from './text-edit.ts';
 import type { Insertion, Removal } from './text-edit.ts';
@@ -22,6 +22,16 @@ export function parseJsonc(text: string): unknown {
   if (root && !first) return valueOf(root);
   const line = text.slice(0, first?.offset).split('\n').length;
   throw new SyntaxError(`${first ? printParseErrorCode(first.error) : 'no value'} in line ${line}`);
+}
+
+/** Where a text stops to be JSON, without comments and trailing commas: `CommaExpected in line 3, column 5`. Null if it is JSON. */
+export function jsonFault(text: string): string | null {
+  const errors: ParseError[] = [];
+  parse(text, errors, { disallowComments: true });
+  const [first] = errors;
+  if (!first) return null;
+  const before = text.slice(0, first.offset).split('\n');
+  return `${printParseErrorCode(first.error)} in line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`;
 }
 
 /** The same for a file that we want to edit. Throws NotEditable. */

@@ -70,6 +70,8 @@ export interface PromptRequest {
   deadline: number | null;
   /** Fields of its line in the history: a voice message, a photo. */
   fields?: Partial<SessionMessage>;
+  /** Called with its id as soon as it is stored. */
+  stored?: (id: number) => void;
 }
 
 export type Started = 'resumed' | 'fresh';
@@ -283,6 +285,7 @@ class Control implements SessionControl {
     this.#waiting.set(id, hear);
     // It was removed meanwhile. A later session of that name must not get the prompt.
     if (this.#workers.get(session) !== worker) await this.#drop(id, 'withdrawn');
+    request.stored?.(id);
     const forget = (): void => void this.#waiting.delete(id);
     // The worker may have ended it before we listened.
     const end = await this.#endOf(id);

@@ -13,6 +13,9 @@ const ANSWER_LIMIT = 256 * 1024 * 1024;
 
 export type Answered = Record<string, unknown> & { ok: true };
 
+/** The server ended, or closed the connection, before it answered. */
+export class ServerGone extends Refusal {}
+
 /** A caller of `~/.ccc.sock`: what our own commands use. */
 export class ControlClient {
   readonly #lines: Record<string, unknown>[] = [];
@@ -47,17 +50,21 @@ export class ControlClient {
     } catch (error) {
       throw new Refusal(
         'unreachable',
-        `no control server answers on ${path} (${codeOf(error) ?? 'unknown error'}); start one: \`ccc listen\`, or \`parley up --with control --detach\``,
+        `no control server answers on ${path} (${codeOf(error) ?? 'unknown error'}); start one: \`parley up --with control --detach\`, or \`parley ccc listen\``,
       );
     }
     return new ControlClient(socket);
   }
 
-  /** Sends a request and returns its answer; throws a Refusal with the server's words for a "no". */
-  async request(fields: Record<string, unknown>): Promise<Answered> {
+  /** Sends a request and returns its answer; throws a Refusal with the server's words for a "no". `heard` gets the events before it. */
+  async request(
+    fields: Record<string, unknown>,
+    heard: (event: Record<string, unknown>) => void = () => {},
+  ): Promise<Answered> {
     this.write(fields);
-    const answer = await this.next();
-    if (!answer) throw new Refusal('unreachable', 'the control server ended before it answered');
+    let answer = await this.next();
+    for (; answer?.['event'] !== undefined; answer = await this.next()) heard(answer);
+    if (!answer) throw new ServerGone('unreachable', 'the control server ended before it answered');
     if (answer['ok'] === true) return { ...answer, ok: true };
     const said = String(answer['error']);
     const reason = typeof answer['reason'] === 'string' ? `: ${answer['reason']}` : '';
@@ -95,7 +102,7 @@ export async function requestControl(env: Env, fields: Record<string, unknown>):
 }
 
 function codeFor(said: string): RefusalCode {
-  if (said === SAID.notFound || said.startsWith(SAID.noHost)) return 'not_found';
+  if (said === SAID.notFound || said.startsWith(SAID.noHost) || said.startsWith('no prompt ')) return 'not_found';
   if (/^host unreachable|^failed to|^session (started|stopped)|^capture failed|^interrupted|^timeout/.test(said))
     return 'unreachable';
   if (/^\d+ prompts wait/.test(said)) return 'busy';

@@ -163,6 +163,21 @@ describe('ask', () => {
     expect(server.control.asked.map(({ deadline }) => deadline)).toEqual([301_000, null]);
   });
 
+  it('gives it another time if the request says so', async () => {
+    const server = await serve(SESSIONS, { now: () => 1000 });
+    for (const seconds of [1200, 0, 1e9])
+      await server.ask({ cmd: 'ask', session: 'api', text: 'x', timeout_seconds: seconds });
+    expect(server.control.asked.map(({ deadline }) => deadline)).toEqual([1_201_000, 301_000, 86_401_000]);
+  });
+
+  it('says the id of its prompt first if the request wants to know it', async () => {
+    const server = await serve(SESSIONS);
+    const caller = await server.caller();
+    const event = await caller.ask({ cmd: 'ask', session: 'api', text: 'x', progress: true });
+    expect(event as object).toEqual({ event: 'stored', message_id: 1 });
+    expect(await caller.line()).toMatchObject({ ok: true, response: 're: x', message_id: 2 });
+  });
+
   it.each([
     [{ outcome: 'timeout' }, 'timeout waiting for response [CCC-45, CCC-131]'],
     [{ outcome: 'not_started', because: 'it said no' }, 'failed to restart Claude: it said no [CCC-138]'],
@@ -552,6 +567,17 @@ describe('a session without a chat', () => {
   });
 });
 
+describe('a session that was removed', () => {
+  it('shows its history to those who ask for it by name', async () => {
+    const server = await serve(SESSIONS);
+    await server.ask({ cmd: 'ask', session: 'api', text: 'hello' });
+    server.configure({ sessions: { api: { path: '/work/api', deleted: true } } });
+    expect((await server.ask({ cmd: 'history', session: 'api' })).error).toBe('session not found');
+    expect(await historyOf(server, { deleted: true })).toHaveLength(2);
+    expect((await server.ask({ cmd: 'history', session: 'nosuch', deleted: true })).error).toBe('session not found');
+  });
+});
+
 describe('the queue', () => {
   it('can be seen, and a prompt that was not typed yet can be taken back', async () => {
     const server = await serve(SESSIONS);
@@ -562,7 +588,7 @@ describe('the queue', () => {
     ]);
     expect(await server.ask({ cmd: 'cancel', message_id: id })).toEqual({ ok: true });
     expect(await server.ask({ cmd: 'queue', session: 'api' })).toEqual({ ok: true, queue: [] });
-    expect((await server.ask({ cmd: 'cancel', message_id: id })).error).toStartWith('too late');
+    expect((await server.ask({ cmd: 'cancel', message_id: id })).error).toBe('too late: it has ended (withdrawn)');
     expect(await historyOf(server)).toMatchObject([{ id, status: 'withdrawn' }]);
   });
 
@@ -573,5 +599,14 @@ describe('the queue', () => {
     await server.ask({ cmd: 'send', session: 'api', text: '🙂'.repeat(200) });
     const { queue } = await server.ask({ cmd: 'queue' });
     expect(queue).toMatchObject([{ text: `${'漢'.repeat(200)}...` }, { text: '🙂'.repeat(200) }]);
+  });
+
+  it('says why a prompt cannot be taken back', async () => {
+    const server = await serve(SESSIONS);
+    server.control.scripts.set('api', () => new Promise(() => {}));
+    const { message_id: id } = await server.ask({ cmd: 'send', session: 'api', text: 'typed' });
+    await server.control.store.begin(Number(id), 'a place');
+    expect((await server.ask({ cmd: 'cancel', message_id: id })).error).toStartWith('too late: it was typed');
+    expect((await server.ask({ cmd: 'cancel', message_id: 999 })).error).toBe('no prompt 999');
   });
 });

@@ -1,4 +1,5 @@
 import type { Choice, SessionState } from '../../core/ports/session.ts';
+import type { PromptState } from '../../core/ports/session-store.ts';
 import type { PendingQuestions } from '../../core/questions/questions.ts';
 import type { SessionControl } from '../../core/sessions/control.ts';
 import { HostUnreachable } from '../../core/ports/session.ts';
@@ -9,7 +10,7 @@ import type { HistoryFiles } from './history-files.ts';
 import type { HistoryLine, SessionHistory } from './history.ts';
 import type { Hosts } from './hosts.ts';
 import { answerSaid, ControlError, endSaid, line, SAID } from './phrases.ts';
-import { agentOf, choiceOf, limitOf, promptText } from './requests.ts';
+import { agentOf, askTimeOf, choiceOf, limitOf, promptText } from './requests.ts';
 import type { ControlRequest } from './requests.ts';
 
 const ASK_MS = 5 * 60_000;
@@ -23,7 +24,7 @@ export interface CommandDeps {
   control: SessionControl;
   config: ControlFile;
   hosts: Pick<Hosts, 'want'>;
-  history: Pick<SessionHistory, 'page' | 'last'>;
+  history: Pick<SessionHistory, 'page' | 'last' | 'stateOf'>;
   files: Pick<HistoryFiles, 'lastModified'>;
   version: string;
   now: () => number;
@@ -34,7 +35,9 @@ export interface CommandDeps {
 }
 
 type Answer = { ok: true } & Record<string, unknown>;
-type Handler = (deps: CommandDeps, request: ControlRequest) => Answer | Promise<Answer>;
+/** Writes a line to the caller before the answer. */
+type Tell = (event: Record<string, unknown>) => void;
+type Handler = (deps: CommandDeps, request: ControlRequest, tell: Tell) => Answer | Promise<Answer>;
 
 /** Every command but `subscribe`, which is a stream. Each answers with all its fields, zeros included. spec: control#commands */
 const COMMANDS: Record<string, Handler> = {
@@ -63,10 +66,13 @@ const COMMANDS: Record<string, Handler> = {
     return { ok: true, sessions };
   },
 
-  async ask(deps, request) {
+  async ask(deps, request, tell) {
     const began = deps.now();
-    const deadline = began + (deps.askMs ?? ASK_MS);
-    const end = await deps.control.ask({ ...promptIn(deps, request), deadline });
+    const deadline = began + askTimeOf(request, deps.askMs ?? ASK_MS);
+    const stored = (id: number): void => {
+      if (request.progress) tell({ event: 'stored', message_id: id });
+    };
+    const end = await deps.control.ask({ ...promptIn(deps, request), deadline, stored });
     const ms = deps.now() - began;
     if (end.outcome !== 'answered') throw new ControlError(endSaid(end, deps.now() >= deadline));
     const { reply, started } = end;
@@ -109,12 +115,15 @@ const COMMANDS: Record<string, Handler> = {
   },
 
   async history(deps, request) {
-    known(deps, request);
+    const isRemoved = request.deleted && request.session !== '' && !deps.config.session(request.session);
+    if (!isRemoved) known(deps, request);
     const after = request.after ?? undefined;
     if (after !== undefined && after < 0) throw new ControlError('after must be 0 or more');
     const page = { after, limit: limitOf(request, HISTORY_LINES), from: request.from_filter || undefined };
     try {
-      return { ok: true, messages: await deps.history.page(request.session, page) };
+      const messages = await deps.history.page(request.session, page);
+      if (isRemoved && messages.length === 0) throw new ControlError(SAID.notFound);
+      return { ok: true, messages };
     } catch (error) {
       throw unreadable(error);
     }
@@ -168,9 +177,9 @@ const COMMANDS: Record<string, Handler> = {
   },
 
   /** Ours: takes back a prompt that was not typed yet. */
-  async cancel({ control }, { message_id: id }) {
+  async cancel({ control, history }, { message_id: id }) {
     if (id === null || id === undefined) throw new ControlError('message_id required');
-    if (!(await control.cancel(id))) throw new ControlError('too late: it was typed, or has ended, or there is none');
+    if (!(await control.cancel(id))) throw new ControlError(tooLate(id, await history.stateOf(id)));
     return { ok: true };
   },
 
@@ -183,11 +192,11 @@ const COMMANDS: Record<string, Handler> = {
 };
 
 /** Answers one request; throws what is to be said instead. */
-export async function answerRequest(deps: CommandDeps, request: ControlRequest): Promise<Answer> {
+export async function answerRequest(deps: CommandDeps, request: ControlRequest, tell: Tell): Promise<Answer> {
   const handler = Object.hasOwn(COMMANDS, request.cmd) ? COMMANDS[request.cmd] : undefined;
   if (!handler) throw new ControlError(SAID.unknownCommand);
   try {
-    return await handler(deps, request);
+    return await handler(deps, request, tell);
   } catch (error) {
     // Deleted by another process in this very moment.
     const isGone = request.session !== '' && !deps.config.session(request.session);
@@ -271,6 +280,13 @@ function gistOf(text: string, limit: number): string {
   const characters = Array.from(text.slice(0, 3 * limit));
   const gist = characters.slice(0, limit).join('');
   return characters.length > limit ? `${gist}...` : gist;
+}
+
+/** Why a prompt cannot be taken back. */
+function tooLate(id: number, state: PromptState | null): string {
+  if (state === null) return `no prompt ${id}`;
+  if (state === 'submitting' || state === 'submitted') return 'too late: it was typed; its answer goes to the history';
+  return `too late: it has ended (${state})`;
 }
 
 function unreadable(error: unknown): unknown {

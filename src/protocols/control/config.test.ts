@@ -102,6 +102,9 @@ describe('~/.ccc.json', () => {
 
   it.each([
     ['{"sessions": {', 'is not a JSON object'],
+    ['{\n  "sessions": {}\n  "label": true\n}', 'is not a JSON object: CommaExpected in line 3, column 3; correct it'],
+    ['{"sessions": {},}', 'in line 1, column 17'],
+    ['{} // mine', 'in line 1, column 4'],
     ['[]', 'is not a JSON object'],
     ['{"sessions": []}', 'wrong at "sessions"'],
     ['{"sessions": {"x": {"path": 7}}}', 'wrong at "sessions.x.path"'],

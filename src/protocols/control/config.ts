@@ -5,6 +5,7 @@ import type { Env } from '../../core/env.ts';
 import type { SessionTarget } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { Schema } from '../../core/schema.ts';
+import { jsonFault } from '../../clients/settings/jsonc.ts';
 import type { Described } from '../../core/schema.ts';
 import { userHome } from '../../platform/env.ts';
 import { replaceFile, stampOf } from '../../platform/files.ts';
@@ -223,7 +224,9 @@ export class ControlFile {
     } catch {
       // Said below.
     }
-    throw new Refusal('bad_config', `${this.path} is not a JSON object; correct it (nothing was changed)`);
+    const fault = jsonFault(text);
+    const where = fault === null ? '' : `: ${fault}`;
+    throw new Refusal('bad_config', `${this.path} is not a JSON object${where}; correct it (nothing was changed)`);
   }
 
   #parsed(raw: Record<string, unknown>): ControlSettings {

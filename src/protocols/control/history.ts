@@ -1,4 +1,4 @@
-import type { SessionMessage, SessionStore } from '../../core/ports/session-store.ts';
+import type { PromptState, SessionMessage, SessionStore } from '../../core/ports/session-store.ts';
 import { EarlierFiles, highestEarlierId } from './earlier-files.ts';
 import { lineOf } from './history-files.ts';
 import type { HistoryFiles } from './history-files.ts';
@@ -66,6 +66,11 @@ export class SessionHistory {
     if (own) return lineOf(own);
     const [line] = await this.#before(this.#opened(), this.files.folderOf(session), 1);
     return line ?? null;
+  }
+
+  /** How far a prompt is; null if there is none with this id. */
+  async stateOf(id: number): Promise<PromptState | null> {
+    return (await this.store.prompt(id))?.state ?? null;
   }
 
   async #before(

@@ -8,6 +8,7 @@ import { userOf } from '../../platform/peer-user.ts';
 import { VERSION } from '../../platform/program.ts';
 import { prepareFolder, serveUnixSocket } from '../../wire/unix-socket.ts';
 import type { SocketOptions } from '../../wire/unix-socket.ts';
+import { tmuxTrouble } from '../../sessions/tmux.ts';
 import { ControlFile, controlPlaces, serverLock } from './config.ts';
 import type { ControlPlaces } from './config.ts';
 import { Hosts } from './hosts.ts';
@@ -65,7 +66,7 @@ async function opened(context: ServiceContext, places: ControlPlaces, log: Log):
       name: 'control',
       address: places.socket,
       about: [],
-      warnings: [],
+      warnings: [tmuxTrouble(context.env) ?? []].flat(),
       renew() {},
       async close(telling) {
         telling('requests in hand');

@@ -15,6 +15,11 @@ export const SAID = {
   textTooLong: 'text too long (limit 1 MiB)',
   lineTooLong: 'request too long (limit 4 MiB)',
   timeout: 'timeout waiting for response',
+  notRestarted: 'failed to restart Claude',
+  interrupted: 'interrupted',
+  stopped: 'session stopped',
+  withdrawn: 'failed to send: it was withdrawn',
+  closing: 'server stopping: the answer will be in the history',
   notInitialized: 'session started but Claude failed to initialize',
   commandsOff: 'client commands are off (allow_commands)',
   noQuestions: 'no pending questions for this session',
@@ -42,19 +47,19 @@ export function endSaid(end: Exclude<PromptEnd, { outcome: 'answered' }>, isLate
     case 'timeout':
       return SAID.timeout;
     case 'withdrawn':
-      return isLate ? SAID.timeout : 'failed to send: it was withdrawn';
+      return isLate ? SAID.timeout : SAID.withdrawn;
     case 'not_started':
-      return `failed to restart Claude: ${line(end.because)}`;
+      return `${SAID.notRestarted}: ${line(end.because)}`;
     case 'unreachable':
       return line(end.because);
     case 'failed':
       return end.because === NO_TURN ? NO_TURN : `failed to send: ${line(end.because)}`;
     case 'interrupted':
-      return 'interrupted';
+      return SAID.interrupted;
     case 'stopped':
-      return 'session stopped';
+      return SAID.stopped;
     case 'closed':
-      return 'server stopping: the answer will be in the history';
+      return SAID.closing;
   }
 }
 

@@ -12,6 +12,8 @@ const FROM_LIMIT = 200;
 /** Nesting of one request. */
 const DEPTH_LIMIT = 1000;
 const MOST_LINES = 10_000;
+/** An `ask` that takes longer than a day is a mistake. */
+export const MOST_ASK_SECONDS = 24 * 60 * 60;
 
 const text = (): v.NullishSchema<v.StringSchema<undefined>, ''> => v.nullish(v.string(), '');
 const count = () => v.nullish(v.pipe(v.number(), v.safeInteger()));
@@ -33,6 +35,12 @@ const ControlRequest = new Schema(() =>
     option_indexes: v.nullish(v.array(v.pipe(v.number(), v.safeInteger()))),
     timestamp: count(),
     message_id: count(),
+    /** Ours: how long an `ask` may take, in seconds. */
+    timeout_seconds: count(),
+    /** Ours: an `ask` says the id of its prompt before its answer. */
+    progress: v.nullish(v.boolean(), false),
+    /** Ours: `history` also of a session that was removed. */
+    deleted: v.nullish(v.boolean(), false),
   }),
 );
 export type ControlRequest = Described<typeof ControlRequest>;
@@ -92,6 +100,13 @@ export function choiceOf({ option_index: one, option_indexes: several, text: wor
 export function agentOf({ from }: ControlRequest): string {
   if (from.length > FROM_LIMIT) throw new ControlError(`from too long (limit ${FROM_LIMIT} characters)`);
   return from.replace(/\p{Cc}+/gu, ' ').trim() || 'api';
+}
+
+/** How long an `ask` may take, in ms. */
+export function askTimeOf({ timeout_seconds: seconds }: ControlRequest, otherwise: number): number {
+  return seconds === null || seconds === undefined || seconds <= 0
+    ? otherwise
+    : Math.min(seconds, MOST_ASK_SECONDS) * 1000;
 }
 
 /** `limit`, from 1 to 10,000. */

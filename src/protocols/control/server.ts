@@ -126,7 +126,7 @@ class ControlConnection implements Receiver {
     try {
       const request = requestIn(line);
       if (request.cmd === 'subscribe') return this.#subscribe(request);
-      this.#write(await answerRequest(this.deps, request));
+      this.#write(await answerRequest(this.deps, request, (event) => this.#write(event)));
     } catch (error) {
       if (!(error instanceof ControlError || error instanceof Refusal))
         this.deps.log('control_failed', {

@@ -2,7 +2,7 @@ import { afterEach, expect, it, mock, spyOn } from 'bun:test';
 import { Refusal } from '../../core/refusal.ts';
 import { ControlClient } from '../../protocols/control/client.ts';
 import type { Context } from '../context.ts';
-import { commands } from './control.ts';
+import { commands } from './ask.ts';
 
 afterEach(() => mock.restore());
 
