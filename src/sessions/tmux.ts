@@ -12,7 +12,7 @@ export interface TmuxOptions {
   answerMs?: number;
 }
 
-/** What must be known of a pane before anything is typed into it, in this order. No name has a colon in it. */
+/** What must be known of a pane before anything is typed into it, in this order. Only the last may have a colon in it. */
 const FACTS = [
   'pid',
   'start_time',
@@ -28,9 +28,13 @@ const FACTS = [
   'window_index',
   'pane_index',
   'session_name',
+  'pane_current_command',
 ] as const;
 type Facts = Record<(typeof FACTS)[number], string>;
 const FORMAT = FACTS.map((fact) => `#{${fact}}`).join(':');
+
+/** A name that tmux compares as it is. */
+const PLAIN = /^[\w.+-]+$/;
 
 /** A pane id, or an exact session with perhaps a window and a pane by number: a name that only resembles it is not meant. */
 const TARGET = /^(%\d+|=[^:.=%@$][^:.]*:(\d+(\.\d+)?)?)$/;
@@ -133,6 +137,8 @@ export class TmuxPane implements Terminal {
   /** Pane ids start again with each server, and a stale one would name another pane. */
   readonly #server: string;
   #tty: string | null;
+  /** What ran in its foreground at the last look. */
+  #program: string;
 
   constructor(
     readonly server: TmuxServer,
@@ -142,6 +148,7 @@ export class TmuxPane implements Terminal {
     this.name = `tmux ${facts.session_name}:${facts.window_index}.${facts.pane_index}`;
     this.#server = serverIn(facts);
     this.#tty = facts.pane_tty || null;
+    this.#program = facts.pane_current_command;
   }
 
   /** As of the last look: a pane whose program was restarted has another device. */
@@ -161,6 +168,7 @@ export class TmuxPane implements Terminal {
     const facts = factsIn(line);
     if (serverIn(facts) !== this.#server) return null;
     this.#tty = facts.pane_tty || null;
+    this.#program = facts.pane_current_command;
     if (facts.pane_dead === '1') return null;
     return { ...drawn(lines), cursor: { row: Number(facts.cursor_y), column: Number(facts.cursor_x) } };
   }
@@ -219,18 +227,19 @@ export class TmuxPane implements Terminal {
   }
 
   /**
-   * Does this if what is typed would go to the program in the pane; throws if it would go elsewhere, or nowhere. Between the look and the
-   * act tmux does nothing else.
+   * Does this if what is typed would go to the program that was in the pane at the last look, and not to the shell below it; throws if it
+   * would go elsewhere, or nowhere. Between this look and the act tmux does nothing else.
    */
   async #ifFree(text: string, act: string, input?: string): Promise<void> {
     const otherwise = `display-message -p -t '${this.pane}' '${FORMAT}'`;
-    const step = ['if-shell', '-F', '-t', this.pane, isFree(this.#server, this.pane, text), act, otherwise];
+    const free = isFree(this.#server, this.pane, this.#program, text);
+    const step = ['if-shell', '-F', '-t', this.pane, free, act, otherwise];
     const printed = await this.server.at(this.pane, step, input);
     if (printed === '') return;
     const facts = factsIn(printed);
     if (serverIn(facts) !== this.#server)
       throw new Refusal('unreachable', 'the tmux server was restarted; its panes are others now');
-    const because = whyNotFree(facts, text) ?? 'nothing can be typed there just now';
+    const because = whyNotFree(facts, this.#program, text) ?? 'nothing can be typed there just now';
     throw new Refusal('busy', `${this.name}: ${because}`);
   }
 }
@@ -241,15 +250,17 @@ function serverIn({ pid, start_time }: Facts): string {
 }
 
 /** A condition of tmux, which it checks in the step in which it types. */
-function isFree(server: string, pane: string, text: string): string {
+function isFree(server: string, pane: string, program: string, text: string): string {
   const facts = FACTS.slice(0, 7).map((fact) => `#{${fact}}`);
-  const free = `#{==:${facts.join(' ')},${server} ${pane} 0 0 0 0}`;
+  const known = `#{==:${facts.join(' ')},${server} ${pane} 0 0 0 0}`;
+  const free = PLAIN.test(program) ? `#{&&:${known},#{==:#{pane_current_command},${program}}}` : known;
   return text.includes('\n') ? `#{&&:${free},#{!=:#{bracket_paste_flag},0}}` : free;
 }
 
 /** The same in words: why nothing may be typed there. */
-function whyNotFree(facts: Facts, text: string): string | null {
+function whyNotFree(facts: Facts, program: string, text: string): string | null {
   if (facts.pane_dead === '1') return 'the program in it has ended';
+  if (facts.pane_current_command !== program) return 'another program runs in it now';
   if (facts.pane_in_mode !== '0') return 'its user is scrolling or copying';
   if (facts.pane_synchronized === '1') return 'it is synchronized: other panes would get the same keys';
   if (facts.pane_input_off === '1') return 'its input is switched off';
@@ -261,5 +272,6 @@ function whyNotFree(facts: Facts, text: string): string | null {
 
 function factsIn(line: string): Facts {
   const values = line.trimEnd().split(':');
-  return Object.fromEntries(FACTS.map((fact, at) => [fact, values[at] ?? ''])) as Facts;
+  const last = values.splice(FACTS.length - 1).join(':');
+  return Object.fromEntries(FACTS.map((fact, at) => [fact, values[at] ?? last])) as Facts;
 }
