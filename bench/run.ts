@@ -1,9 +1,11 @@
 // `npm run bench`: every figure beside its floor; the table goes to docs/performance.md.
 // `npm run bench -- --quick`: fewer rounds and no long history, for a first look; the table is only printed.
+// `npm run bench -- word`: only the figures whose name has the word in it; the table is only printed.
 import { mkdirSync } from 'node:fs';
 import { attentionFigure } from './figures/attention.ts';
 import { c2cFigure } from './figures/c2c.ts';
 import { commandFigure } from './figures/command.ts';
+import { controlFigure } from './figures/control.ts';
 import { drainFigure, peekFigure } from './figures/drain.ts';
 import { historyFigure } from './figures/history.ts';
 import { hookFigure } from './figures/hook.ts';
@@ -30,6 +32,7 @@ const FIGURES: readonly Figure[] = [
   commandFigure,
   c2cFigure,
   openCodeFigure,
+  controlFigure,
   storeFigure,
   attentionFigure,
   takeFigure,
@@ -40,6 +43,9 @@ const FIGURES: readonly Figure[] = [
 ];
 
 const quick = process.argv.includes('--quick');
+const words = process.argv.slice(2).filter((word) => !word.startsWith('--'));
+const isPicked = ({ name }: Figure): boolean =>
+  words.length === 0 || words.some((word) => name.toLowerCase().startsWith(word));
 const place = openPlace();
 let program: string | undefined;
 const bench: Bench = {
@@ -54,14 +60,14 @@ const bench: Bench = {
 
 const rows: Row[] = [];
 try {
-  for (const figure of FIGURES) {
+  for (const figure of FIGURES.filter(isPicked)) {
     for (const row of await figure(bench)) {
       rows.push(row);
       console.error(line(row));
     }
   }
   const text = page(rows, machine(place.disk));
-  if (quick) console.log(text);
+  if (quick || words.length > 0) console.log(text);
   else {
     const docs = new URL('../docs/', import.meta.url).pathname;
     mkdirSync(docs, { recursive: true });

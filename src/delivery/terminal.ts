@@ -130,11 +130,11 @@ async function typeOnce(
   let isEntering = false;
   try {
     const because = await whyNoEnter(options, before, pastedAt);
-    if (because) return await takeBack(options, because, text, pastedAt);
+    if (because) return await takeBack(options, before, because, text, pastedAt);
     isEntering = true;
     await terminal.enter();
   } catch (error) {
-    const back = await takeBack(options, reason(error), text, pastedAt);
+    const back = await takeBack(options, before, reason(error), text, pastedAt);
     return isEntering && back.typed === 'stranded' ? { ...back, entered: 'unknown', again: false } : back;
   }
   return { typed: 'entered', proof: await proof(options, before, signal, heard) };
@@ -199,7 +199,13 @@ async function stillIdle({ terminal, states, composer }: TypingOptions, before: 
 }
 
 /** Takes back what was pasted, and believes only a screen that showed it before: an empty composer may be one that lags. */
-async function takeBack(options: TypingOptions, because: string, text: string, pastedAt: number): Promise<Typed> {
+async function takeBack(
+  options: TypingOptions,
+  before: ClientState,
+  because: string,
+  text: string,
+  pastedAt: number,
+): Promise<Typed> {
   const { terminal, composer, enterAfter, shownWithin = SHOWN_WITHIN } = options;
   const see = async (): Promise<Composer | null> => {
     const screen = await terminal.screen();
@@ -214,6 +220,8 @@ async function takeBack(options: TypingOptions, because: string, text: string, p
       const seen = await see();
       // The terminal went, and what was typed with it.
       if (seen === null || (shown && seen === 'empty')) return nothing(because, true);
+      // The client went, and what was typed with it. A shell may be in its place, below what it drew last.
+      if (before.pid !== undefined && !runsIn(before.pid, terminal.tty)) return nothing(because, true);
       // What a question would do with a key is not known.
       if (seen === 'dialog') break;
       shown ||= isThere(seen);

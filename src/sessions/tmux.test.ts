@@ -106,6 +106,23 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
     await expect(pane.enter()).rejects.toThrow('has ended');
   });
 
+  it('types nothing into the shell that is below a program which ended after it was looked at', async () => {
+    const tmux = opens(new TestTmux());
+    const id = await tmux.start('shell', ['sh', '-m', '-c', 'sleep 600; stty raw -echo; cat -v']);
+    const server = opens(await TmuxServer.open({ path: tmux.path }));
+    const pane = await server.terminal(id);
+    const fact = async (name: string): Promise<string> =>
+      (await tmux.run('display-message', '-p', '-t', id, `#{${name}}`)).trim();
+    await within(20_000, async () => (await fact('pane_current_command')) === 'sleep');
+    expect(await pane.screen()).not.toBeNull();
+    const shell = await fact('pane_pid');
+    process.kill(Number(readFileSync(`/proc/${shell}/task/${shell}/children`, 'utf8')), 'SIGKILL');
+    await within(20_000, async () => (await fact('pane_current_command')) === 'cat');
+    await expect(pane.paste('too late')).rejects.toThrow('another program runs in it now');
+    await expect(pane.enter()).rejects.toThrow('another program runs in it now');
+    expect((await pane.screen())?.lines.join('').replace('Killed', '').trim()).toBe('');
+  });
+
   it('says that a pane is gone, and leaves no buffer behind', async () => {
     const { pane, tmux } = await anAgent();
     await tmux.start('other', ['cat']);

@@ -12,7 +12,7 @@ export interface TmuxOptions {
   answerMs?: number;
 }
 
-/** What must be known of a pane before anything is typed into it, in this order. No name has a colon in it. */
+/** What must be known of a pane before anything is typed into it, in this order. Only the last may have a colon in it. */
 const FACTS = [
   'pid',
   'start_time',
@@ -29,9 +29,13 @@ const FACTS = [
   'pane_index',
   'session_activity',
   'session_name',
+  'pane_current_command',
 ] as const;
 type Facts = Record<(typeof FACTS)[number], string>;
 const FORMAT = FACTS.map((fact) => `#{${fact}}`).join(':');
+
+/** A name that tmux compares as it is. */
+const PLAIN = /^[\w.+-]+$/;
 
 /** A pane id, or an exact session with perhaps a window and a pane by number: a name that only resembles it is not meant. */
 const TARGET = /^(%\d+|=[^:.=%@$][^:.]*:(\d+(\.\d+)?)?)$/;
@@ -142,6 +146,8 @@ export class TmuxPane implements Terminal {
   readonly #server: string;
   #tty: string | null;
   #typedAt: string;
+  /** What ran in its foreground at the last look. */
+  #program: string;
 
   constructor(
     readonly server: TmuxServer,
@@ -151,6 +157,7 @@ export class TmuxPane implements Terminal {
     this.name = `tmux ${facts.session_name}:${facts.window_index}.${facts.pane_index}`;
     this.#server = serverIn(facts);
     this.#tty = facts.pane_tty || null;
+    this.#program = facts.pane_current_command;
     this.#typedAt = facts.session_activity;
   }
 
@@ -177,6 +184,7 @@ export class TmuxPane implements Terminal {
     if (serverIn(facts) !== this.#server) return null;
     this.#tty = facts.pane_tty || null;
     this.#typedAt = facts.session_activity;
+    this.#program = facts.pane_current_command;
     if (facts.pane_dead === '1') return null;
     return { ...drawn(lines), cursor: { row: Number(facts.cursor_y), column: Number(facts.cursor_x) } };
   }
@@ -245,8 +253,8 @@ export class TmuxPane implements Terminal {
   }
 
   /**
-   * Does this if what is typed would go to the program in the pane; throws if it would go elsewhere, or nowhere. Between the look and the
-   * act tmux does nothing else.
+   * Does this if what is typed would go to the program that was in the pane at the last look, and not to the shell below it; throws if it
+   * would go elsewhere, or nowhere. Between this look and the act tmux does nothing else.
    */
   async #ifFree(
     text: string,
@@ -254,7 +262,7 @@ export class TmuxPane implements Terminal {
     { input, seen }: { input?: string; seen?: Seen | undefined },
   ): Promise<void> {
     const otherwise = `display-message -p -t '${this.pane}' '${FORMAT}'`;
-    const free = isFree(this.#server, this.pane, text);
+    const free = isFree(this.#server, this.pane, this.#program, text);
     const condition = seen ? `#{&&:${free},${isAsSeen(seen)}}` : free;
     const step = ['if-shell', '-F', '-t', this.pane, condition, act, otherwise];
     const printed = await this.server.at(this.pane, step, input);
@@ -263,7 +271,9 @@ export class TmuxPane implements Terminal {
     if (serverIn(facts) !== this.#server)
       throw new Refusal('unreachable', 'the tmux server was restarted; its panes are others now');
     const because =
-      whyNotFree(facts, text) ?? (seen && whyNotAsSeen(facts, seen)) ?? 'nothing can be typed there just now';
+      whyNotFree(facts, this.#program, text) ??
+      (seen && whyNotAsSeen(facts, seen)) ??
+      'nothing can be typed there just now';
     throw new Refusal('busy', `${this.name}: ${because}`);
   }
 }
@@ -301,15 +311,17 @@ function serverIn({ pid, start_time }: Facts): string {
 }
 
 /** A condition of tmux, which it checks in the step in which it types. */
-function isFree(server: string, pane: string, text: string): string {
+function isFree(server: string, pane: string, program: string, text: string): string {
   const facts = FACTS.slice(0, 7).map((fact) => `#{${fact}}`);
-  const free = `#{==:${facts.join(' ')},${server} ${pane} 0 0 0 0}`;
+  const known = `#{==:${facts.join(' ')},${server} ${pane} 0 0 0 0}`;
+  const free = PLAIN.test(program) ? `#{&&:${known},#{==:#{pane_current_command},${program}}}` : known;
   return text.includes('\n') ? `#{&&:${free},#{!=:#{bracket_paste_flag},0}}` : free;
 }
 
 /** The same in words: why nothing may be typed there. */
-function whyNotFree(facts: Facts, text: string): string | null {
+function whyNotFree(facts: Facts, program: string, text: string): string | null {
   if (facts.pane_dead === '1') return 'the program in it has ended';
+  if (facts.pane_current_command !== program) return 'another program runs in it now';
   if (facts.pane_in_mode !== '0') return 'its user is scrolling or copying';
   if (facts.pane_synchronized === '1') return 'it is synchronized: other panes would get the same keys';
   if (facts.pane_input_off === '1') return 'its input is switched off';
@@ -321,5 +333,6 @@ function whyNotFree(facts: Facts, text: string): string | null {
 
 function factsIn(line: string): Facts {
   const values = line.trimEnd().split(':');
-  return Object.fromEntries(FACTS.map((fact, at) => [fact, values[at] ?? ''])) as Facts;
+  const last = values.splice(FACTS.length - 1).join(':');
+  return Object.fromEntries(FACTS.map((fact, at) => [fact, values[at] ?? last])) as Facts;
 }

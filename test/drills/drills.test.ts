@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { brokerHeap, brokerKills, brokerShared, brokerWriters } from './c2c-broker.ts';
+import { controlFaults } from './control-faults.ts';
 import type { Drill } from './drill.ts';
 import { DRILLS } from './drills.ts';
 import { failingCalls } from './failing-calls.ts';
@@ -35,6 +36,10 @@ const SHORT: [sentence: string, drill: Drill][] = [
   ['ours and plain scripts write and drain one broker inbox, and each message comes once [C2C-3]', brokerShared],
   ['death at any moment in a broker loses nothing, and what comes again is marked [C2C-20]', brokerKills],
   ['a heap of waiting messages in a broker is drained whole, each once [C2C-5]', brokerHeap],
+  [
+    'prompts that meet a killed client or server, a question, a panel, a draft or a slow start go into an empty composer only, once [CCC-200]',
+    controlFaults,
+  ],
   [
     `a system call that fails at any point loses nothing, shows nothing again unmarked and stores nothing in name only${Bun.which('strace') ? '' : ' (skipped: no strace here)'}`,
     failingCalls,

@@ -1,4 +1,5 @@
 import { brokerHeap, brokerKills, brokerShared, brokerWriters } from './c2c-broker.ts';
+import { controlFaults } from './control-faults.ts';
 import type { Drill } from './drill.ts';
 import { failingCalls } from './failing-calls.ts';
 import { hostChaos } from './host-chaos.ts';
@@ -30,5 +31,6 @@ export const DRILLS: readonly Drill[] = [
   brokerShared,
   brokerKills,
   brokerHeap,
+  controlFaults,
   failingCalls,
 ];

@@ -290,6 +290,7 @@ async function enter(): Promise<void> {
   const uncovers = /^[!/]/.test(clean) && !/^\s*[!/]/.test(composer);
   if (!isReviewed && clean !== composer.trim() && (REVIEWED.test(composer) || uncovers)) {
     [composer, isReviewed, notice] = [clean, true, 'Removed invisible characters · review and press Enter to send'];
+    note({ reviewed: clean });
     return draw();
   }
   const isShell = composer.startsWith('!');
@@ -490,6 +491,19 @@ if (existsSync(transcript())) index = readFileSync(transcript(), 'utf8').split('
 const tmux = tmuxPane();
 note({ started: argv });
 register({});
+const decoder = new TextDecoder();
+let taking = Promise.resolve();
+process.stdin.setRawMode(true);
+process.stdin.on('data', (bytes: Buffer) => {
+  if (status.status === undefined) note({ early: bytes.toString() });
+  clearTimeout(escape);
+  input += decoder.decode(bytes, { stream: true });
+  taking = taking.then(take);
+});
+process.stdin.on('end', () => quit(0));
+process.on('SIGHUP', () => quit(129));
+process.stdout.on('resize', draw);
+process.stdout.write('\u001B[?2004h');
 if (start.ms) await Bun.sleep(start.ms);
 Bun.listen<{ rest: string }>({
   unix: `${folder}/${process.pid}.sock`,
@@ -505,17 +519,5 @@ Bun.listen<{ rest: string }>({
     },
   },
 });
-const decoder = new TextDecoder();
-let taking = Promise.resolve();
-process.stdin.setRawMode(true);
-process.stdin.on('data', (bytes: Buffer) => {
-  clearTimeout(escape);
-  input += decoder.decode(bytes, { stream: true });
-  taking = taking.then(take);
-});
-process.stdin.on('end', () => quit(0));
-process.on('SIGHUP', () => quit(129));
-process.stdout.on('resize', draw);
-process.stdout.write('\u001B[?2004h');
 register({ status: 'idle' });
 if (start.dialog) openDialog(start.dialog);

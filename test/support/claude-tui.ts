@@ -94,6 +94,10 @@ export interface ClaudeNoted {
   dialog?: string;
   command?: string;
   ignored?: string;
+  /** The first Enter only asked for a second one. */
+  reviewed?: string;
+  /** Keys that came before it took prompts. */
+  early?: string;
   /** Enter took what was offered for the last word. */
   completed?: string;
 }

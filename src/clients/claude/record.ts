@@ -58,7 +58,9 @@ export class ClaudeRecord {
     }
     events.push(...reading.settle(live));
     this.#reading = reading;
-    this.#read = written(reading.place());
+    const place = reading.place();
+    // Only its time has moved on.
+    this.#read = isSame(place, placeIn(since)) ? since : written(place);
     return { events, next: this.#read };
   }
 
@@ -161,6 +163,10 @@ class Reading {
 
 function written({ conversation, offset, reported, after }: Place): RecordPlace {
   return JSON.stringify({ c: conversation, o: offset, ...(reported.length > 0 && { r: reported }), t: after });
+}
+
+function isSame(a: Place, b: Place): boolean {
+  return a.conversation === b.conversation && a.offset === b.offset && a.reported.join() === b.reported.join();
 }
 
 /** A place that cannot be read is this moment. */

@@ -357,6 +357,17 @@ describe.skipIf(!hasTmux)(`a turn of Claude Code${why}`, () => {
     expect((await driverOf({ conversation }).events(after)).events).toEqual([]);
   });
 
+  it('leaves the place where it is as long as nothing more is recorded', async () => {
+    const { driver } = await started();
+    const place = await driver.place();
+    await takes(driver, 'hello');
+    await ended(driver, place);
+    const { next } = await driver.events(place);
+    // A time in the place would have moved on.
+    await Bun.sleep(5);
+    expect([next === place, await driver.events(next)]).toEqual([false, { events: [], next }]);
+  });
+
   it('that waited in the client with others gets the answer to all of them', async () => {
     const { claude, driver } = await started();
     const place = await driver.place();

@@ -103,9 +103,9 @@ export class ClaudeSessionDriver implements SessionDriver {
     let isOver = false;
     const look = async (): Promise<void> => {
       this.#follow();
-      const isRunning = (await this.#live()) !== null;
-      // One that came and went between two looks was shown all the same.
-      if (!isOver && (isRunning || this.#wasShown)) changed();
+      // One that was shown is looked at by those who are told; it may have gone meanwhile.
+      const isRunning = this.#wasShown || (await this.#live()) !== null;
+      if (!isOver && isRunning) changed();
     };
     const timer = setInterval(() => void look(), LOOK_MS);
     const stop = (): void => {
