@@ -11,7 +11,7 @@ const SHELL = /^-?(sh|ash|dash|bash|zsh|ksh|fish)$/;
 const SETTLE_MS = 2000;
 const LOOK_MS = 50;
 
-const FACTS = ['pane_id', 'pane_pid', 'pane_dead', 'pane_tty', 'pane_current_command'] as const;
+const FACTS = ['pane_id', 'pane_pid', 'pane_dead', 'pane_tty', 'pane_current_command', 'pane_start_command'] as const;
 const FORMAT = FACTS.map((fact) => `#{${fact}}`).join('\t');
 
 export interface Pane {
@@ -23,6 +23,8 @@ export interface Pane {
   tty: string | null;
   /** The program in its foreground. */
   program: string;
+  /** What it was started with; empty: a shell. */
+  command: string;
 }
 
 /**
@@ -112,7 +114,8 @@ export class TmuxSession {
   }
 }
 
-function isFree({ isDead, program }: Pane): boolean {
+/** Nothing is lost if another program is started in it. */
+export function isFree({ isDead, program }: Pane): boolean {
   return isDead || SHELL.test(program);
 }
 
@@ -156,6 +159,6 @@ function isMissing(error: unknown): null {
 }
 
 function paneIn(line: string): Pane {
-  const [id = '', pid = '', dead = '', tty = '', program = ''] = line.trimEnd().split('\t');
-  return { id, pid: Number(pid), isDead: dead === '1', tty: tty || null, program };
+  const [id = '', pid = '', dead = '', tty = '', program = '', command = ''] = line.trimEnd().split('\t');
+  return { id, pid: Number(pid), isDead: dead === '1', tty: tty || null, program, command };
 }

@@ -9,6 +9,7 @@ import { ControlClient, requestControl } from '../../protocols/control/client.ts
 import { ControlFile, newSessionName, splitName } from '../../protocols/control/config.ts';
 import { SAID } from '../../protocols/control/phrases.ts';
 import { userHome } from '../../platform/env.ts';
+import { tmuxNameOf } from '../../sessions/tmux-session.ts';
 import type { Context } from '../context.ts';
 
 const QUESTION_OPEN = 2;
@@ -73,6 +74,10 @@ function tellQuestion(context: Context, session: string, waitingFor: string): vo
   if (context.json) return context.sayJson({ ok: false, error: 'a question is open', waiting_for: waitingFor });
   context.note(`${session} waits for a person: ${lineForModel(waitingFor)}`);
   context.note(`see: parley screenshot ${session}; the prompt stays (parley queue), its answer goes to the history`);
+  if (waitingFor === 'dialog open' && splitName(session).host === 'local')
+    context.note(
+      `answer it there: tmux attach -t =${tmuxNameOf(session)}, or \`ccc\` in its folder; leave with Ctrl-b d`,
+    );
 }
 
 const promptCommand = command({
