@@ -140,6 +140,11 @@ export function fenced({ reader, mark, now, ago }: Fence): Phrases {
   };
 }
 
+/** Whether a hook of ours said this: it begins with the greeting of `parley hook` or `c2c hook`. */
+export function isMailText(text: string): boolean {
+  return /^(?:\[parley [0-9a-f]+\] Mail for @|c2c mail for )/.test(text);
+}
+
 /** A mark that is in nothing that the senders wrote. */
 export function newMark(mail: readonly FittedMail[], random: () => string): string {
   for (;;) {

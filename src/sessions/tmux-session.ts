@@ -10,7 +10,7 @@ const SHELL = /^-?(sh|ash|dash|bash|zsh|ksh|fish)$/;
 const SETTLE_MS = 2000;
 const LOOK_MS = 50;
 
-const FACTS = ['pane_id', 'pane_pid', 'pane_dead', 'pane_tty', 'pane_current_command'] as const;
+const FACTS = ['pane_id', 'pane_pid', 'pane_dead', 'pane_tty', 'pane_current_command', 'pane_start_command'] as const;
 const FORMAT = FACTS.map((fact) => `#{${fact}}`).join('\t');
 /** A name has no tab in it. */
 const LIST_FORMAT = `${FORMAT}\t#{window_active}#{pane_active}\t#{session_name}`;
@@ -24,6 +24,8 @@ export interface Pane {
   tty: string | null;
   /** The program in its foreground. */
   program: string;
+  /** What it was started with; empty: a shell. */
+  command: string;
 }
 
 /**
@@ -118,7 +120,7 @@ function verbatim(folder: string): string {
   return folder.replace(/#+(\[?)/g, (found, bracket) => (bracket === '' ? found + found : found));
 }
 
-/** Nothing runs in it but perhaps a shell that waits for a command. */
+/** Nothing is lost if another program is started in it. */
 export function isFree({ isDead, program }: Pick<Pane, 'isDead' | 'program'>): boolean {
   return isDead || SHELL.test(program);
 }
@@ -173,6 +175,6 @@ function isMissing(error: unknown): null {
 }
 
 function paneIn(line: string): Pane {
-  const [id = '', pid = '', dead = '', tty = '', program = ''] = line.trimEnd().split('\t');
-  return { id, pid: Number(pid), isDead: dead === '1', tty: tty || null, program };
+  const [id = '', pid = '', dead = '', tty = '', program = '', command = ''] = line.trimEnd().split('\t');
+  return { id, pid: Number(pid), isDead: dead === '1', tty: tty || null, program, command };
 }

@@ -7,7 +7,7 @@ import { TmuxServer } from '../../src/sessions/tmux.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
 import { bash, gate, say, type Step } from './model/steps.ts';
-import { aClaude } from './support/claude.ts';
+import { aClaude, type ClaudeOptions } from './support/claude.ts';
 import { closeAll, opens } from './support/opened.ts';
 import { aPlace } from './support/place.ts';
 import { client } from './support/where.ts';
@@ -179,6 +179,34 @@ describe(`a session of the real Claude Code${claude.why}`, () => {
     expect([model.last.has('I am left'), model.last.has('I am right')]).toEqual([true, false]);
   });
 
+  claude.it(
+    'waits for its user in a folder that is not trusted, is given nothing there, and goes on when it is [CCC-159, CCC-177]',
+    async () => {
+      const { driver, driverOf, model, sends } = await aSession([say('hello')], [], { trust: false });
+      expect(await driver.start()).toEqual({ started: 'fresh' });
+      expect(await driver.state()).toEqual({ status: 'waiting', waitingFor: 'dialog open' });
+      expect(await driver.screen(50)).toContain('trust');
+      expect(await driver.submit({ key: 'k', text: 'one' }, NEVER)).toMatchObject({ outcome: 'left', retry: true });
+      const again = driverOf();
+      expect(await again.state()).toEqual({ status: 'waiting', waitingFor: 'dialog open' });
+      expect(await again.start()).toEqual({ started: 'resumed' });
+      // Its first choice is to leave. A second key would go back there, so the first one gets time to be seen.
+      const isYes = async (): Promise<boolean> => (await again.screen(50)).includes('❯ Yes, I trust');
+      while (!(await isYes())) {
+        await keys(again, 'Down');
+        await within(5000, isYes).catch(() => 'a dialog that is only just being drawn drops a key');
+      }
+      await keys(again, 'Enter');
+      await within(DEADLINE, async () => {
+        const { status } = await again.state();
+        expect(status).not.toBe('stopped');
+        return status === 'idle';
+      });
+      expect(await sends('one', again)).toMatchObject([{ text: 'one' }, { how: 'done', text: 'hello' }]);
+      expect(model.main).toHaveLength(1);
+    },
+  );
+
   claude.it('fails to start with its own words where it ends at once [CCC-177]', async () => {
     const { driverOf, code } = await aSession([]);
     const driver = driverOf({ command: [code.program, '--no-such-option'] });
@@ -187,10 +215,14 @@ describe(`a session of the real Claude Code${claude.why}`, () => {
   });
 });
 
-async function aSession(steps: Step[], flags: string[] = ['--dangerously-skip-permissions']) {
+async function aSession(
+  steps: Step[],
+  flags: string[] = ['--dangerously-skip-permissions'],
+  options: Partial<ClaudeOptions> = {},
+) {
   const model = opens(aModel(steps));
   const place = await aPlace();
-  const code = aClaude({ place, model });
+  const code = aClaude({ place, model, ...options });
   const server = new TmuxServer({ env: code.env });
   opens({ close: async () => void (await server.run(['kill-server']).catch(() => 'it ended before')) });
   const driverOf = (more: Partial<SessionTarget> = {}): ClaudeSessionDriver => {

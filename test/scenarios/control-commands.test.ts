@@ -252,6 +252,22 @@ describe('ccc', () => {
     expect(rig.claude.running()).toHaveLength(1);
   });
 
+  it('alone attaches at once to a client that asks whether it may trust the folder, also the second time [CCC-164]', async () => {
+    const rig = aRig({});
+    rig.claude.starts({ trust: true });
+    const folder = rig.folder('fresh');
+    await Bun.write(`${folder}/.keep`, '');
+    const env = { ...rig.claude.env, NO_COLOR: '1' };
+    for (const count of [1, 2]) {
+      const seen = personAt({ command: [PARLEY], argv0: 'ccc', cwd: folder, env, typed: '', limitMs: 25_000 });
+      await within(20_000, async () => (await rig.claude.tmux('list-clients').catch(() => '')) !== '');
+      await rig.claude.tmux('detach-client', '-s', '=ccc-fresh');
+      expect([count, (await seen).code]).toEqual([count, 0]);
+      await within(20_000, async () => (await rig.claude.tmux('list-clients').catch(() => '')) === '');
+    }
+    expect([rig.claude.running().length, rig.claude.harm()]).toEqual([1, []]);
+  });
+
   it('kill ends a session with and without a server, and keeps its history [CCC-164]', async () => {
     const rig = await aRig({ one: {}, two: {} }).listen();
     await rig.ask('one', 'hello');

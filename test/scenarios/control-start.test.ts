@@ -90,6 +90,27 @@ describe('a session that does not run', () => {
     expect(starts(rig)).toHaveLength(1);
   });
 
+  it('whose folder is not trusted yet waits for its user, also after a restart of the server; then its prompts go in [CCC-159, CCC-175, CCC-177]', async () => {
+    const rig = aRig();
+    rig.claude.starts({ trust: true });
+    await rig.listen();
+    const { code, err } = await rig.run('parley', ['ask', 'api', 'one']);
+    expect([code, err]).toEqual([2, expect.stringContaining('api waits for a person: dialog open')]);
+    expect(err).toContain('tmux attach -t =ccc-api');
+    expect(await rig.send('api', 'two')).toMatchObject({ ok: true, status: 'queued' });
+    await rig.end();
+    await rig.listen();
+    expect(await rig.send('api', 'three')).toMatchObject({ ok: true, status: 'queued' });
+    const { sessions } = await rig.request({ cmd: 'sessions' });
+    expect(sessions).toMatchObject([{ name: 'api', waiting_for: 'dialog open' }]);
+    expect((await rig.run('parley', ['queue'])).out).toContain('the session waits for its user: dialog open');
+    expect([starts(rig), rig.claude.harm()]).toEqual([[[]], []]);
+    await rig.claude.tmux('send-keys', '-t', '=ccc-api:', 'Down', 'Enter');
+    expect(await rig.claude.prompted(3)).toEqual(['one', 'two', 'three']);
+    await within(20_000, async () => (await rig.history('api')).at(-1)?.text === 're: three');
+    expect([starts(rig), rig.claude.harm()]).toEqual([[[]], []]);
+  });
+
   it('that is slower than the file allows has failed to come up [CCC-65, CCC-136, CCC-177]', async () => {
     const rig = aRig({ api: {} }, { start_timeout_seconds: 1 });
     rig.claude.starts({ ms: 30_000 });

@@ -482,6 +482,34 @@ function tmuxPane(): string {
   return Bun.spawnSync(['tmux', 'display-message', '-p', '-t', env['TMUX_PANE'], format]).stdout.toString().trim();
 }
 
+/** As the real one draws it in a folder that its user does not trust. */
+async function trustDialog(): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const rows = [' Accessing workspace:', '', ` ${cwd}`, '', ' Quick safety check: Is this a project you trust?', ''];
+  let isYes = false;
+  const drawn = (): void => {
+    const choices = [` ${isYes ? ' ' : '❯'} No, exit`, ` ${isYes ? '❯' : ' '} Yes, I trust this folder`];
+    const screen = [...rows, ...choices, '', ' Enter to confirm · Esc to cancel'];
+    process.stdout.write(`\u001B[2J\u001B[H${screen.join('\r\n')}`);
+  };
+  const heard = (bytes: Buffer): void => {
+    for (const key of bytes.toString().split(/(?=\u001B)|(?<=\r)|(?=\r)/)) {
+      if (KEYS[key] === 'Down') isYes = true;
+      else if (key === '\r' && isYes) resolve();
+      else if (key === '\r' || key === '\u001B') fail('', 1);
+      else note({ dialog: key });
+    }
+    drawn();
+  };
+  process.stdin.setRawMode(true);
+  process.stdin.on('data', heard);
+  drawn();
+  await promise;
+  process.stdin.off('data', heard);
+  note({ trusted: true });
+  process.stdout.write('\u001B[2J\u001B[H');
+}
+
 if (start.exit) fail(start.exit.line, start.exit.code);
 if (argv.includes('--resume')) {
   session = argv[argv.indexOf('--resume') + 1] ?? '';
@@ -490,6 +518,7 @@ if (argv.includes('--resume')) {
 if (existsSync(transcript())) index = readFileSync(transcript(), 'utf8').split('"promptSource"').length - 1;
 const tmux = tmuxPane();
 note({ started: argv });
+if (start.trust) await trustDialog();
 register({});
 const decoder = new TextDecoder();
 let taking = Promise.resolve();

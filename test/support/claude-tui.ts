@@ -44,6 +44,8 @@ export interface ClaudeStart {
   exit?: { code: number; line: string };
   /** It opens with this question. */
   dialog?: string;
+  /** Before it says anything of itself it asks whether it may trust the folder; Down and Enter say yes. */
+  trust?: boolean;
   /** Its screen and its records are so far behind when a dialog closes. */
   lagMs?: number;
   /** So long after its start it drops keys in dialogs, as the real one does. */
@@ -88,6 +90,8 @@ export interface ClaudeNoted {
   pasted?: string;
   into?: string;
   escaped?: string;
+  /** The question whether it may trust the folder was answered. Any other key there is `dialog`. */
+  trusted?: boolean;
   /** Typed where it does harm: a command of a shell, a key or a text in a panel or in a question. */
   shell?: string;
   panel?: string;

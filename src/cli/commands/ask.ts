@@ -5,9 +5,11 @@ import { durationFrom } from '../../core/time.ts';
 import { withLimit } from '../../core/wait.ts';
 import { ControlClient, requestControl, ServerGone } from '../../protocols/control/client.ts';
 import type { Answered } from '../../protocols/control/client.ts';
+import { splitName } from '../../protocols/control/config.ts';
 import { SAID } from '../../protocols/control/phrases.ts';
 import { MOST_ASK_SECONDS } from '../../protocols/control/requests.ts';
 import { shellWord } from '../../clients/shell-word.ts';
+import { tmuxNameOf } from '../../sessions/tmux-session.ts';
 import type { Context } from '../context.ts';
 import type { Queued } from './control.ts';
 import { FROM, fromOf, RAW, promptFrom, unknownSession } from './control.ts';
@@ -150,7 +152,9 @@ class Asking {
     if ('signal' in end) return this.#end(EXIT.interrupted, 'interrupted here', await this.#left());
     const { waitingFor } = end;
     const see = `see: parley screenshot ${shellWord(session)}; the prompt waits until its time is over (parley queue); its answer goes to the history`;
-    const note = `${session} waits for a person: ${lineForModel(waitingFor)}\n${see}`;
+    const isHere = waitingFor === 'dialog open' && splitName(session).host === 'local';
+    const there = `\nanswer it there: tmux attach -t =${tmuxNameOf(session)}, or \`ccc\` in its folder; leave with Ctrl-b d`;
+    const note = `${session} waits for a person: ${lineForModel(waitingFor)}\n${see}${isHere ? there : ''}`;
     this.#end(EXIT.question, 'a question is open', note, { waiting_for: waitingFor });
   }
 

@@ -210,6 +210,51 @@ describe.skipIf(!hasTmux)(`the start of a session of Claude Code${why}`, () => {
     await expect(driverOf({ startTimeoutMs: 1500 }).start()).rejects.toThrow('not ready within 1.5 s');
   });
 
+  it('waits for its user while it asks whether to trust the folder, and nothing is typed [CCC-159, CCC-177]', async () => {
+    const { claude, driver, driverOf } = await aSession();
+    claude.starts({ trust: true });
+    expect(await driver.start()).toEqual({ started: 'fresh' });
+    expect(await driver.state()).toEqual({ status: 'waiting', waitingFor: 'dialog open' });
+    expect(await submitted(driver, 'hello')).toMatchObject({ outcome: 'left', retry: true });
+    expect(await driver.screen(50)).toContain('Yes, I trust this folder');
+    // Another program finds it as it is, and starts no second one.
+    const again = driverOf();
+    expect(await again.state()).toEqual({ status: 'waiting', waitingFor: 'dialog open' });
+    expect(await again.start()).toEqual({ started: 'resumed' });
+    const changes: string[] = [];
+    again.watch(() => void again.state().then(({ status }) => changes.push(status)));
+    expect([claude.harm(), claude.running()]).toEqual([[], [expect.anything()]]);
+    await claude.tmux('send-keys', '-t', '=ccc-app:', 'Down', 'Enter');
+    await within(DEADLINE, async () => changes.at(-1) === 'idle');
+    // Between the question and its first word it is not taken for one that is gone.
+    expect(changes).not.toContain('stopped');
+    const place = await again.place();
+    await takes(again, 'hello');
+    expect((await ended(again, place)).at(-1)).toMatchObject({ how: 'done', text: 're: hello' });
+    expect(claude.harm()).toEqual([]);
+  });
+
+  it('is stopped where its user does not trust the folder, or it is ended at that question [CCC-177]', async () => {
+    const { claude, driver } = await aSession();
+    claude.starts({ trust: true });
+    await driver.start();
+    await claude.tmux('send-keys', '-t', '=ccc-app:', 'Escape');
+    await within(DEADLINE, async () => (await driver.state()).status === 'stopped');
+    await driver.start();
+    await driver.stop();
+    expect(await driver.state()).toEqual({ status: 'stopped' });
+  });
+
+  it('leaves a program alone that somebody else runs in its tmux session [CCC-175]', async () => {
+    const { claude, driver, folder } = await aSession();
+    await claude.tmux('new-session', '-d', '-s', 'ccc-app', '-c', folder, '--', 'sleep', '600');
+    const running = (): Promise<string> =>
+      claude.tmux('display-message', '-p', '-t', '=ccc-app:', '#{pane_current_command}');
+    await within(DEADLINE, async () => (await running()).trim() === 'sleep');
+    expect(await driver.state()).toEqual({ status: 'stopped' });
+    await expect(driver.start()).rejects.toThrow('sleep runs in the tmux session ccc-app; end it first');
+  });
+
   it('says what is missing', async () => {
     const { driverOf, folder } = await aSession();
     await expect(driverOf({ command: ['no-such-claude'] }).start()).rejects.toThrow('no program no-such-claude');

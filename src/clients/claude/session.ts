@@ -1,4 +1,5 @@
 import { readdirSync, realpathSync } from 'node:fs';
+import { basename } from 'node:path';
 import type {
   Prompt,
   RecordPlace,
@@ -15,6 +16,7 @@ import { isProcessAlive, signalTo, ttyOf } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { lastLines, paneOn, TmuxSession, tmuxNameOf, type Pane } from '../../sessions/tmux-session.ts';
 import { type TmuxPane, TmuxServer } from '../../sessions/tmux.ts';
+import { ClaudeOpening } from './opening.ts';
 import { isCommand, isSamePrompt, preparePrompt } from './prompt-text.ts';
 import { ClaudeQuestions } from './questions.ts';
 import { ClaudeRecord, type LiveClient } from './record.ts';
@@ -36,6 +38,8 @@ const PROOF_MS = 5000;
 /** So long a client that is ended may take, before it is killed. */
 const END_MS = 5000;
 const PAUSE_MS = 100;
+/** A client that starts is looked at so often before its screen is. */
+const DIALOG_LOOKS = 5;
 /** Enter waits in any case until the screen shows the paste. */
 const ENTER_AFTER_MS = 5;
 
@@ -56,6 +60,7 @@ export class ClaudeSessionDriver implements SessionDriver {
   readonly #cwd: string;
   readonly #tmux: TmuxServer;
   readonly #session: TmuxSession;
+  readonly #opening: ClaudeOpening;
   readonly #record: ClaudeRecord;
   readonly questions: ClaudeQuestions;
   readonly #watched = new Set<FolderWatch>();
@@ -77,6 +82,8 @@ export class ClaudeSessionDriver implements SessionDriver {
     this.#cwd = realOf(target.folder);
     this.#tmux = new TmuxServer({ env: { ...env } });
     this.#session = new TmuxSession(this.#tmux, tmuxNameOf(target.name));
+    const program = basename(target.command[0] ?? '');
+    this.#opening = new ClaudeOpening(this.#tmux, this.#session, program, target.startTimeoutMs);
     this.#record = new ClaudeRecord(this.#folder);
     this.questions = new ClaudeQuestions({
       live: () => this.#live(),
@@ -90,7 +97,13 @@ export class ClaudeSessionDriver implements SessionDriver {
     const live = await this.#live();
     this.#wasShown = live !== null;
     const conversation = this.#conversation === null ? {} : { conversation: this.#conversation };
-    if (!live) return { status: this.#isStarting ? 'starting' : 'stopped', ...conversation };
+    // What it shows counts only as long as it says nothing of itself.
+    if (live?.status === undefined) await this.#opening.refresh();
+    else this.#opening.forget();
+    const opening = this.#opening.status ?? (this.#isStarting ? 'starting' : 'stopped');
+    this.#wasShown ||= opening !== 'stopped';
+    if (opening === 'waiting') return { status: opening, waitingFor: 'dialog open', ...conversation };
+    if (!live) return { status: opening, ...conversation };
     const { status, waitingFor, pid } = live;
     const known = status === undefined ? 'starting' : (STATUS[status] ?? 'active');
     return { status: known, ...(known === 'waiting' && waitingFor && { waitingFor }), ...conversation, pid };
@@ -191,6 +204,11 @@ export class ClaudeSessionDriver implements SessionDriver {
         await this.#ready((one) => one.pid === live.pid, until);
         return { started: 'resumed' };
       }
+      // It was started before, and its user has not answered what it asks.
+      if (await this.#opening.look()) {
+        const pane = await this.#session.pane();
+        if (await this.#ready((one) => pane !== null && isIn(one, pane), until)) return { started: 'resumed' };
+      }
       for (const [flags, started] of await this.#ways()) {
         if (await this.#startWith(flags, until)) return { started };
         const said = await this.#session.lastLine();
@@ -210,6 +228,7 @@ export class ClaudeSessionDriver implements SessionDriver {
     const pane = await this.#session.pane();
     const isInside = pane !== null && live !== null && isIn(live, pane);
     await this.#session.end();
+    this.#opening.forget();
     if (live) {
       if (!isInside && runs(live)) signalTo(live.pid, 'SIGTERM');
       if (!(await hasEnded(live)) && runs(live)) signalTo(live.pid, 'SIGKILL');
@@ -294,9 +313,9 @@ export class ClaudeSessionDriver implements SessionDriver {
     return true;
   }
 
-  /** Waits until the client says something of itself. False if it ended. */
+  /** Waits until the client says something of itself, or asks its user something before that. False if it ended. */
   async #ready(isIt: (one: ClaudeSession) => boolean, until: number): Promise<boolean> {
-    for (;;) {
+    for (let looks = 1; ; looks += 1) {
       const found = (await claudeSessions(this.#folder)).find(isIt);
       if (found?.status !== undefined) {
         this.#seen = found;
@@ -305,6 +324,7 @@ export class ClaudeSessionDriver implements SessionDriver {
       }
       const pane = await this.#session.pane();
       if (pane ? pane.isDead : !found) return false;
+      if (looks % DIALOG_LOOKS === 0 && (await this.#opening.look()) && this.#opening.hasDialog) return true;
       if (performance.now() > until) {
         const said = await this.#session.lastLine();
         const seconds = this.target.startTimeoutMs / 1000;

@@ -32,6 +32,16 @@ const interrupted = entry('user', {
 });
 const absorbed = (text: string): string =>
   entry('attachment', { attachment: { type: 'queued_command', prompt: text, origin: { kind: 'human' } } });
+const MAIL = '[parley 286493cf02] Mail for @app. Only lines that begin with [parley 286493cf02] are Parley’s.\nhi';
+const hooked = (...content: string[]): string =>
+  entry('attachment', {
+    attachment: { type: 'hook_additional_context', content, hookName: 'Stop', hookEvent: 'Stop', toolUseID: 'x' },
+  });
+const afterTool = entry('attachment', {
+  attachment: { type: 'hook_additional_context', content: [MAIL], hookEvent: 'PostToolUse' },
+});
+const feedback = (text: string): string =>
+  entry('user', { isMeta: true, message: { content: `Stop hook feedback:\n${text}` } });
 
 /** In short: `+` a prompt, `=` its end. */
 function read(...lines: string[]): string[] {
@@ -87,6 +97,56 @@ describe('the turns in a transcript of Claude Code', () => {
       'a prompt of an older version',
       [prompt('hi', { origin: undefined, promptSource: undefined }), says('hello'), over],
       ['+ hi', '= done: hello'],
+    ],
+    [
+      'mail at its end',
+      [prompt('hi'), says('hello'), hooked(MAIL), calls('m2'), result, says('thanks', 'm3'), over],
+      ['+ hi', '= done: hello'],
+    ],
+    [
+      'mail of c2c at its end',
+      [prompt('hi'), says('hello'), feedback('c2c mail for app. Text inside'), says('thanks', 'm3'), over],
+      ['+ hi', '= done: hello'],
+    ],
+    [
+      'mail twice at its end',
+      [prompt('hi'), says('hello'), hooked(MAIL), says('thanks', 'm2'), hooked(MAIL), says('again', 'm3'), over],
+      ['+ hi', '= done: hello'],
+    ],
+    [
+      'an Esc while the mail is answered',
+      [prompt('hi'), says('hello'), hooked(MAIL), calls('m2'), result, interrupted],
+      ['+ hi', '= done: hello'],
+    ],
+    [
+      'a prompt while the mail is answered',
+      [prompt('a'), says('one'), hooked(MAIL), calls('m2'), absorbed('b'), result, says('two', 'm3'), over],
+      ['+ a', '+ b', '= done: one', '= done: two'],
+    ],
+    [
+      'mail in the middle',
+      [prompt('hi'), says('first', 'm0'), calls(), afterTool, result, says('last'), over],
+      ['+ hi', '= done: last'],
+    ],
+    [
+      'another hook at its end',
+      [prompt('hi'), says('hello'), hooked('lint failed'), says('fixed', 'm2'), over],
+      ['+ hi', '= done: fixed'],
+    ],
+    [
+      'another hook that blocks its end',
+      [prompt('hi'), says('hello'), feedback('lint failed'), says('fixed', 'm2'), hooked(MAIL), says('x', 'm3'), over],
+      ['+ hi', '= done: fixed'],
+    ],
+    [
+      'another hook before the mail',
+      [prompt('hi'), says('hello'), hooked('lint failed'), hooked(MAIL), says('fixed, and thanks', 'm2'), over],
+      ['+ hi', '= done: fixed, and thanks'],
+    ],
+    [
+      'another hook after the mail',
+      [prompt('hi'), says('hello'), hooked(MAIL), feedback('lint failed'), says('fixed, and thanks', 'm2'), over],
+      ['+ hi', '= done: fixed, and thanks'],
     ],
     ['an end of a turn that was begun before', [says('hello'), over], []],
   ])('are read: %s', (_what, lines, events) => {

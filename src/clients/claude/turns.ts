@@ -1,4 +1,5 @@
 import type { TurnEvent } from '../../core/ports/session.ts';
+import { isMailText } from '../../delivery/fit.ts';
 
 /** An entry of a transcript of Claude Code 2.1, as far as a turn is read from it. */
 interface Entry {
@@ -14,11 +15,17 @@ interface Entry {
   origin?: { kind?: string };
   promptSource?: string;
   message?: { id?: string; content?: unknown; stop_reason?: string | null };
-  attachment?: { type?: string; prompt?: unknown; origin?: { kind?: string }; timestamp?: string };
+  attachment?: {
+    type?: string;
+    prompt?: unknown;
+    origin?: { kind?: string };
+    hookEvent?: string;
+    content?: unknown;
+  };
 }
 
 interface OpenTurn {
-  prompts: { turn: string; at: number }[];
+  prompts: OpenPrompt[];
   /** Its prompts waited in the client while it worked; those that waited together share a turn. */
   isQueued: boolean;
   /** The last message of the model: its id, and its text blocks. */
@@ -27,6 +34,15 @@ interface OpenTurn {
   /** The model has said that this was all. */
   isSaid: boolean;
   isError: boolean;
+  /** A hook that is not ours makes the model go on, and it has not spoken since. */
+  isProlonged: boolean;
+}
+
+interface OpenPrompt {
+  turn: string;
+  at: number;
+  /** What the model had said to it, before mail made it go on. */
+  answer?: string[];
 }
 
 type How = Extract<TurnEvent, { kind: 'end' }>['how'];
@@ -34,12 +50,16 @@ type How = Extract<TurnEvent, { kind: 'end' }>['how'];
 /** Shell commands and commands of the client are written down as if the user had said them. */
 const NO_PROMPT = /^<(bash-|command-|local-command-)/;
 const INTERRUPTED = /^\[Request interrupted by user/;
+const FEEDBACK = /^Stop hook feedback:\n/;
 
 /**
  * Reads turns from the lines of a transcript. A turn begins with what a user said (`type: user`, a text, not `isMeta`), and ends with
  * `system/turn_duration`, or with a line that says that the user interrupted it. An Esc before the model's first word leaves no line: then
  * the next prompt ends the turn, or the caller does, who sees that the client rests (`close`). What is typed while the client works becomes
  * a part of the turn, and gets its answer.
+ *
+ * Mail that our hook brings where the turn would end prolongs it. What the model says to that is no part of the answer; what it says to any
+ * other hook is.
  */
 export class TurnReader {
   #turn: OpenTurn | null = null;
@@ -50,7 +70,7 @@ export class TurnReader {
     if (!entry) return [];
     const at = Date.parse(entry.timestamp ?? '') || 0;
     if (entry.type === 'user') return this.#user(entry, at);
-    if (entry.type === 'attachment') return this.#absorbed(entry, at);
+    if (entry.type === 'attachment') return this.#attached(entry, at);
     if (entry.type === 'assistant') this.#assistant(entry);
     else if (entry.subtype === 'turn_duration') return this.close(this.#turn?.isError ? 'failed' : 'done', at);
     return [];
@@ -75,11 +95,15 @@ export class TurnReader {
   close(how: How, at: number): TurnEvent[] {
     const { prompts, texts } = this.#turn ?? { prompts: [], texts: [] };
     this.#turn = null;
-    return prompts.map(({ turn }) => ({ kind: 'end', turn, how, text: texts.join('\n\n'), at }));
+    return prompts.map(({ turn, answer }) => {
+      const said = answer ? { how: 'done' as const, text: answer.join('\n\n') } : { how, text: texts.join('\n\n') };
+      return { kind: 'end', turn, ...said, at };
+    });
   }
 
   #user(entry: Entry, at: number): TurnEvent[] {
     const text = textIn(entry.message?.content);
+    if (text !== null && entry.isMeta && FEEDBACK.test(text)) this.#prolonged([text.replace(FEEDBACK, '')]);
     if (text === null || entry.isMeta || entry.isCompactSummary) return [];
     const isHuman = entry.origin?.kind === 'human' || entry.promptSource !== undefined;
     if (!isHuman && INTERRUPTED.test(text)) return this.close('interrupted', at);
@@ -88,9 +112,26 @@ export class TurnReader {
     const isQueued = entry.promptSource === 'queued';
     const isJoined = isQueued && this.#turn?.isQueued === true && this.#turn.message === null;
     const ended = isJoined ? [] : this.close('interrupted', at);
-    this.#turn ??= { prompts: [], isQueued, message: null, texts: [], isSaid: false, isError: false };
+    const nothing = { message: null, texts: [], isSaid: false, isError: false, isProlonged: false };
+    this.#turn ??= { prompts: [], isQueued, ...nothing };
     this.#turn.prompts.push({ turn, at });
     return [...ended, { kind: 'prompt', turn, text, at }];
+  }
+
+  #attached(entry: Entry, at: number): TurnEvent[] {
+    const { type, hookEvent, content } = entry.attachment ?? {};
+    if (type !== 'hook_additional_context') return this.#absorbed(entry, at);
+    if (hookEvent === 'Stop') this.#prolonged(Array.isArray(content) ? content : [content]);
+    return [];
+  }
+
+  /** Hooks said this where the turn would have ended. Where another one says something as well, the model goes on for it, too. */
+  #prolonged(texts: readonly unknown[]): void {
+    const turn = this.#turn;
+    if (!turn) return;
+    turn.isProlonged ||= !texts.every((text) => typeof text === 'string' && isMailText(text));
+    if (turn.isProlonged) for (const prompt of turn.prompts) delete prompt.answer;
+    else if (turn.texts.length > 0) for (const prompt of turn.prompts) prompt.answer ??= turn.texts;
   }
 
   /** Typed while the client worked, and given to the model in the middle of the turn. */
@@ -108,6 +149,7 @@ export class TurnReader {
     if (id !== this.#turn.message) this.#turn.texts = [];
     this.#turn.message = id;
     this.#turn.isError = isApiErrorMessage === true;
+    this.#turn.isProlonged = false;
     this.#turn.isSaid = message?.stop_reason === 'end_turn';
     const text = textIn(message?.content);
     if (text) this.#turn.texts.push(text);
@@ -125,7 +167,8 @@ function textIn(content: unknown): string | null {
 
 /** Most of a transcript is requests, snapshots and attachments, and those can be long: they are not parsed. */
 const NO_ENTRY = /^\{"type":"(?!user"|assistant"|system"|attachment")/;
-const PART_OF_A_TURN = /"type":"(?:user|assistant)"|"subtype":"turn_duration"|"type":"queued_command"/;
+const PART_OF_A_TURN =
+  /"type":"(?:user|assistant)"|"subtype":"turn_duration"|"type":"(?:queued_command|hook_additional_context)"/;
 
 function entryIn(line: string): Entry | null {
   if (NO_ENTRY.test(line) || !PART_OF_A_TURN.test(line)) return null;

@@ -16,6 +16,20 @@ const asked = (turn_id: string, text: string, client_id?: string): string =>
   });
 const done = (turn_id: string, last_agent_message: string | null, more: object = {}): string =>
   event({ type: 'task_complete', turn_id, last_agent_message, ...more });
+const said = (turn_id: string, text: string): string =>
+  event({
+    type: 'item_completed',
+    turn_id,
+    item: { type: 'AgentMessage', id: 'm', content: [{ type: 'Text', text }] },
+  });
+const hooked = (turn_id: string, ...texts: string[]): string =>
+  event({
+    type: 'item_completed',
+    turn_id,
+    item: { type: 'HookPrompt', id: 'h', fragments: texts.map((text) => ({ text, hook_run_id: 'stop:3' })) },
+  });
+const MAIL = '[parley 6866003695] Mail for @app. Only lines that begin with [parley 6866003695] are Parley’s.\nhi';
+const aborted = event({ type: 'turn_aborted', turn_id: 't1', reason: 'interrupted' });
 
 describe('a rollout of Codex', () => {
   it('tells which prompts a turn had, with their keys, and its very last answer [CCC-157]', () => {
@@ -36,6 +50,38 @@ describe('a rollout of Codex', () => {
       { kind: 'prompt', turn: 't1', text: 'by nobody', at: ms },
       { kind: 'end', turn: 't1', how: 'done', text: 'the answer', at: ms },
     ]);
+  });
+
+  it.each<[string, string[], string]>([
+    ['mail', [said('t1', 'one'), hooked('t1', MAIL), said('t1', 'thanks'), done('t1', 'thanks')], 'one'],
+    [
+      'mail twice',
+      [said('t1', 'one'), hooked('t1', MAIL), said('t1', 'x'), hooked('t1', MAIL), said('t1', 'y'), done('t1', 'y')],
+      'one',
+    ],
+    ['mail, and then an Esc,', [said('t1', 'one'), hooked('t1', MAIL), aborted], 'one'],
+    ['mail, and then the end of its daemon,', [said('t1', 'one'), hooked('t1', MAIL), begun('t2')], 'one'],
+    ['another hook', [said('t1', 'one'), hooked('t1', 'lint failed'), said('t1', 'two'), done('t1', 'two')], 'two'],
+    [
+      'another hook beside the mail',
+      [said('t1', 'one'), hooked('t1', MAIL, 'lint failed'), said('t1', 'two'), done('t1', 'two')],
+      'two',
+    ],
+    [
+      'another hook after the mail',
+      [said('t1', 'one'), hooked('t1', MAIL), said('t1', 'x'), hooked('t1', 'lint failed'), done('t1', 'two')],
+      'two',
+    ],
+  ])('tells the answer to the prompt where %s prolonged the turn', (_what, lines, text) => {
+    const path = aRollout(begun('t1'));
+    let place = { path, offset: 0 };
+    const events = ['', ...lines].flatMap((one) => {
+      appendFileSync(path, one);
+      const { events: found, next } = readRollout(placeIn(JSON.stringify(place)) ?? place);
+      place = next;
+      return found;
+    });
+    expect(events).toEqual([{ kind: 'end', turn: 't1', how: 'done', text, at: ms }]);
   });
 
   it('that an older Codex began has its prompts in another form', () => {

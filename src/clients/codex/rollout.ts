@@ -1,11 +1,15 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import type { RecordPlace, TurnEvent } from '../../core/ports/session.ts';
+import { isMailText } from '../../delivery/fit.ts';
 import { endOfLines, linesFrom } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 
 /**
  * The rollout: the file in which Codex 0.166 records a conversation, one JSON object per line, appended. A turn is `task_started`, the
  * prompts in it, and `task_complete` or `turn_aborted`. A turn that ended with Codex's daemon has no end. Everything else is passed over.
+ *
+ * Mail that our hook brings where the turn would end prolongs it. What the model says to that is no part of the answer; what it says to any
+ * other hook is.
  */
 
 /** A place in a rollout. `turn` is the one that has begun there and not ended. */
@@ -13,19 +17,29 @@ export interface RolloutPlace {
   path: string;
   offset: number;
   turn?: string;
+  /** Where the line begins that has the model's last message in that turn. */
+  said?: number;
+  /** The same of its answer, if mail made it go on. */
+  answer?: number;
 }
 
 /** Conversations that are looked at to find the newest one of a folder. */
 const MOST_LOOKED_AT = 300;
 /** A line without one of these is none of ours. Lines can have megabytes. */
-const OURS = /"type":"(task_started|task_complete|turn_aborted|user_message|UserMessage)"/;
+const OURS = /"type":"(task_started|task_complete|turn_aborted|user_message|UserMessage|AgentMessage|HookPrompt)"/;
 
 export function placeIn(text: RecordPlace): RolloutPlace | null {
   try {
     const value: unknown = JSON.parse(text);
     if (!isRecord(value) || typeof value['path'] !== 'string' || !Number.isSafeInteger(value['offset'])) return null;
-    const { path, offset, turn } = value;
-    return { path, offset: Number(offset), ...(typeof turn === 'string' && { turn }) };
+    const { path, offset, turn, said, answer } = value;
+    return {
+      path,
+      offset: Number(offset),
+      ...(typeof turn === 'string' && { turn }),
+      ...(typeof said === 'number' && { said }),
+      ...(typeof answer === 'number' && { answer }),
+    };
   } catch {
     return null;
   }
@@ -39,48 +53,76 @@ export function endOfRollout(path: string): RolloutPlace {
 /** What was recorded since a place, and the place behind the last whole line. */
 export function readRollout(since: RolloutPlace): { events: TurnEvent[]; next: RolloutPlace } {
   const events: TurnEvent[] = [];
-  let { path, offset, turn } = since;
-  for (const { text, to } of linesFrom(path, offset)) {
-    turn = readLine(text, turn, events);
+  let { path, offset, ...open }: RolloutPlace = since;
+  for (const { text, from, to } of linesFrom(path, offset)) {
+    open = readLine(text, from, { path, ...open }, events);
     offset = to;
   }
-  return { events, next: { path, offset, ...(turn !== undefined && { turn }) } };
+  return { events, next: { path, offset, ...open } };
 }
 
-/** The end of a turn that Codex never recorded: its daemon ended in it. */
-export function cutOff(turn: string, at: number): TurnEvent {
-  return { kind: 'end', turn, how: 'failed', text: 'Codex ended before its turn did', at };
+/** The end of an open turn that Codex never recorded: its daemon ended in it. */
+export function cutOff({ path, turn = '', answer }: Open & { path: string }, at: number): TurnEvent {
+  return { kind: 'end', turn, at, ...(answered(path, answer) ?? FAILED) };
 }
+
+const FAILED = { how: 'failed', text: 'Codex ended before its turn did' } as const;
+
+interface Outcome {
+  how: 'done' | 'failed';
+  text: string;
+}
+
+/** The turn that is open, and what was said in it. */
+type Open = Pick<RolloutPlace, 'turn' | 'said' | 'answer'>;
 
 /** Adds what a line says to the events; returns the turn that is open behind it. */
-function readLine(line: string, open: string | undefined, events: TurnEvent[]): string | undefined {
+function readLine(line: string, from: number, { path, ...open }: Open & { path: string }, events: TurnEvent[]): Open {
   const entry = OURS.test(line) ? eventIn(line) : null;
   if (!entry) return open;
   const { at, payload } = entry;
-  const turn = typeof payload['turn_id'] === 'string' ? payload['turn_id'] : (open ?? '');
+  const turn = typeof payload['turn_id'] === 'string' ? payload['turn_id'] : (open.turn ?? '');
+  const answer = (): Outcome | null => answered(path, open.answer);
   switch (payload['type']) {
     case 'task_started':
-      if (open !== undefined && open !== turn) events.push(cutOff(open, at));
-      return turn;
+      if (open.turn !== undefined && open.turn !== turn) events.push(cutOff({ path, ...open }, at));
+      return { turn };
     case 'task_complete':
-      events.push({ kind: 'end', turn, at, ...outcomeOf(payload) });
-      return undefined;
+      events.push({ kind: 'end', turn, at, ...(answer() ?? outcomeOf(payload)) });
+      return {};
     case 'turn_aborted':
-      events.push({ kind: 'end', turn, at, how: 'interrupted', text: '' });
-      return undefined;
+      events.push({ kind: 'end', turn, at, ...(answer() ?? { how: 'interrupted', text: '' }) });
+      return {};
     // Conversations that an older Codex began.
     case 'user_message':
       events.push({ kind: 'prompt', turn, at, text: textOf(payload['message']), ...keyOf(payload) });
       return open;
     case 'item_completed': {
-      const { item } = payload;
-      if (isRecord(item) && item['type'] === 'UserMessage')
+      const item = isRecord(payload['item']) ? payload['item'] : {};
+      if (item['type'] === 'UserMessage')
         events.push({ kind: 'prompt', turn, at, text: contentOf(item['content']), ...keyOf(item) });
-      return open;
+      if (item['type'] === 'AgentMessage') return { ...open, said: from };
+      return item['type'] === 'HookPrompt' ? prolonged(open, item['fragments']) : open;
     }
     default:
       return open;
   }
+}
+
+/** Hooks said this where the turn would have ended. Where another one says something as well, the model goes on for it, too. */
+function prolonged({ answer, ...open }: Open, fragments: unknown): Open {
+  const texts: unknown[] = Array.isArray(fragments) ? fragments : [];
+  if (!texts.every((one) => isRecord(one) && isMailText(textOf(one['text'])))) return open;
+  const said = answer ?? open.said;
+  return { ...open, ...(said !== undefined && { answer: said }) };
+}
+
+/** The turn was answered with the message in the line that begins there, whatever became of it since. */
+function answered(path: string, from: number | undefined): Outcome | null {
+  if (from === undefined) return null;
+  const [line] = linesFrom(path, from);
+  const item = eventIn(line?.text ?? '')?.payload['item'];
+  return isRecord(item) ? { how: 'done', text: contentOf(item['content']) } : null;
 }
 
 function eventIn(line: string): { at: number; payload: Record<string, unknown> } | null {
@@ -94,10 +136,7 @@ function eventIn(line: string): { at: number; payload: Record<string, unknown> }
   }
 }
 
-function outcomeOf({ error, last_agent_message: said }: Record<string, unknown>): {
-  how: 'done' | 'failed';
-  text: string;
-} {
+function outcomeOf({ error, last_agent_message: said }: Record<string, unknown>): Outcome {
   if (isRecord(error)) return { how: 'failed', text: textOf(error['message']) };
   return { how: 'done', text: textOf(said) };
 }

@@ -123,11 +123,10 @@ export class CodexSession implements SessionDriver {
   async events(since: RecordPlace): Promise<{ events: TurnEvent[]; next: RecordPlace }> {
     const path = this.#recordPath();
     const place = placeIn(since) ?? (path === null ? { path: '', offset: 0 } : endOfRollout(path));
-    const { events, next } = readRollout(place);
-    if (next.turn !== undefined && (await this.#isCutOff(next))) {
-      events.push(cutOff(next.turn, Date.now()));
-      delete next.turn;
-    }
+    const { events, next: reached } = readRollout(place);
+    const isCutOff = reached.turn !== undefined && (await this.#isCutOff(reached));
+    if (isCutOff) events.push(cutOff(reached, Date.now()));
+    const next: RolloutPlace = isCutOff ? { path: reached.path, offset: reached.offset } : reached;
     if (path === null || path === next.path || next.turn !== undefined) return { events, next: JSON.stringify(next) };
     const more = readRollout(this.#from?.path === path ? this.#from : endOfRollout(path));
     return { events: [...events, ...more.events], next: JSON.stringify(more.next) };

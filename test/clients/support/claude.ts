@@ -27,6 +27,8 @@ export interface ClaudeOptions {
   env?: Record<string, string>;
   /** `ask` shows its permission dialogs; by default every tool may run. */
   permissions?: 'ask' | 'bypass';
+  /** By default its user trusts the project. */
+  trust?: false;
 }
 
 /** ~/.claude/sessions/<pid>.json, as far as tests look. */
@@ -100,7 +102,7 @@ export class Claude {
       hasCompletedOnboarding: true,
       theme: 'dark',
       customApiKeyResponses: { approved: [KEY.slice(-20)], rejected: [] },
-      projects: { [place.project]: { hasTrustDialogAccepted: true } },
+      ...(this.options.trust !== false && { projects: { [place.project]: { hasTrustDialogAccepted: true } } }),
     };
     writeFileSync(`${place.home}/.claude.json`, JSON.stringify(state));
     const file = `${this.folder}/settings.json`;
