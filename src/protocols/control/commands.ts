@@ -74,7 +74,11 @@ const COMMANDS: Record<string, Handler> = {
     };
     const end = await deps.control.ask({ ...promptIn(deps, request), deadline, stored });
     const ms = deps.now() - began;
-    if (end.outcome !== 'answered') throw new ControlError(endSaid(end, deps.now() >= deadline));
+    if (end.outcome !== 'answered') {
+      // Its prompt goes on with the next server: the caller can look for the answer.
+      const prompt = end.outcome === 'closed' ? { message_id: end.id } : {};
+      throw new ControlError(endSaid(end, deps.now() >= deadline), prompt);
+    }
     const { reply, started } = end;
     return {
       ok: true,

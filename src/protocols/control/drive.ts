@@ -40,7 +40,9 @@ const Answered = new Schema(() =>
     choices: v.array(v.union([v.object({ options: v.array(v.number()) }), v.object({ text: v.string() })])),
   }),
 );
-const PromptParams = new Schema(() => v.object({ key: v.string(), text: v.string() }));
+const PromptParams = new Schema(() =>
+  v.object({ key: v.string(), text: v.string(), isRetry: v.exactOptional(v.boolean()) }),
+);
 
 type Method = (driver: SessionDriver, params: Params, signal: AbortSignal) => Promise<unknown>;
 
@@ -50,6 +52,7 @@ const METHODS: Record<string, Method> = {
   place: (driver) => driver.place(),
   events: (driver, params) => driver.events(read(Since, params).since),
   submit: (driver, params, signal) => driver.submit(read(PromptParams, params), signal),
+  takeBack: async (driver, params) => (await driver.takeBack?.(read(PromptParams, params))) ?? {},
   start: (driver) => driver.start(),
   stop: async (driver) => (await driver.stop()) ?? {},
   screen: (driver, params) => driver.screen(read(Lines, params).lines),

@@ -51,7 +51,7 @@ const Submitted = new Schema(() =>
   v.variant('outcome', [
     v.object({ outcome: v.literal('submitted') }),
     v.object({ outcome: v.literal('left'), because: v.string(), retry: v.boolean() }),
-    v.object({ outcome: v.literal('unknown'), because: v.string() }),
+    v.object({ outcome: v.literal('unknown'), because: v.string(), isTaken: v.exactOptional(v.boolean()) }),
   ]),
 );
 const Questioned = new Schema(() =>
@@ -141,7 +141,7 @@ export class RemoteDriver implements SessionDriver {
     return this.local.isOurs(event, prompt);
   }
 
-  async submit({ key, text }: Prompt, signal: AbortSignal): Promise<Submission> {
+  async submit(prompt: Prompt, signal: AbortSignal): Promise<Submission> {
     let peer: JsonRpcPeer;
     try {
       peer = await this.#open();
@@ -150,12 +150,16 @@ export class RemoteDriver implements SessionDriver {
       throw error;
     }
     try {
-      return await this.#request(peer, Submitted, 'submit', { key, text }, ACT_MS, signal);
+      return await this.#request(peer, Submitted, 'submit', { ...prompt }, ACT_MS, signal);
     } catch (error) {
       // It was on its way: only the record there can tell.
       if (error instanceof HostUnreachable) return { outcome: 'unknown', because: error.message };
       throw error;
     }
+  }
+
+  async takeBack(prompt: Prompt): Promise<void> {
+    await this.#call(Anything, 'takeBack', { ...prompt }, ACT_MS);
   }
 
   start(): Promise<{ started: 'resumed' | 'fresh' }> {
