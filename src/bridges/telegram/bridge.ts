@@ -1,4 +1,5 @@
-import { Bell } from '../../core/wait.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { Bell, withLimit } from '../../core/wait.ts';
 import type { SessionStatus } from '../../core/ports/session.ts';
 import type { Chat, ChatDeps } from '../../protocols/control/chat.ts';
 import { TelegramApi } from './api.ts';
@@ -10,6 +11,8 @@ import { Topics } from './topics.ts';
 
 /** How often settings are read, and sessions that ask are looked at. */
 const LOOK_MS = 1000;
+/** How long a close waits for a call that is under way. */
+const CLOSE_MS = 500;
 const ROOT_VARIABLE = 'CCC_TELEGRAM_API_ROOT';
 
 interface BotSettings {
@@ -90,6 +93,7 @@ class TelegramChat {
   readonly #statuses = new Map<string, SessionStatus>();
   readonly #bell = new Bell();
   #unwatch = (): void => {};
+  #running: Promise<unknown> = Promise.resolve();
 
   constructor(
     readonly deps: ChatDeps,
@@ -114,8 +118,7 @@ class TelegramChat {
       this.#statuses.set(session, state?.status ?? 'stopped');
       this.#bell.ring();
     });
-    void this.#incoming.run();
-    if (this.settings.group !== 0) void this.#show();
+    this.#running = Promise.all([this.#incoming.run(), this.settings.group === 0 ? null : this.#show()]);
   }
 
   look(): void {
@@ -132,6 +135,7 @@ class TelegramChat {
     this.#api.close();
     this.#bell.ring();
     this.#bell.close();
+    await withLimit(this.#running, CLOSE_MS);
   }
 
   /** Says what there is to say, again and again. */
@@ -140,8 +144,7 @@ class TelegramChat {
     while (!this.#api.isClosed) {
       try {
         await this.#outgoing.flush();
-        for (const [name] of this.deps.config.sessions())
-          await this.#questions.show(name, this.#statuses.get(name) === 'waiting');
+        for (const [name] of this.deps.config.sessions()) await this.#ask(name);
         pause = 0;
         this.#bell.ringIn(LOOK_MS);
         await this.#bell.next();
@@ -150,6 +153,15 @@ class TelegramChat {
         if (pause === 0) this.deps.log('chat_trouble', { because: this.#api.because(error) });
         pause = await this.#api.pause(error, pause);
       }
+    }
+  }
+
+  /** A host that does not answer keeps nothing back but its own questions. */
+  async #ask(session: string): Promise<void> {
+    try {
+      await this.#questions.show(session, this.#statuses.get(session) === 'waiting');
+    } catch (error) {
+      if (!(error instanceof Refusal) || this.#api.isClosed) throw error;
     }
   }
 }
