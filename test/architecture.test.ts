@@ -11,6 +11,7 @@ const LAYERS = [
   ['delivery'],
   ['clients'],
   ['protocols'],
+  ['bridges'],
   ['daemon'],
   ['cli'],
 ] as const;

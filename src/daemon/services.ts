@@ -42,6 +42,6 @@ export const SERVICES: readonly ServiceRow[] = [
     name: 'control',
     summary: 'prompts for running sessions, and their answers, on ~/.ccc.sock',
     options: {},
-    load: async () => (await import('../protocols/control/listen-service.ts')).control,
+    load: async () => (await import('./control.ts')).control,
   },
 ];

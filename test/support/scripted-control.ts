@@ -159,10 +159,10 @@ export class ScriptedControl implements SessionControl {
 
   async #say(request: PromptRequest): Promise<{ prompt: StoredPrompt; end: ReturnType<Script> }> {
     this.asked.push(request);
-    const { session, text, from, agent } = request;
+    const { session, text, from, agent, username, fields } = request;
     const ts = Math.floor(Date.now() / 1000);
     const prompt = await this.store.enqueue(
-      { session, ts, from, text, ...(agent !== undefined && { agent }) },
+      { ...fields, session, ts, from, text, ...(agent && { agent }), ...(username && { username }) },
       { key: crypto.randomUUID(), raw: request.raw ?? false, at: Date.now(), deadline: request.deadline },
     );
     request.stored?.(prompt.id);

@@ -3,8 +3,8 @@ import { Refusal } from '../../core/refusal.ts';
 import { isSure, startedByClient, whyNotUser } from '../../platform/authority.ts';
 import { userHome } from '../../platform/env.ts';
 import { onPath } from '../../platform/search-path.ts';
+import { controlAnswers } from '../../protocols/control/listen-service.ts';
 import { ControlFile, controlPlaces } from '../../protocols/control/config.ts';
-import { control } from '../../protocols/control/listen-service.ts';
 import { LINGER, notInstalled, UserService } from '../../protocols/control/systemd-service.ts';
 import type { ServiceReport } from '../../protocols/control/systemd-service.ts';
 import type { Context } from '../context.ts';
@@ -125,7 +125,7 @@ function tell(context: Context, { done, notes }: ServiceReport): void {
 async function status(context: Context, service: UserService): Promise<void> {
   const state = service.state();
   const { socket } = controlPlaces(context.env);
-  const answers = await control.answers(socket);
+  const answers = await controlAnswers(socket);
   const isUnknown = state.active === null && state.file !== 'missing';
   process.exitCode = state.active === 'active' || (isUnknown && answers) ? 0 : NOT_RUNNING;
   if (context.json) return context.sayJson({ ...state, socket, answers });

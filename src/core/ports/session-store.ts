@@ -16,6 +16,8 @@ export interface SessionMessage {
   transcription?: string;
   caption?: string;
   path?: string;
+  /** The update of a chat that brought it. */
+  update_id?: number;
   /** The message that this one answers. */
   reply_to?: number;
   /** Only where something went wrong. */

@@ -53,7 +53,11 @@ export class SessionAnswers {
       return this.#lastAnswered(request);
     if (meant.call === this.#last?.call) return this.#lastAnswered(request);
     if (open?.call !== meant.call) return { outcome: 'none' };
-    const refusal = answerRefusal(this.#withChoices(open), request, await this.deps.mayApprove());
+    const refusal = answerRefusal(
+      this.#withChoices(open),
+      request,
+      request.mayApprove === true || (await this.deps.mayApprove()),
+    );
     if (refusal) return refusal;
     const { question: at, choice } = request;
     this.#given = this.#given?.call === open.call ? this.#given : { call: open.call, choices: new Map() };

@@ -16,6 +16,8 @@ export interface AnswerRequest {
   /** Only these questions are meant: the Unix second in which they were asked. Without it, those that are open now. */
   askedAt?: number | undefined;
   agent?: string | undefined;
+  /** The user answers in person, and may approve what the client is about to do. */
+  mayApprove?: boolean;
 }
 
 /** Why an answer is not taken. */

@@ -30,6 +30,8 @@ export interface CommandDeps {
   now: () => number;
   /** When the server started, ms. */
   since: number;
+  /** The chat is to say that a session was started again. */
+  continued?: (session: string, agent: string) => void;
   /** How long an ask may take; 5 minutes unless a test says less. */
   askMs?: number;
 }
@@ -115,6 +117,7 @@ const COMMANDS: Record<string, Handler> = {
         throw new ControlError(SAID.notInitialized, { reason: line(error.message) });
       throw new ControlError(`failed to start: ${line(error.message)}`);
     }
+    deps.continued?.(request.session, agentOf(request));
     return { ok: true };
   },
 

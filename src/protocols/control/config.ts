@@ -180,6 +180,18 @@ export class ControlFile {
     }));
   }
 
+  /** The chat topic of a session. */
+  setTopic(name: string, topic: number): void {
+    this.#change((sessions) => {
+      const entry = Object.hasOwn(sessions, name) ? sessions[name] : undefined;
+      return entry ? { ...sessions, [name]: { ...entry, topic_id: topic } } : sessions;
+    });
+  }
+
+  setAway(away: boolean): void {
+    this.#write((raw) => ({ ...raw, away }));
+  }
+
   #change(
     act: (sessions: Record<string, Record<string, unknown>>, settings: ControlSettings) => Record<string, unknown>,
   ): void {

@@ -9,6 +9,7 @@ import { VERSION } from '../../platform/program.ts';
 import { prepareFolder, serveUnixSocket } from '../../wire/unix-socket.ts';
 import type { SocketOptions } from '../../wire/unix-socket.ts';
 import { tmuxTrouble } from '../../sessions/tmux.ts';
+import type { Chat, OpenChat } from './chat.ts';
 import { ControlFile, controlPlaces, serverLock } from './config.ts';
 import type { ControlPlaces } from './config.ts';
 import { Hosts } from './hosts.ts';
@@ -22,16 +23,21 @@ import { configuredTargets, driverFor } from './targets.ts';
 const ASK_VARIABLE = 'PARLEY_CONTROL_ASK_MS';
 
 /** Serves `~/.ccc.sock` on the user's sessions. A failure leaves nothing behind. spec: control#socket */
-export async function openControlService(context: ServiceContext, log: Log): Promise<OpenService> {
+export async function openControlService(context: ServiceContext, log: Log, openChat: OpenChat): Promise<OpenService> {
   const places = controlPlaces(context.env);
   try {
-    return await opened(context, places, log);
+    return await opened(context, places, log, openChat);
   } catch (error) {
     throw explained(error, places.socket, 'nothing was started');
   }
 }
 
-async function opened(context: ServiceContext, places: ControlPlaces, log: Log): Promise<OpenService> {
+async function opened(
+  context: ServiceContext,
+  places: ControlPlaces,
+  log: Log,
+  openChat: OpenChat,
+): Promise<OpenService> {
   const options: SocketOptions = {
     path: places.socket,
     name: 'control server',
@@ -49,7 +55,7 @@ async function opened(context: ServiceContext, places: ControlPlaces, log: Log):
   if (!lock) throw alreadyRunning(places);
   let running: Running;
   try {
-    running = await start(context, places, log);
+    running = await start(context, places, log, openChat);
   } catch (error) {
     lock.release();
     throw error;
@@ -90,7 +96,7 @@ interface Running {
   close(): Promise<void>;
 }
 
-async function start(context: ServiceContext, places: ControlPlaces, log: Log): Promise<Running> {
+async function start(context: ServiceContext, places: ControlPlaces, log: Log, openChat: OpenChat): Promise<Running> {
   const { env } = context;
   const config = new ControlFile(places.file, places.folder);
   // A file that cannot be understood is said now, and not at the first request.
@@ -103,16 +109,23 @@ async function start(context: ServiceContext, places: ControlPlaces, log: Log): 
   const history = new SessionHistory(store, files, `${places.folder}/history`);
   await history.open();
   const hosts = new Hosts({ config, env, log });
+  let chat: Chat | null = null;
+  const publish = async (): Promise<void> => {
+    chat?.changed();
+    await files.publish();
+  };
   const control = openControl({
     store,
     targets: () => configuredTargets(config, store, env),
     driver: (target) => driverFor(target, env, hosts),
-    publish: () => files.publish(),
+    publish,
     recordsTerminal: async () => config.readOrLast().record_terminal,
     mayApprove: async () => config.read().control_may_approve,
     now: Date.now,
     log,
   });
+  const people = await openChat({ control, store, config, env, publish, now: Date.now, log });
+  chat = people;
   const askMs = Number(env[ASK_VARIABLE]);
   const server = new ControlServer({
     control,
@@ -123,17 +136,20 @@ async function start(context: ServiceContext, places: ControlPlaces, log: Log): 
     version: VERSION,
     now: Date.now,
     since: Date.now(),
+    continued: (session, agent) => people.continued(session, agent),
     log,
     ...(askMs > 0 && { askMs }),
   });
   return {
     server,
     async stop() {
+      await people.close();
       const answered = server.close();
       await control.close();
       await answered;
     },
     async close() {
+      await people.close();
       await control.close();
       hosts.close();
       await files.publish().catch(() => {});

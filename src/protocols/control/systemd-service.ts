@@ -21,7 +21,7 @@ import { replaceFile } from '../../platform/files.ts';
 import { onPath } from '../../platform/search-path.ts';
 import { ControlFile, controlPlaces, serverLock } from './config.ts';
 import type { ControlPlaces } from './config.ts';
-import { control } from './listen-service.ts';
+import { controlAnswers } from './listen-service.ts';
 import { unitParts, SYSTEMD_UNIT, unitFor, unitPath, writerOf } from './unit.ts';
 
 /** A systemctl that hangs delays nobody longer. */
@@ -242,7 +242,7 @@ export class UserService {
   async #awaitAnswer(verb: string, report: ServiceReport): Promise<void> {
     const { socket } = this.#places;
     for (const end = Date.now() + START_MS; Date.now() < end; await Bun.sleep(50)) {
-      if (await control.answers(socket)) return void report.done.push(`${verb} the service; it answers on ${socket}`);
+      if (await controlAnswers(socket)) return void report.done.push(`${verb} the service; it answers on ${socket}`);
     }
     report.notes.push(`${verb} the service, but nothing answers on ${socket}; see: parley service logs`);
   }

@@ -1,0 +1,138 @@
+import { Api, GrammyError } from 'grammy/web';
+import type { Update } from 'grammy/types';
+import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
+import type { Log } from '../../core/service.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { withLimit } from '../../core/wait.ts';
+
+const DEFAULT_ROOT = 'https://api.telegram.org';
+const POLL_SECONDS = 30;
+/** A call that takes longer has failed, and is made again. */
+const CALL_SECONDS = 15;
+const FIRST_PAUSE_MS = 1000;
+const LONGEST_PAUSE_MS = 30_000;
+/** Telegram gives bots no larger files. */
+export const FILE_LIMIT = 20 * 1024 * 1024;
+
+export interface ApiOptions {
+  token: string;
+  root: string;
+  log: Log;
+}
+
+/**
+ * The Bot API for one bot. What is said goes out in order, one at a time; while the chat is down or says "too many", it waits. The token is
+ * in no error: it is a part of every address, so errors are only shown by `because`.
+ */
+export class TelegramApi {
+  readonly #api: Api;
+  readonly #polling: Api;
+  readonly #root: string;
+  readonly #closed = new AbortController();
+  readonly #end = Promise.withResolvers<void>();
+  #turn: Promise<unknown> = Promise.resolve();
+  #isDown = false;
+
+  constructor(readonly options: ApiOptions) {
+    this.#root = (options.root || DEFAULT_ROOT).replace(/\/+$/, '');
+    this.#api = new Api(options.token, { apiRoot: this.#root, timeoutSeconds: CALL_SECONDS });
+    this.#polling = new Api(options.token, { apiRoot: this.#root, timeoutSeconds: POLL_SECONDS + CALL_SECONDS });
+  }
+
+  get isClosed(): boolean {
+    return this.#closed.signal.aborted;
+  }
+
+  /** Waits for new updates, up to 30 s. */
+  async updates(offset: number): Promise<Update[]> {
+    const wanted = ['message', 'callback_query'] as const;
+    const given = { offset, timeout: POLL_SECONDS, allowed_updates: wanted };
+    return this.#polling.getUpdates(given, this.#closed.signal as never);
+  }
+
+  /** One call, after all that were asked for before it. It is made again until the chat takes it or refuses it for good. */
+  inTurn<T>(call: (api: Api, signal: never) => Promise<T>): Promise<T> {
+    const done = this.#turn.then(() => this.#untilTaken(call));
+    this.#turn = done.catch(() => {});
+    return done;
+  }
+
+  /** One attempt, now. */
+  async now<T>(call: (api: Api, signal: never) => Promise<T>): Promise<T> {
+    return call(this.#api, this.#closed.signal as never);
+  }
+
+  /** Waits as long as the chat says, or longer and longer. */
+  async pause(error: unknown, before: number): Promise<number> {
+    const asked = error instanceof GrammyError ? (error.parameters.retry_after ?? 0) * 1000 : 0;
+    const ms = asked || Math.min(before * 2 || FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+    await withLimit(this.#end.promise, ms);
+    return asked ? before : ms;
+  }
+
+  /** A file that somebody sent, for this user only. Throws a Refusal if it is too large or cannot be had. */
+  async download(fileId: string, path: string): Promise<void> {
+    const { file_path: place, file_size: size = 0 } = await this.now((api, signal) => api.getFile(fileId, signal));
+    if (size > FILE_LIMIT) throw tooLarge();
+    const url = `${this.#root}/file/bot${this.options.token}/${place}`;
+    const signal = AbortSignal.any([this.#closed.signal, AbortSignal.timeout(4 * CALL_SECONDS * 1000)]);
+    const response = await fetch(url, { signal });
+    if (!response.ok || !response.body) throw new Refusal('unreachable', `the chat gave no file (${response.status})`);
+    const fd = openSync(path, 'wx', 0o600);
+    let bytes = 0;
+    try {
+      for await (const chunk of response.body) {
+        bytes += chunk.length;
+        if (bytes > FILE_LIMIT) throw tooLarge();
+        writeSync(fd, chunk);
+      }
+    } catch (error) {
+      rmSync(path, { force: true });
+      throw error;
+    } finally {
+      closeSync(fd);
+    }
+  }
+
+  /** Why something failed, without the token. */
+  because(error: unknown): string {
+    const text = error instanceof Error ? error.message : String(error);
+    return text.replaceAll(this.options.token, '<token>').replace(/\s+/g, ' ').slice(0, 300);
+  }
+
+  close(): void {
+    this.#closed.abort();
+    this.#end.resolve();
+  }
+
+  async #untilTaken<T>(call: (api: Api, signal: never) => Promise<T>): Promise<T> {
+    let pause = 0;
+    for (;;) {
+      if (this.isClosed) throw new Refusal('unreachable', 'the chat is closed');
+      try {
+        const result = await this.now(call);
+        this.#isDown = false;
+        return result;
+      } catch (error) {
+        if (isFinal(error)) throw error;
+        if (!this.#isDown && !this.isClosed) this.options.log('chat_down', { because: this.because(error) });
+        this.#isDown = true;
+        pause = await this.pause(error, pause);
+      }
+    }
+  }
+}
+
+/** The chat has refused the call; the same call would be refused again. */
+function isFinal(error: unknown): boolean {
+  return error instanceof GrammyError && error.error_code === 400;
+}
+
+/** The topic was deleted. */
+export function isTopicGone(error: unknown): boolean {
+  return error instanceof GrammyError && /thread not found|TOPIC_(DELETED|ID_INVALID)/i.test(error.description);
+}
+
+function tooLarge(): Refusal {
+  return new Refusal('invalid_request', 'the file is too large (limit 20 MB)');
+}

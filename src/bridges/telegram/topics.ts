@@ -1,0 +1,97 @@
+import { Refusal } from '../../core/refusal.ts';
+import { holdLock } from '../../platform/lock-file.ts';
+import type { ControlFile } from '../../protocols/control/config.ts';
+import type { TelegramApi } from './api.ts';
+import { isTopicGone } from './api.ts';
+import { cutTo, piecesOf } from './pieces.ts';
+
+const NAME_LIMIT = 128;
+const LOCK_PAUSE_MS = 50;
+
+/** Where something is said: a chat, and a topic in it. */
+export interface ChatPlace {
+  chat: number;
+  topic?: number | undefined;
+}
+
+export interface TopicDeps {
+  api: TelegramApi;
+  config: ControlFile;
+  group: number;
+}
+
+type Markup = { inline_keyboard: { text: string; callback_data: string }[][] };
+
+/** The topic of each session, in the group of the user. A topic is made once, also by two processes; one that was deleted is made again. */
+export class Topics {
+  constructor(readonly deps: TopicDeps) {}
+
+  /** The session of this topic. */
+  sessionIn(topic: number | undefined): string | null {
+    if (topic === undefined) return null;
+    const found = this.deps.config.sessions().find(([, entry]) => entry.topic_id === topic);
+    return found?.[0] ?? null;
+  }
+
+  /** Makes the topic of a session if it has none, or if `gone` is the one that it has. */
+  async ensure(session: string, gone = 0): Promise<number> {
+    const known = this.#known(session, gone);
+    if (known) return known;
+    const { api, config, group } = this.deps;
+    for (;;) {
+      if (api.isClosed) throw new Refusal('unreachable', 'the chat is closed');
+      const lock = holdLock(`${config.folder}/topics.lock`);
+      if (lock) {
+        try {
+          const made = this.#known(session, gone);
+          if (made) return made;
+          const name = cutTo(session, NAME_LIMIT);
+          const topic = await api.now((one, signal) => one.createForumTopic(group, name, {}, signal));
+          config.setTopic(session, topic.message_thread_id);
+          return topic.message_thread_id;
+        } finally {
+          lock.release();
+        }
+      }
+      await Bun.sleep(LOCK_PAUSE_MS);
+    }
+  }
+
+  /** Says it in the topic of a session. The id of its first message. */
+  async say(session: string, text: string, markup?: Markup): Promise<number> {
+    const { group } = this.deps;
+    const topic = await this.ensure(session);
+    try {
+      return await this.sayAt({ chat: group, topic }, text, markup);
+    } catch (error) {
+      if (!isTopicGone(error)) throw error;
+      return this.sayAt({ chat: group, topic: await this.ensure(session, topic) }, text, markup);
+    }
+  }
+
+  /** Says it whole, in as many messages as it takes; buttons are on the last one. The id of the first. */
+  async sayAt({ chat, topic }: ChatPlace, text: string, markup?: Markup): Promise<number> {
+    let first = 0;
+    const pieces = piecesOf(text === '' ? '(nothing)' : text);
+    for (const [at, piece] of pieces.entries()) {
+      const other = {
+        ...(topic !== undefined && { message_thread_id: topic }),
+        ...(markup && at === pieces.length - 1 && { reply_markup: markup }),
+      };
+      const sent = await this.deps.api.inTurn((api, signal) => api.sendMessage(chat, piece, other, signal));
+      first ||= sent.message_id;
+    }
+    return first;
+  }
+
+  /** Replaces a message in the group. It loses its buttons. */
+  async replace(message: number, text: string): Promise<void> {
+    const { api, group } = this.deps;
+    await api.inTurn((one, signal) => one.editMessageText(group, message, text, {}, signal));
+  }
+
+  #known(session: string, gone: number): number {
+    const topic = this.deps.config.session(session)?.topic_id ?? 0;
+    return topic === gone ? 0 : topic;
+  }
+}

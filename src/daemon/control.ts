@@ -1,0 +1,8 @@
+import type { Service } from '../core/service.ts';
+import { controlService } from '../protocols/control/listen-service.ts';
+
+/** The control of sessions, with the chat of its user. */
+export const control: Service = controlService(async (deps) => {
+  const { openTelegram } = await import('../bridges/telegram/bridge.ts');
+  return openTelegram(deps);
+});

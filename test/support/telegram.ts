@@ -1,0 +1,206 @@
+// A stand-in for the Bot API of Telegram: a real HTTP server on loopback.
+//
+//   const telegram = new Telegram();                       // telegram.settings: what ~/.ccc.json needs for it
+//   telegram.write('hello', { topic: 101 });               // the user writes in a topic
+//   await telegram.said('re: hello');                      // waits for a message with this text
+//   telegram.refuse('sendMessage', 429, 1);                // the next call is told to wait 1 s
+//   telegram.hangs = true;                                 // nothing but polls is answered
+import { within } from './within.ts';
+
+const DEADLINE = 20_000;
+const POLL_LIMIT_MS = 1000;
+
+export interface Posted {
+  id: number;
+  chat: number;
+  topic: number | undefined;
+  text: string;
+  /** The data of each button, by row. */
+  buttons: { text: string; callback_data: string }[][];
+  edited: boolean;
+}
+
+interface Call {
+  method: string;
+  body: Record<string, unknown>;
+  at: number;
+}
+
+export class Telegram {
+  readonly token = '4242:AAE-secret_of_the_bot';
+  readonly user = 77;
+  readonly group = -10042;
+  readonly calls: Call[] = [];
+  readonly posted: Posted[] = [];
+  readonly topics = new Map<number, string>();
+  /** What presses were answered with. */
+  readonly toasts: string[] = [];
+  readonly files = new Map<string, Uint8Array>();
+  hangs = false;
+  #refusals: { method: string; code: number; retryAfter: number; description: string }[] = [];
+  #updates: Record<string, unknown>[] = [];
+  #nextUpdate = 500;
+  #nextMessage = 1000;
+  #nextTopic = 101;
+  readonly #server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    idleTimeout: 0,
+    fetch: (request) => this.#answer(request),
+  });
+
+  get root(): string {
+    return `http://127.0.0.1:${this.#server.port}`;
+  }
+
+  /** For ~/.ccc.json. */
+  get settings(): Record<string, unknown> {
+    return { bot_token: this.token, chat_id: this.user, group_id: this.group, api_root: this.root };
+  }
+
+  /** The next call of this method is refused. */
+  refuse(method: string, code: number, retryAfter = 0, description = 'refused'): void {
+    this.#refusals.push({ method, code, retryAfter, description });
+  }
+
+  /** The topic of a session, when it is there. */
+  async topic(name: string): Promise<number> {
+    const found = (): number | undefined => [...this.topics].findLast(([, one]) => one === name)?.[0];
+    await within(DEADLINE, async () => found() !== undefined);
+    return found() ?? 0;
+  }
+
+  /** Somebody writes; the user, unless told otherwise. Fields go into the message: a photo, a voice. */
+  write(
+    text: string | undefined,
+    where: { topic?: number; from?: number; chat?: number; fields?: object } = {},
+  ): number {
+    const { topic, from = this.user, chat = this.group, fields } = where;
+    return this.push({
+      message: {
+        message_id: this.#nextMessage++,
+        date: 1,
+        chat: { id: chat, type: chat < 0 ? 'supergroup' : 'private' },
+        from: { id: from, is_bot: false, first_name: 'Ada', username: from === this.user ? 'ada' : 'mallory' },
+        ...(topic !== undefined && { message_thread_id: topic, is_topic_message: true }),
+        ...(text !== undefined && { text }),
+        ...fields,
+      },
+    });
+  }
+
+  /** Somebody presses a button. */
+  press(data: string, message: number, from = this.user): number {
+    return this.push({
+      callback_query: {
+        id: String(this.#nextUpdate),
+        from: { id: from, is_bot: false, first_name: 'Ada', username: 'ada' },
+        chat_instance: '1',
+        data,
+        message: { message_id: message, date: 1, chat: { id: this.group, type: 'supergroup' } },
+      },
+    });
+  }
+
+  push(update: Record<string, unknown>): number {
+    const id = this.#nextUpdate++;
+    this.#updates.push({ update_id: id, ...update });
+    return id;
+  }
+
+  /** Waits for a message that is this text, or has it in it. */
+  async said(text: string | RegExp): Promise<Posted> {
+    const isIt = (one: Posted): boolean => (typeof text === 'string' ? one.text === text : text.test(one.text));
+    await within(DEADLINE, async () => this.posted.some(isIt));
+    return this.posted.find(isIt) as Posted;
+  }
+
+  async toasted(times: number): Promise<string[]> {
+    await within(DEADLINE, async () => this.toasts.length >= times);
+    return this.toasts;
+  }
+
+  in(topic: number): string[] {
+    return this.posted.filter((one) => one.topic === topic).map(({ text }) => text);
+  }
+
+  async close(): Promise<void> {
+    await this.#server.stop(true);
+  }
+
+  async #answer(request: Request): Promise<Response> {
+    const { pathname } = new URL(request.url);
+    const file = pathname.startsWith(`/file/bot${this.token}/`);
+    if (file) return this.#file(pathname.slice(`/file/bot${this.token}/`.length));
+    if (!pathname.startsWith(`/bot${this.token}/`)) return refused(401, 'Unauthorized');
+    const method = pathname.split('/').at(-1) ?? '';
+    const body = (await request.json().catch(() => ({}))) as Record<string, unknown>;
+    this.calls.push({ method, body, at: performance.now() });
+    if (method === 'getUpdates') return this.#poll(Number(body['offset'] ?? 0), request.signal);
+    if (this.hangs) await new Promise((_resolve, reject) => request.signal.addEventListener('abort', reject));
+    const at = this.#refusals.findIndex((one) => one.method === method);
+    const [refusal] = at < 0 ? [] : this.#refusals.splice(at, 1);
+    if (refusal) return refused(refusal.code, refusal.description, refusal.retryAfter);
+    return this.#act(method, body);
+  }
+
+  #act(method: string, body: Record<string, unknown>): Response {
+    const topic = body['message_thread_id'] as number | undefined;
+    switch (method) {
+      case 'createForumTopic': {
+        const id = this.#nextTopic++;
+        this.topics.set(id, String(body['name']));
+        return result({ message_thread_id: id, name: body['name'], icon_color: 0 });
+      }
+      case 'sendMessage': {
+        const text = String(body['text']);
+        if (topic !== undefined && !this.topics.has(topic))
+          return refused(400, 'Bad Request: message thread not found');
+        if (text === '' || text.length > 4096) return refused(400, 'Bad Request: message is too long');
+        const id = this.#nextMessage++;
+        this.posted.push({ id, chat: Number(body['chat_id']), topic, text, buttons: buttonsOf(body), edited: false });
+        return result({ message_id: id, date: 1, chat: { id: body['chat_id'], type: 'supergroup' }, text });
+      }
+      case 'editMessageText': {
+        const message = this.posted.find(({ id }) => id === body['message_id']);
+        if (!message) return refused(400, 'Bad Request: message to edit not found');
+        Object.assign(message, { text: String(body['text']), buttons: buttonsOf(body), edited: true });
+        return result(true);
+      }
+      case 'answerCallbackQuery':
+        this.toasts.push(String(body['text']));
+        return result(true);
+      case 'getFile': {
+        const id = String(body['file_id']);
+        return result({ file_id: id, file_unique_id: id, file_path: `files/${id}` });
+      }
+      default:
+        return refused(404, 'Not Found');
+    }
+  }
+
+  /** A long poll. What is below the offset is forgotten, as there. */
+  async #poll(offset: number, signal: AbortSignal): Promise<Response> {
+    this.#updates = this.#updates.filter((one) => Number(one['update_id']) >= offset);
+    const until = performance.now() + POLL_LIMIT_MS;
+    while (this.#updates.length === 0 && performance.now() < until && !signal.aborted) await Bun.sleep(5);
+    return result(this.#updates);
+  }
+
+  #file(path: string): Response {
+    const bytes = this.files.get(path.replace('files/', ''));
+    return bytes ? new Response(bytes) : refused(404, 'Not Found');
+  }
+}
+
+const result = (value: unknown): Response => Response.json({ ok: true, result: value });
+
+function refused(code: number, description: string, retryAfter = 0): Response {
+  const parameters = retryAfter > 0 ? { parameters: { retry_after: retryAfter } } : {};
+  return Response.json({ ok: false, error_code: code, description, ...parameters }, { status: code });
+}
+
+function buttonsOf(body: Record<string, unknown>): Posted['buttons'] {
+  const markup = body['reply_markup'] as { inline_keyboard?: Posted['buttons'] } | undefined;
+  return markup?.inline_keyboard ?? [];
+}
