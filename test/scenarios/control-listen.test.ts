@@ -42,6 +42,7 @@ describe('ccc listen', () => {
       }
     })();
     await rig.listen();
+    await within(20_000, async () => modes.size > 0);
     await rig.end();
     isOver = true;
     await looking;
