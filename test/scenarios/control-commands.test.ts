@@ -29,7 +29,7 @@ describe('parley ask', () => {
     const rig = await aRig().listen();
     const { err, code } = await rig.run('parley', ['ask', 'api', '@@{"ask":"permission prompt","text":"done"}@@']);
     expect([code, err]).toEqual([2, expect.stringContaining('api waits for a person: permission prompt')]);
-    expect(err).toContain('the prompt waits for at most 5 minutes');
+    expect(err).toContain('the prompt waits until its time is over');
     expect((await rig.run('parley', ['questions', 'api'])).out).toStartWith(
       'api waits for a person: permission prompt\n',
     );

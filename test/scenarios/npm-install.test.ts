@@ -16,7 +16,9 @@ const folder = temporaryHome();
 let registry: ReturnType<typeof Bun.serve>;
 
 beforeAll(() => {
-  const tarballs = new Map([...Object.keys(dependencies), ...BUN_PACKAGES].map((name) => [name, tarballOf(name)]));
+  const tarballs = new Map(
+    [...withTheirs(Object.keys(dependencies)), ...BUN_PACKAGES].map((name) => [name, tarballOf(name)]),
+  );
   registry = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
@@ -30,6 +32,13 @@ beforeAll(() => {
 });
 
 afterAll(() => registry.stop(true));
+
+/** Packages, and those that they need. */
+function withTheirs(names: readonly string[]): Set<string> {
+  const all = new Set(names);
+  for (const name of all) for (const needed of Object.keys(manifestOf(name)['dependencies'] ?? {})) all.add(needed);
+  return all;
+}
 
 /** The package as it is here. Bun itself is too large to pack: the one that runs this test is started in its place. */
 function tarballOf(name: string): string {

@@ -191,7 +191,7 @@ export function parleyAtARelay(
       expect((await machine.run('parley', ['agents'], me)).err).toContain(
         `you also have @ann at ${machine.wire.url}; use --as, or see \`parley agents --mine\`\n`,
       );
-      expect((await machine.run('parley', ['outbox'], me)).err).toContain('for your mailboxes at relays: --as ann');
+      expect((await machine.run('parley', ['outbox'], me)).out).toContain('for your mailboxes at relays: --as ann');
       await machine.wire.down();
       await machine.parley('send', '@bob', 'queued');
       const away = await machine.run('parley', ['agents', '--mine'], me);

@@ -243,6 +243,7 @@ describe('watch --exec', () => {
     expect((await watch.stop('SIGINT')).code).toBe(0);
     expect(machine.files('bob', 'new')).toEqual([`${id}.json`]);
     await until('the end of the child', () => !isRunning(readFileSync(`${home}/child`, 'utf8')));
+    await watch.child.exited;
   });
 
   it('when killed, leaves no command behind, and the message goes to the next', async () => {
@@ -254,6 +255,7 @@ describe('watch --exec', () => {
     await until('its begin', () => existsSync(`${home}/child`) && statSync(`${home}/child`).size > 0);
     watch.child.kill('SIGKILL');
     await until('the end of the child', () => !isRunning(readFileSync(`${home}/child`, 'utf8')));
+    await watch.child.exited;
     expect(await machine.said(['drain'], { as: 'bob' })).toContain('again');
   });
 

@@ -75,6 +75,9 @@ class Asking {
       // All are open before anything is asked: no answer comes while nobody listens.
       const [asking, watching, looking] = [await this.#open(), await this.#open(), await this.#open()];
       const request = { cmd: 'ask', session: this.session, progress: true, ...fields };
+      watching.write({ cmd: 'subscribe', sessions: [this.session] });
+      // It says `subscribed`: from here on no change of the session is missed.
+      await watching.next();
       await this.#say(
         await Promise.race([this.#answer(asking, looking, request), this.#question(watching), this.#signal.promise]),
       );
@@ -132,7 +135,6 @@ class Asking {
 
   /** Says each state. Returns only when the session asks a person something. */
   async #question(client: ControlClient): Promise<End> {
-    client.write({ cmd: 'subscribe', sessions: [this.session] });
     for (let event = await client.next(); event; event = await client.next()) {
       if (event['event'] !== 'status') continue;
       const { waiting_for: waitingFor } = event;
