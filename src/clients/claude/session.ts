@@ -38,6 +38,8 @@ const PROOF_MS = 5000;
 /** So long a client that is ended may take, before it is killed. */
 const END_MS = 5000;
 const PAUSE_MS = 100;
+/** A client that was killed loses its terminal first. Only one that still runs after this has none. */
+const ENDING_MS = 500;
 /** A client that starts is looked at so often before its screen is. */
 const DIALOG_LOOKS = 5;
 /** Enter waits in any case until the screen shows the paste. */
@@ -167,6 +169,7 @@ export class ClaudeSessionDriver implements SessionDriver {
     } catch (error) {
       return left(error instanceof Error ? error.message : String(error), true);
     }
+    if (!terminal && (await hasEnded(live, ENDING_MS))) return left('Claude Code is ending', true);
     if (!terminal)
       return left(
         `Claude Code (pid ${live.pid}) runs outside of tmux, where nothing can be typed; end it, and send again to start it in tmux`,
@@ -338,8 +341,9 @@ export class ClaudeSessionDriver implements SessionDriver {
   }
 }
 
-async function hasEnded(live: ClaudeSession): Promise<boolean> {
-  const until = performance.now() + END_MS;
+/** Waits for a client that ends. */
+async function hasEnded(live: ClaudeSession, ms = END_MS): Promise<boolean> {
+  const until = performance.now() + ms;
   while (runs(live) && performance.now() < until) await Bun.sleep(PAUSE_MS);
   return !runs(live);
 }
