@@ -1,41 +1,41 @@
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** Rung any number of times, it is heard once. */
-export class Bell {
-  #rung = false;
-  #hear = (): void => {};
+/** Wakes one waiting loop. Several notifications before its next wait count as one. */
+export class Wakeup {
+  #isNotified = false;
+  #wake = (): void => {};
   #timer: ReturnType<typeof setTimeout> | undefined;
   #at = Infinity;
 
-  ring(): void {
-    this.#rung = true;
-    this.#hear();
+  notify(): void {
+    this.#isNotified = true;
+    this.#wake();
   }
 
-  /** Rings after this time. There is one timer, for the earliest of all: who hears it asks for the next. */
-  ringIn(ms: number): void {
+  /** Notifies after this time. There is one timer, for the earliest time that was asked for. */
+  notifyIn(ms: number): void {
     const at = Date.now() + Math.max(ms, 0);
     if (at >= this.#at) return;
     this.#at = at;
     clearTimeout(this.#timer);
-    const ring = (): void => {
+    const fire = (): void => {
       this.#at = Infinity;
-      this.ring();
+      this.notify();
     };
-    this.#timer = setTimeout(ring, Math.min(Math.max(ms, 0) + 1, LONGEST_TIMER_MS));
+    this.#timer = setTimeout(fire, Math.min(Math.max(ms, 0) + 1, LONGEST_TIMER_MS));
   }
 
-  /** Waits for the next ring, or for none if there was one since the last time. */
+  /** Waits for the next notification. Returns at once if one came since the last wait. */
   async next(): Promise<void> {
-    if (!this.#rung) {
+    if (!this.#isNotified) {
       await new Promise<void>((resolve) => {
-        this.#hear = resolve;
+        this.#wake = resolve;
       });
     }
-    this.#rung = false;
+    this.#isNotified = false;
   }
 
-  /** No timer rings it any more. */
+  /** Ends its timer. */
   close(): void {
     clearTimeout(this.#timer);
     this.#at = -Infinity;

@@ -367,18 +367,18 @@ export function sessionStoreContract(
     });
 
     it('gives ids above those of an earlier ccc, and knows which were its own', async () => {
-      expect(await store.firstOwnId()).toBeNull();
+      expect(await store.lastEarlierId()).toBeNull();
       await store.raiseIds(500);
       expect((await ask()).id).toBe(501);
       expect((await store.record(aLine())).id).toBe(502);
       await store.raiseIds(100);
-      expect(await store.firstOwnId()).toBe(500);
+      expect(await store.lastEarlierId()).toBe(500);
       expect((await ask()).id).toBe(503);
     });
 
     it('knows that there was no earlier ccc', async () => {
       await store.raiseIds(0);
-      expect(await store.firstOwnId()).toBe(0);
+      expect(await store.lastEarlierId()).toBe(0);
       expect((await ask()).id).toBe(1);
     });
   });

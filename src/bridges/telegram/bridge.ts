@@ -1,5 +1,5 @@
 import { Refusal } from '../../core/refusal.ts';
-import { Bell, withLimit } from '../../core/wait.ts';
+import { Wakeup, withLimit } from '../../core/wait.ts';
 import type { SessionStatus } from '../../core/ports/session.ts';
 import type { Chat, ChatDeps } from '../../protocols/control/chat.ts';
 import { TelegramApi } from './api.ts';
@@ -91,7 +91,7 @@ class TelegramChat {
   readonly #incoming: Incoming;
   readonly #questions: ChatQuestions;
   readonly #statuses = new Map<string, SessionStatus>();
-  readonly #bell = new Bell();
+  readonly #wakeup = new Wakeup();
   #unwatch = (): void => {};
   #running: Promise<unknown> = Promise.resolve();
 
@@ -116,25 +116,25 @@ class TelegramChat {
     await this.#outgoing.open();
     this.#unwatch = this.deps.control.watch([], (session, state) => {
       this.#statuses.set(session, state?.status ?? 'stopped');
-      this.#bell.ring();
+      this.#wakeup.notify();
     });
     this.#running = Promise.all([this.#incoming.run(), this.settings.group === 0 ? null : this.#show()]);
   }
 
   look(): void {
-    this.#bell.ring();
+    this.#wakeup.notify();
   }
 
   notice(session: string, text: string): void {
     this.#outgoing.notice(session, text);
-    this.#bell.ring();
+    this.#wakeup.notify();
   }
 
   async close(): Promise<void> {
     this.#unwatch();
     this.#api.close();
-    this.#bell.ring();
-    this.#bell.close();
+    this.#wakeup.notify();
+    this.#wakeup.close();
     await withLimit(this.#running, CLOSE_MS);
   }
 
@@ -146,8 +146,8 @@ class TelegramChat {
         await this.#outgoing.flush();
         for (const [name] of this.deps.config.sessions()) await this.#ask(name);
         pause = 0;
-        this.#bell.ringIn(LOOK_MS);
-        await this.#bell.next();
+        this.#wakeup.notifyIn(LOOK_MS);
+        await this.#wakeup.next();
       } catch (error) {
         if (this.#api.isClosed) return;
         if (pause === 0) this.deps.log('chat_trouble', { because: this.#api.because(error) });

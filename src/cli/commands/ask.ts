@@ -6,7 +6,7 @@ import { withLimit } from '../../core/wait.ts';
 import { ControlClient, requestControl, ServerGone } from '../../protocols/control/client.ts';
 import type { Answered } from '../../protocols/control/client.ts';
 import { splitName } from '../../protocols/control/config.ts';
-import { SAID } from '../../protocols/control/phrases.ts';
+import { ERRORS } from '../../protocols/control/phrases.ts';
 import { MOST_ASK_SECONDS } from '../../protocols/control/requests.ts';
 import { shellWord } from '../../clients/shell-word.ts';
 import { tmuxNameOf } from '../../sessions/tmux-session.ts';
@@ -177,12 +177,12 @@ class Asking {
     const history = `\`parley history ${shellWord(this.session)}\``;
     const fail = (exit: number, advice = ''): void =>
       this.#end(exit, message, `parley: ${lineForModel(message, 1000)}${advice}`);
-    if (message === SAID.timeout)
+    if (message === ERRORS.timeout)
       return this.#end(EXIT.timeout, message, `parley: no answer within the time; ${history} shows what becomes of it`);
-    if (message.startsWith(SAID.notRestarted)) return fail(EXIT.notStarted, '; nothing was typed');
-    if (message === SAID.interrupted || message === SAID.stopped || message === SAID.withdrawn)
+    if (message.startsWith(ERRORS.notRestarted)) return fail(EXIT.notStarted, '; nothing was typed');
+    if (message === ERRORS.interrupted || message === ERRORS.stopped || message === ERRORS.withdrawn)
       return fail(EXIT.noAnswer, `; see ${history}`);
-    if (this.#id !== null && (message === SAID.closing || error instanceof ServerGone))
+    if (this.#id !== null && (message === ERRORS.closing || error instanceof ServerGone))
       return this.#end(
         EXIT.serverEnded,
         message,

@@ -8,7 +8,7 @@ import { SESSION_CLIENTS } from '../../clients/clients.ts';
 import { ControlClient, requestControl } from '../../protocols/control/client.ts';
 import type { Answered } from '../../protocols/control/client.ts';
 import { ControlFile, newSessionName, splitName } from '../../protocols/control/config.ts';
-import { SAID } from '../../protocols/control/phrases.ts';
+import { ERRORS } from '../../protocols/control/phrases.ts';
 import { nearest } from '../../core/nearest.ts';
 import { shellWord } from '../../clients/shell-word.ts';
 import { userHome } from '../../platform/env.ts';
@@ -117,7 +117,7 @@ const sessionCommand = command({
     if (name === undefined || (verb !== 'add' && (verb !== 'remove' || folder !== undefined)))
       throw new Refusal('invalid_request', 'usage: parley session <add <name> [folder] | remove <name> | list>');
     if (verb === 'remove') {
-      if (!file.session(name)) throw unknownSession(context, name, new Refusal('not_found', SAID.notFound));
+      if (!file.session(name)) throw unknownSession(context, name, new Refusal('not_found', ERRORS.notFound));
       file.remove(name);
       if (context.json) return context.sayJson({ removed: name });
       return context.say(`removed ${name}; its history stays: parley history ${shellWord(name)}`);
@@ -318,7 +318,7 @@ async function requestSession(context: Context, fields: Record<string, unknown>)
 
 /** The server's words for a session that it does not know, with its name and what there is; any other error as it is. */
 export function unknownSession({ env }: Context, name: string, error: unknown): unknown {
-  if (!(error instanceof Refusal) || error.message !== SAID.notFound) return error;
+  if (!(error instanceof Refusal) || error.message !== ERRORS.notFound) return error;
   const known = ControlFile.of(env)
     .sessions()
     .map(([one]) => one);
@@ -327,7 +327,7 @@ export function unknownSession({ env }: Context, name: string, error: unknown): 
   const there = known.length === 0 ? 'make it: parley session add <name> [folder]' : `there is ${some.join(', ')}`;
   return new Refusal(
     error.code,
-    `${SAID.notFound}: ${lineForModel(name)}; ${near === undefined ? there : `did you mean ${near}?`}`,
+    `${ERRORS.notFound}: ${lineForModel(name)}; ${near === undefined ? there : `did you mean ${near}?`}`,
   );
 }
 

@@ -1,7 +1,7 @@
 import type { MessageId } from '../names.ts';
 import type { Evidence } from '../receipt.ts';
 import type { Claim, MailboxReader, WaitingMessage } from '../ports/mailboxes.ts';
-import { Bell } from '../wait.ts';
+import { Wakeup } from '../wait.ts';
 import { LEASE_MS, isSelected } from './deliver.ts';
 import type { Delivered, Selection } from './deliver.ts';
 import type { Who } from './workspace.ts';
@@ -137,7 +137,7 @@ export async function watch(who: Who, watching: Watching): Promise<void> {
 }
 
 class Watcher {
-  readonly #bell = new Bell();
+  readonly #wakeup = new Wakeup();
   readonly #timers: Timer[];
   /** Handed on in peek mode: never again in this process. */
   readonly #shown = new Set<MessageId>();
@@ -150,9 +150,9 @@ class Watcher {
     readonly who: Who,
     readonly watching: Watching,
   ) {
-    this.#arrivals = who.home.mailboxes.watch(who.name, () => this.#bell.ring());
+    this.#arrivals = who.home.mailboxes.watch(who.name, () => this.#wakeup.notify());
     this.#timers = [setInterval(() => this.#lookAround(), LOOK_MS), setInterval(() => this.#passed.clear(), FORGET_MS)];
-    watching.stop.addEventListener('abort', () => this.#bell.ring(), { once: true });
+    watching.stop.addEventListener('abort', () => this.#wakeup.notify(), { once: true });
   }
 
   async run(): Promise<void> {
@@ -160,19 +160,19 @@ class Watcher {
       if (this.#healNow) await this.who.home.mailboxes.heal();
       this.#healNow = false;
       await this.#look();
-      if (!this.watching.stop.aborted) await this.#bell.next();
+      if (!this.watching.stop.aborted) await this.#wakeup.next();
     }
   }
 
   close(): void {
     this.#arrivals.close();
     for (const timer of this.#timers) clearTimeout(timer);
-    this.#bell.close();
+    this.#wakeup.close();
   }
 
   #lookAround(): void {
     this.#healNow = true;
-    this.#bell.ring();
+    this.#wakeup.notify();
   }
 
   async #look(): Promise<void> {
@@ -184,7 +184,7 @@ class Watcher {
       if (!one) continue;
       if (this.watching.peek) this.#shown.add(id);
       const againMs = await this.watching.handle(one);
-      if (againMs !== null) this.#bell.ringIn(againMs);
+      if (againMs !== null) this.#wakeup.notifyIn(againMs);
     }
   }
 

@@ -117,5 +117,5 @@ export interface SessionStore {
   /** Every line from now on gets an id greater than this: an earlier ccc used the ids up to it. Never lowers. */
   raiseIds(above: number): Promise<void>;
   /** The ids up to this one belong to files of an earlier ccc; null if nobody looked yet. */
-  firstOwnId(): Promise<number | null>;
+  lastEarlierId(): Promise<number | null>;
 }

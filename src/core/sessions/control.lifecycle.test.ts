@@ -243,7 +243,7 @@ describe('a watcher', () => {
     expect(seen[0]).toBe('active');
   });
 
-  it('is told of sessions that are made later, and of those that are gone [CCC-18, CCC-118]', async () => {
+  it('reports sessions that are made later, and those that are gone [CCC-18, CCC-118]', async () => {
     const seen: string[] = [];
     rig.control.watch(['api'], (session, state) => seen.push(`${session} ${state?.status ?? 'is not there'}`));
     await within(10_000, async () => seen.length === 1);

@@ -92,7 +92,7 @@ export type PromptEnd =
   | { outcome: 'closed'; id: number };
 
 /** What somebody who waits for a prompt is told. */
-export type PromptNews = { outcome: 'submitted'; started?: Started } | PromptEnd;
+export type PromptUpdate = { outcome: 'submitted'; started?: Started } | PromptEnd;
 
 /** How far a prompt is when `send` returns. */
 export type PromptSent =
@@ -146,7 +146,7 @@ class Control implements SessionControl {
   readonly #workers = new Map<string, SessionWorker>();
   /** Those of removed sessions that have work in hand still. */
   readonly #closing = new Map<string, Promise<void>>();
-  readonly #waiting = new Map<number, (news: PromptNews) => void>();
+  readonly #waiting = new Map<number, (news: PromptUpdate) => void>();
   readonly #watchers = new Set<Watcher>();
   #syncing: Promise<void> = Promise.resolve();
   #nextSync: Promise<void> | null = null;
@@ -190,12 +190,12 @@ class Control implements SessionControl {
   }
 
   async send(request: PromptRequest): Promise<PromptSent> {
-    const { promise, resolve } = Promise.withResolvers<PromptNews>();
+    const { promise, resolve } = Promise.withResolvers<PromptUpdate>();
     const { id, worker, forget } = await this.#enqueue(request, resolve);
     try {
       const { stateMs, hostMs, sendMs } = this.#limits;
       const began = this.deps.now();
-      let news: PromptNews | null = null;
+      let news: PromptUpdate | null = null;
       let isUp = false;
       while (news === null && !isUp) {
         news = await withLimit(promise, sendMs);
@@ -268,7 +268,7 @@ class Control implements SessionControl {
   }
 
   /** Stores a prompt. `hear` is told what becomes of it, from its first news on. */
-  async #enqueue(request: PromptRequest, hear: (news: PromptNews) => void) {
+  async #enqueue(request: PromptRequest, hear: (news: PromptUpdate) => void) {
     const worker = await this.#worker(request.session);
     const { session, text, from, agent, username, raw = false, deadline, fields } = request;
     const at = this.deps.now();
@@ -317,7 +317,7 @@ class Control implements SessionControl {
     }
   }
 
-  async #sent(id: number, worker: SessionWorker, news: PromptNews | null): Promise<PromptSent> {
+  async #sent(id: number, worker: SessionWorker, news: PromptUpdate | null): Promise<PromptSent> {
     const prompt = await this.deps.store.prompt(id);
     switch (news?.outcome) {
       case 'failed':
@@ -436,7 +436,7 @@ class Control implements SessionControl {
     });
   }
 
-  #tell(id: number, news: PromptNews): void {
+  #tell(id: number, news: PromptUpdate): void {
     this.#waiting.get(id)?.(news);
   }
 

@@ -1,5 +1,5 @@
 import type { PromptState, SessionStore, StoredPrompt } from '../ports/session-store.ts';
-import type { PromptEnd, PromptNews, Started } from './control.ts';
+import type { PromptEnd, PromptUpdate, Started } from './control.ts';
 
 const OPEN: readonly PromptState[] = ['queued', 'submitting', 'submitted'];
 
@@ -8,7 +8,7 @@ export interface QueueDeps {
   publish(): Promise<void>;
   now(): number;
   /** For those who wait for this prompt. */
-  tell(id: number, news: PromptNews): void;
+  tell(id: number, news: PromptUpdate): void;
 }
 
 /** The prompts of one session: which are open, and how each ends, in the store and for those who wait for it. */

@@ -1,17 +1,17 @@
 import { SessionAnswers } from '../questions/answers.ts';
-import { Bell, withLimit } from '../wait.ts';
+import { Wakeup, withLimit } from '../wait.ts';
 import type { StoredPrompt } from '../ports/session-store.ts';
 import { HostUnreachable } from '../ports/session.ts';
 import type { SessionDriver, SessionState, SessionTarget, TurnEvent } from '../ports/session.ts';
 import { reasonOf, SessionClient } from './client.ts';
-import type { ControlDeps, ControlLimits, PromptEnd, PromptNews, Started } from './control.ts';
+import type { ControlDeps, ControlLimits, PromptEnd, PromptUpdate, Started } from './control.ts';
 import { PromptQueue } from './queue.ts';
 import { RecordReader } from './record-reader.ts';
 
 export interface WorkerDeps extends Omit<ControlDeps, 'targets' | 'limits'> {
   limits: ControlLimits;
   /** For those who wait for this prompt. */
-  tell(id: number, news: PromptNews): void;
+  tell(id: number, news: PromptUpdate): void;
   stateChanged(session: string, state: SessionState): void;
 }
 
@@ -57,7 +57,7 @@ const VAIN = 'the client ends as soon as it was started';
  * only after it failed for want of a turn, that turn is not a person's, and its answer is stored as the answer to the prompt.
  */
 export class SessionWorker {
-  readonly #bell = new Bell();
+  readonly #wakeup = new Wakeup();
   readonly #record: RecordReader;
   readonly #queue: PromptQueue;
   readonly #client: SessionClient;
@@ -71,7 +71,7 @@ export class SessionWorker {
   #starting: Promise<{ started: Started }> | null = null;
   readonly #tries = new Map<number, number>();
   /** Starts since a client took a prompt. */
-  #vainStarts = 0;
+  #startsWithoutPrompt = 0;
   #trouble = '';
   #notBefore = 0;
   #pauseMs = 0;
@@ -90,8 +90,8 @@ export class SessionWorker {
       if (this.#current?.prompt.id === id) this.#current = null;
       this.#tries.delete(id);
     };
-    this.#queue = new PromptQueue(target.name, deps, ended, (ms) => this.#bell.ringIn(ms));
-    this.#client = new SessionClient(target, deps.driver, () => this.#bell.ring());
+    this.#queue = new PromptQueue(target.name, deps, ended, (ms) => this.#wakeup.notifyIn(ms));
+    this.#client = new SessionClient(target, deps.driver, () => this.#wakeup.notify());
     this.answers = new SessionAnswers({
       driver: () => this.#driver.questions,
       mayApprove: async () => (await deps.mayApprove?.()) ?? false,
@@ -136,7 +136,7 @@ export class SessionWorker {
   /** A prompt was stored, or the settings of the session have changed. */
   wake(): void {
     this.#queue.wake();
-    this.#bell.ring();
+    this.#wakeup.notify();
   }
 
   /** Ends the client and starts it again. Shares a start that is under way. */
@@ -159,7 +159,7 @@ export class SessionWorker {
       await starting.catch(() => {});
       await this.#exclusive(() => this.#stopNow());
     }
-    this.#bell.ring();
+    this.#wakeup.notify();
   }
 
   /** Takes no more work, lets a submission in hand finish, and leaves the client alone. */
@@ -168,12 +168,12 @@ export class SessionWorker {
       this.#isClosing = true;
       this.#client.abort();
       this.answers.close();
-      this.#bell.ring();
+      this.#wakeup.notify();
     }
     await withLimit(this.#loop, this.deps.limits.closeMs);
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#bell.close();
+    this.#wakeup.close();
     await this.#client.close();
   }
 
@@ -194,10 +194,10 @@ export class SessionWorker {
         const because = reasonOf(error);
         if (because !== this.#trouble) this.deps.log('session_trouble', { session: this.target.name, because });
         this.#trouble = because;
-        this.#bell.ringIn(TROUBLE_MS);
+        this.#wakeup.notifyIn(TROUBLE_MS);
         if (error instanceof HostUnreachable) await this.#exclusive(() => this.#lost(because)).catch(() => {});
       }
-      if (!this.#isClosing) await this.#bell.next();
+      if (!this.#isClosing) await this.#wakeup.next();
     }
   }
 
@@ -224,7 +224,7 @@ export class SessionWorker {
     const open = await this.#queue.open();
     if (this.#current) {
       await this.#follow(this.#current, state);
-      if (!this.#current) this.#bell.ring();
+      if (!this.#current) this.#wakeup.notify();
       return;
     }
     if (this.#starting || this.#isClosing) return;
@@ -280,7 +280,7 @@ export class SessionWorker {
       if (current.turn !== null || !this.#driver.isOurs(event, { key, text: current.text })) return false;
       await this.#queue.submitted(id, event.turn);
       current.turn = event.turn;
-      this.#vainStarts = 0;
+      this.#startsWithoutPrompt = 0;
       return true;
     }
     if (event.turn !== current.turn) return false;
@@ -380,22 +380,22 @@ export class SessionWorker {
 
   /** Looks again when the session has been quiet for this long. While it is not, its next change is the time to look. */
   #lookAfter(ms: number, quiet: number): void {
-    if (quiet >= 0) this.#bell.ringIn(ms - quiet);
+    if (quiet >= 0) this.#wakeup.notifyIn(ms - quiet);
   }
 
   async #next([head]: StoredPrompt[], { status, pid }: SessionState): Promise<void> {
     if (!head) return;
     // Another process has it.
-    if (head.state !== 'queued') return this.#bell.ringIn(TROUBLE_MS);
+    if (head.state !== 'queued') return this.#wakeup.notifyIn(TROUBLE_MS);
     if (status === 'stopped') {
-      this.#vainStarts += 1;
-      if (this.#vainStarts > MOST_TRIES) return this.#failQueued({ outcome: 'not_started', because: VAIN });
+      this.#startsWithoutPrompt += 1;
+      if (this.#startsWithoutPrompt > MOST_TRIES) return this.#failQueued({ outcome: 'not_started', because: VAIN });
       this.#start(false).catch(() => {});
       return;
     }
     if (status !== 'idle') return;
     const pause = this.#notBefore - this.deps.now();
-    if (pause > 0) return this.#bell.ringIn(pause);
+    if (pause > 0) return this.#wakeup.notifyIn(pause);
     await this.#submit(head, pid);
   }
 
@@ -408,7 +408,7 @@ export class SessionWorker {
       return this.#queue.fail(id, reasonOf(error));
     }
     await this.#record.anchor(this.#driver);
-    if (this.#isClosing || !(await this.deps.store.begin(id, this.#record.place))) return this.#bell.ring();
+    if (this.#isClosing || !(await this.deps.store.begin(id, this.#record.place))) return this.#wakeup.notify();
     this.#current = { prompt, text, turn: null, isUnknown: true, pid };
     await this.#attempt(this.#current, false);
   }
@@ -418,7 +418,7 @@ export class SessionWorker {
     const submission = await this.#client.submit({ key, text: current.text, isRetry });
     if (this.#isClosed) return;
     this.#quietSince = this.deps.now();
-    this.#bell.ring();
+    this.#wakeup.notify();
     if (submission.outcome === 'unknown') {
       this.#tries.set(id, this.#triesOf(id) + 1);
       current.isTaken = submission.isTaken === true;
@@ -426,7 +426,7 @@ export class SessionWorker {
     } else if (submission.outcome === 'submitted') {
       current.isUnknown = false;
       this.#pauseMs = 0;
-      this.#vainStarts = 0;
+      this.#startsWithoutPrompt = 0;
       await this.#queue.submitted(id, null);
     } else if (submission.retry) {
       // An attempt before this one may have left it in the composer.
@@ -447,7 +447,7 @@ export class SessionWorker {
   #start(stopFirst: boolean): Promise<{ started: Started }> {
     this.#starting ??= this.#startNow(stopFirst).finally(() => {
       this.#starting = null;
-      this.#bell.ring();
+      this.#wakeup.notify();
     });
     return this.#starting;
   }
@@ -471,7 +471,7 @@ export class SessionWorker {
   }
 
   async #failQueued(end: Extract<PromptEnd, { outcome: 'not_started' | 'unreachable' }>): Promise<void> {
-    this.#vainStarts = 0;
+    this.#startsWithoutPrompt = 0;
     for (const { id } of await this.#queue.queued()) await this.#queue.fail(id, end.because, end);
   }
 

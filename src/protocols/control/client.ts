@@ -6,7 +6,7 @@ import { Refusal } from '../../core/refusal.ts';
 import type { RefusalCode } from '../../core/refusal.ts';
 import { LineReader } from '../../wire/lines.ts';
 import { controlPlaces } from './config.ts';
-import { SAID } from './phrases.ts';
+import { ERRORS } from './phrases.ts';
 
 /** An answer may hold a whole page of history. */
 const ANSWER_LIMIT = 256 * 1024 * 1024;
@@ -102,7 +102,7 @@ export async function requestControl(env: Env, fields: Record<string, unknown>):
 }
 
 function codeFor(said: string): RefusalCode {
-  if (said === SAID.notFound || said.startsWith(SAID.noHost) || said.startsWith('no prompt ')) return 'not_found';
+  if (said === ERRORS.notFound || said.startsWith(ERRORS.noHost) || said.startsWith('no prompt ')) return 'not_found';
   if (/^host unreachable|^failed to|^session (started|stopped)|^capture failed|^interrupted|^timeout/.test(said))
     return 'unreachable';
   if (/^\d+ prompts wait/.test(said)) return 'busy';

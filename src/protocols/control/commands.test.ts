@@ -7,9 +7,9 @@ import { Refusal } from '../../core/refusal.ts';
 
 const SESSIONS = {
   sessions: {
-    web: { path: '/work/web', topic_id: 7 },
-    api: { path: '/work/api' },
-    old: { path: '/work/old', deleted: true },
+    web: { path: '/code/web', topic_id: 7 },
+    api: { path: '/code/api' },
+    old: { path: '/code/old', deleted: true },
     'msi:backend': { path: '/far/backend', host: 'msi' },
     'gone:x': { path: '/far/x', host: 'gone' },
   },
@@ -84,7 +84,7 @@ describe('sessions', () => {
       name: 'api',
       host: 'local',
       status: 'active',
-      cwd: '/work/api',
+      cwd: '/code/api',
       last_activity: 0,
       client: 'claude',
       flags: ['--verbose'],
@@ -571,7 +571,7 @@ describe('a session that was removed', () => {
   it('shows its history to those who ask for it by name', async () => {
     const server = await serve(SESSIONS);
     await server.ask({ cmd: 'ask', session: 'api', text: 'hello' });
-    server.configure({ sessions: { api: { path: '/work/api', deleted: true } } });
+    server.configure({ sessions: { api: { path: '/code/api', deleted: true } } });
     expect((await server.ask({ cmd: 'history', session: 'api' })).error).toBe('session not found');
     expect(await historyOf(server, { deleted: true })).toHaveLength(2);
     expect((await server.ask({ cmd: 'history', session: 'nosuch', deleted: true })).error).toBe('session not found');

@@ -9,7 +9,7 @@ import type { ControlFile, SessionEntry } from './config.ts';
 import type { HistoryFiles } from './history-files.ts';
 import type { HistoryLine, SessionHistory } from './history.ts';
 import type { Hosts } from './hosts.ts';
-import { answerSaid, ControlError, endSaid, line, SAID } from './phrases.ts';
+import { answerSaid, ControlError, endSaid, line, ERRORS } from './phrases.ts';
 import { agentOf, askTimeOf, choiceOf, limitOf, promptText } from './requests.ts';
 import type { ControlRequest } from './requests.ts';
 
@@ -114,7 +114,7 @@ const COMMANDS: Record<string, Handler> = {
       if (!(error instanceof Refusal) || error instanceof HostUnreachable) throw error;
       // `outcome_unknown`: it was started and did not come up. Otherwise nothing could be started.
       if (error.code === 'outcome_unknown')
-        throw new ControlError(SAID.notInitialized, { reason: line(error.message) });
+        throw new ControlError(ERRORS.notInitialized, { reason: line(error.message) });
       throw new ControlError(`failed to start: ${line(error.message)}`);
     }
     deps.continued?.(request.session, agentOf(request));
@@ -129,7 +129,7 @@ const COMMANDS: Record<string, Handler> = {
     const page = { after, limit: limitOf(request, HISTORY_LINES), from: request.from_filter || undefined };
     try {
       const messages = await deps.history.page(request.session, page);
-      if (isRemoved && messages.length === 0) throw new ControlError(SAID.notFound);
+      if (isRemoved && messages.length === 0) throw new ControlError(ERRORS.notFound);
       return { ok: true, messages };
     } catch (error) {
       throw unreadable(error);
@@ -201,13 +201,13 @@ const COMMANDS: Record<string, Handler> = {
 /** Answers one request; throws what is to be said instead. */
 export async function answerRequest(deps: CommandDeps, request: ControlRequest, tell: Tell): Promise<Answer> {
   const handler = Object.hasOwn(COMMANDS, request.cmd) ? COMMANDS[request.cmd] : undefined;
-  if (!handler) throw new ControlError(SAID.unknownCommand);
+  if (!handler) throw new ControlError(ERRORS.unknownCommand);
   try {
     return await handler(deps, request, tell);
   } catch (error) {
     // Deleted by another process in this very moment.
     const isGone = request.session !== '' && !deps.config.session(request.session);
-    if (error instanceof Refusal && error.code === 'not_found' && isGone) throw new ControlError(SAID.notFound);
+    if (error instanceof Refusal && error.code === 'not_found' && isGone) throw new ControlError(ERRORS.notFound);
     throw error;
   }
 }
@@ -254,11 +254,11 @@ function chosen(choice: Choice): string {
 
 /** The session of a request, or the error for it. */
 function known({ config, hosts }: Pick<CommandDeps, 'config' | 'hosts'>, { session }: ControlRequest): SessionEntry {
-  if (session === '') throw new ControlError(SAID.sessionRequired);
+  if (session === '') throw new ControlError(ERRORS.sessionRequired);
   const entry = config.session(session);
-  if (!entry) throw new ControlError(SAID.notFound);
+  if (!entry) throw new ControlError(ERRORS.notFound);
   const host = hostOf(session, entry);
-  if (host !== 'local' && !Object.hasOwn(config.read().hosts, host)) throw new ControlError(SAID.noHost);
+  if (host !== 'local' && !Object.hasOwn(config.read().hosts, host)) throw new ControlError(ERRORS.noHost);
   hosts.want(host);
   return entry;
 }
@@ -268,7 +268,7 @@ function promptIn(deps: CommandDeps, request: ControlRequest) {
   const agent = agentOf(request);
   known(deps, request);
   const { allow_commands: isAllowed, label } = deps.config.read();
-  if (request.raw && !isAllowed) throw new ControlError(SAID.commandsOff);
+  if (request.raw && !isAllowed) throw new ControlError(ERRORS.commandsOff);
   const text = label && !request.raw ? `[from ${agent}] ${words}` : words;
   return { session: request.session, text, from: 'api' as const, agent, raw: request.raw };
 }

@@ -19,7 +19,7 @@ const EARLIER = {
   chat_id: 42,
   group_id: -100_123,
   sessions: {
-    web: { topic_id: 7, path: '/work/web', note: 'mine' },
+    web: { topic_id: 7, path: '/code/web', note: 'mine' },
     'msi:x': { path: '/x', host: 'msi', deleted: true },
   },
   projects_dir: '/work',
@@ -41,14 +41,14 @@ const written = (path: string): unknown => JSON.parse(readFileSync(path, 'utf8')
 describe('~/.ccc.json', () => {
   it('keeps every key that a command does not change, and is for its user only [CCC-161]', () => {
     const { file, path } = aFile(JSON.stringify(EARLIER));
-    file.add('api', { path: '/work/api', client: 'codex', flags: ['--yolo'] });
+    file.add('api', { path: '/code/api', client: 'codex', flags: ['--yolo'] });
     file.remove('web');
     expect(written(path)).toEqual({
       ...EARLIER,
       sessions: {
         ...EARLIER.sessions,
         web: { ...EARLIER.sessions.web, deleted: true },
-        api: { path: '/work/api', client: 'codex', flags: ['--yolo'] },
+        api: { path: '/code/api', client: 'codex', flags: ['--yolo'] },
       },
     });
     expect(statSync(path).mode & 0o777).toBe(0o600);
@@ -142,7 +142,7 @@ describe('~/.ccc.json', () => {
 
   it('takes a name once, and gives a deleted session back with what it had [CCC-165, CCC-164]', () => {
     const { file } = aFile(JSON.stringify(EARLIER));
-    expect(() => file.add('web', { path: '/other' })).toThrow('a session web is there already (/work/web)');
+    expect(() => file.add('web', { path: '/other' })).toThrow('a session web is there already (/code/web)');
     file.remove('web');
     expect(file.session('web')).toBeNull();
     expect(() => file.remove('web')).toThrow('session not found');

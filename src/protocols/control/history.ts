@@ -30,7 +30,7 @@ export class SessionHistory {
 
   /** Once for a home: ids of ours begin above those of an earlier ccc. Must be done before the first line is stored. */
   async open(): Promise<void> {
-    let last = await this.store.firstOwnId();
+    let last = await this.store.lastEarlierId();
     if (last === null) {
       last = await highestEarlierId(this.root);
       await this.store.raiseIds(last);

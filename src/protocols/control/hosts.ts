@@ -6,7 +6,7 @@ import { SshProcess } from '../../sessions/ssh.ts';
 import { isRecord, JsonRpcPeer, RPC } from '../../wire/jsonrpc.ts';
 import { LineReader } from '../../wire/lines.ts';
 import type { ControlFile, HostEntry } from './config.ts';
-import { SAID } from './phrases.ts';
+import { ERRORS } from './phrases.ts';
 
 /** Both sides speak this. spec: control#drive */
 export const DRIVE_PROTOCOL = 1;
@@ -41,7 +41,7 @@ export class Hosts {
   async peer(host: string): Promise<JsonRpcPeer> {
     const { hosts } = this.deps.config.read();
     const entry = Object.hasOwn(hosts, host) ? hosts[host] : undefined;
-    if (!entry) throw new HostUnreachable(SAID.noHost);
+    if (!entry) throw new HostUnreachable(ERRORS.noHost);
     const open = this.#links.get(host);
     if (open && JSON.stringify(open.entry) === JSON.stringify(entry)) return open.peer();
     open?.close();

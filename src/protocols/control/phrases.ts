@@ -5,7 +5,7 @@ import { Refusal } from '../../core/refusal.ts';
 import { storageTrouble } from '../../core/disk.ts';
 
 /** Every error of the document that has no further words behind it. spec: control#errors */
-export const SAID = {
+export const ERRORS = {
   invalidJson: 'invalid JSON',
   unknownCommand: 'unknown command',
   sessionRequired: 'session required',
@@ -45,21 +45,21 @@ export class ControlError extends Error {
 export function endSaid(end: Exclude<PromptEnd, { outcome: 'answered' }>, isLate: boolean): string {
   switch (end.outcome) {
     case 'timeout':
-      return SAID.timeout;
+      return ERRORS.timeout;
     case 'withdrawn':
-      return isLate ? SAID.timeout : SAID.withdrawn;
+      return isLate ? ERRORS.timeout : ERRORS.withdrawn;
     case 'not_started':
-      return `${SAID.notRestarted}: ${line(end.because)}`;
+      return `${ERRORS.notRestarted}: ${line(end.because)}`;
     case 'unreachable':
       return line(end.because);
     case 'failed':
       return end.because === NO_TURN ? NO_TURN : `failed to send: ${line(end.because)}`;
     case 'interrupted':
-      return SAID.interrupted;
+      return ERRORS.interrupted;
     case 'stopped':
-      return SAID.stopped;
+      return ERRORS.stopped;
     case 'closed':
-      return SAID.closing;
+      return ERRORS.closing;
   }
 }
 
@@ -67,11 +67,11 @@ export function endSaid(end: Exclude<PromptEnd, { outcome: 'answered' }>, isLate
 export function answerSaid(end: Exclude<AnswerEnd, { outcome: 'answered' }>): string {
   switch (end.outcome) {
     case 'none':
-      return SAID.noQuestions;
+      return ERRORS.noQuestions;
     case 'already_answered':
-      return SAID.alreadyAnswered;
+      return ERRORS.alreadyAnswered;
     case 'approving_off':
-      return SAID.approvingOff;
+      return ERRORS.approvingOff;
     case 'question_range':
       return `question_index out of range (0-${end.last})`;
     case 'option_range':

@@ -3,7 +3,7 @@ import { Schema } from '../../core/schema.ts';
 import type { Described } from '../../core/schema.ts';
 import type { Choice } from '../../core/ports/session.ts';
 import { textOf } from '../../wire/lines.ts';
-import { ControlError, SAID } from './phrases.ts';
+import { ControlError, ERRORS } from './phrases.ts';
 
 /** spec: control#limits */
 export const LINE_LIMIT = 4 * 1024 * 1024;
@@ -49,9 +49,9 @@ export type ControlRequest = Described<typeof ControlRequest>;
 export function requestIn(line: Uint8Array): ControlRequest {
   // A byte order mark is no JSON; the decoder would drop it.
   const written = line[0] === 0xef && line[1] === 0xbb ? null : textOf(line);
-  if (written === null || isTooDeep(written)) throw new ControlError(SAID.invalidJson);
+  if (written === null || isTooDeep(written)) throw new ControlError(ERRORS.invalidJson);
   const request = ControlRequest.safeParse(jsonIn(written));
-  if (!request.success) throw new ControlError(SAID.invalidJson);
+  if (!request.success) throw new ControlError(ERRORS.invalidJson);
   return request.data;
 }
 
@@ -59,7 +59,7 @@ function jsonIn(written: string): unknown {
   try {
     return JSON.parse(written);
   } catch {
-    throw new ControlError(SAID.invalidJson);
+    throw new ControlError(ERRORS.invalidJson);
   }
 }
 
@@ -78,9 +78,9 @@ function isTooDeep(written: string): boolean {
 
 /** The text of `ask` and `send`. */
 export function promptText({ session, text: words }: ControlRequest): string {
-  if (session === '') throw new ControlError(SAID.sessionRequired);
-  if (words.trim() === '') throw new ControlError(SAID.textRequired);
-  if (Buffer.byteLength(words) > TEXT_LIMIT) throw new ControlError(SAID.textTooLong);
+  if (session === '') throw new ControlError(ERRORS.sessionRequired);
+  if (words.trim() === '') throw new ControlError(ERRORS.textRequired);
+  if (Buffer.byteLength(words) > TEXT_LIMIT) throw new ControlError(ERRORS.textTooLong);
   return words;
 }
 

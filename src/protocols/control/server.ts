@@ -5,7 +5,7 @@ import { answerRequest } from './commands.ts';
 import type { CommandDeps } from './commands.ts';
 import { StatusStream } from './status-stream.ts';
 import type { StreamLimits } from './status-stream.ts';
-import { ControlError, errorAnswer, SAID } from './phrases.ts';
+import { ControlError, errorAnswer, ERRORS } from './phrases.ts';
 import { requestIn } from './requests.ts';
 import type { ControlRequest } from './requests.ts';
 
@@ -99,8 +99,8 @@ class ControlConnection implements Receiver {
 
   async #refuseLine(): Promise<void> {
     await this.#last;
-    this.#write({ ok: false, error: SAID.lineTooLong });
-    setTimeout(() => void this.connection.close(SAID.lineTooLong), CLOSE_MS);
+    this.#write({ ok: false, error: ERRORS.lineTooLong });
+    setTimeout(() => void this.connection.close(ERRORS.lineTooLong), CLOSE_MS);
   }
 
   async idle(): Promise<void> {

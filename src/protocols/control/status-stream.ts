@@ -1,7 +1,7 @@
 import type { SessionState } from '../../core/ports/session.ts';
 import type { Connection } from '../../wire/connection.ts';
 import { shownState } from './commands.ts';
-import { SAID } from './phrases.ts';
+import { ERRORS } from './phrases.ts';
 
 /** Callers read one event per `recv`: two in one packet would break them. */
 const GAP_MS = 10;
@@ -93,7 +93,7 @@ export class StatusStream {
 /** A session that is gone is stopped; one that never was is an error, until it is made. */
 function eventFor(session: string, state: SessionState | null, before: string | undefined): Record<string, unknown> {
   if (state) return { event: 'status', session, ...shownState(state) };
-  const unknown = { event: 'error', session, error: SAID.notFound };
+  const unknown = { event: 'error', session, error: ERRORS.notFound };
   if (before === undefined || before === JSON.stringify(unknown)) return unknown;
   return { event: 'status', session, status: 'stopped' };
 }

@@ -68,7 +68,7 @@ describe('of several processes', () => {
     await journal.close();
     const again = openSqliteJournal({ path, durability: 'normal' });
     expect(await again.sessionStore().binding('web')).toEqual({ conversation: 'c', place: 'p' });
-    expect(await again.sessionStore().firstOwnId()).toBe(7);
+    expect(await again.sessionStore().lastEarlierId()).toBe(7);
     await again.close();
   });
 });

@@ -207,7 +207,7 @@ export class SqliteSessions implements SessionStore {
     });
   }
 
-  async firstOwnId(): Promise<number | null> {
+  async lastEarlierId(): Promise<number | null> {
     const above = this.connection.read((db) => metaOf(db, EARLIER_IDS));
     return above === null ? null : Number(above);
   }
