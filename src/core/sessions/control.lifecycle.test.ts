@@ -235,6 +235,16 @@ describe('a watcher', () => {
     expect(seen).toHaveLength(4);
   });
 
+  it('hears of a turn that began and ended between two looks [CCC-119]', async () => {
+    const seen: string[] = [];
+    rig.control.watch([], (_session, state) => seen.push(`${state?.status}`));
+    await within(10_000, async () => seen.length === 1);
+    rig.client().person('x');
+    rig.client().answer('y');
+    await within(10_000, async () => seen.length === 3);
+    expect(seen).toEqual(['idle', 'active', 'idle']);
+  });
+
   it('that comes later gets the first state, too', async () => {
     await rig.control.send(aRequest());
     const seen: string[] = [];

@@ -67,6 +67,8 @@ export class SessionWorker {
   /** Since when the session is idle or stopped, and the record silent. */
   #quietSince = 0;
   #current: Current | null = null;
+  /** A turn that the record has, and during which the session was not seen active yet. */
+  #unseenTurn: string | null = null;
   #isLoaded = false;
   #starting: Promise<{ started: Started }> | null = null;
   readonly #tries = new Map<number, number>();
@@ -260,14 +262,30 @@ export class SessionWorker {
     const before = this.#state;
     this.#state = state;
     if (before?.status !== state.status) this.#quietSince = this.deps.now();
+    if (state.status === 'active') this.#unseenTurn = null;
     await this.#record.follow(state);
     this.deps.stateChanged(this.target.name, state);
     return state;
   }
 
   async #read(): Promise<void> {
-    const count = await this.#record.read(this.#driver, (event) => this.#take(event));
+    const count = await this.#record.read(this.#driver, (event) => {
+      this.#tellOfTurn(event);
+      return this.#take(event);
+    });
     if (count > 0) this.#quietSince = this.deps.now();
+  }
+
+  /** Those who watch hear of a turn also if it began and ended between two looks. */
+  #tellOfTurn({ kind, turn }: TurnEvent): void {
+    const state = this.#state;
+    if (state?.status !== 'idle') return;
+    if (kind === 'prompt') this.#unseenTurn = turn;
+    else if (turn === this.#unseenTurn) {
+      this.#unseenTurn = null;
+      this.deps.stateChanged(this.target.name, { ...state, status: 'active' });
+      this.deps.stateChanged(this.target.name, state);
+    }
   }
 
   /** True if the event is of the prompt that the client has. */
