@@ -12,8 +12,8 @@ import { Refusal } from '../core/refusal.ts';
 import type { Log } from '../core/service.ts';
 import { Wakeup } from '../core/wait.ts';
 import type { Phrases } from './fit.ts';
-import { handedCopies, isPushed, lastHandover, reach, resolveHanded } from './reach.ts';
-import type { Handed } from './reach.ts';
+import { handedCopies, isPushed, lastHandover, handOver, resolveHanded } from './hand-over.ts';
+import type { Handed } from './hand-over.ts';
 
 /** A session's mailbox, and the context that its mail must match. */
 export interface SessionMailbox {
@@ -207,12 +207,17 @@ export class Follower {
     return ids;
   }
 
-  async #hand(live: LiveSession, who: Who, ids: MessageId[], way: Parameters<typeof reach>[2]['way']): Promise<void> {
+  async #hand(
+    live: LiveSession,
+    who: Who,
+    ids: MessageId[],
+    way: Parameters<typeof handOver>[2]['way'],
+  ): Promise<void> {
     const { workspace } = this.deps;
     try {
       const { signal } = this.#stop;
       const wrap = (copies: readonly Delivered[]): Parcel[] => this.#parcels(who.name, copies);
-      const reached = await reach(who, ids, { way, session: live, wrap, now: workspace.now, signal });
+      const reached = await handOver(who, ids, { way, session: live, wrap, now: workspace.now, signal });
       const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
       if (reached.outcome === 'left') {
         this.#pause(live.id, reached.retry);

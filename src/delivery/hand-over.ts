@@ -16,12 +16,12 @@ const RENEW_MS = OFFERED_MS / 3;
 export type HandedTo = Pick<LiveSession, 'client' | 'id' | 'folder'>;
 
 /** `handed`: it went in, and whether the model was given it is not known yet. */
-export type Reached =
+export type HandOverOutcome =
   | { outcome: 'shown' | 'handed'; ids: MessageId[] }
   | { outcome: 'left'; ids: MessageId[]; because: string; retry: boolean }
   | { outcome: 'nothing' };
 
-export interface ReachOptions {
+export interface HandOverOptions {
   way: Way;
   session: HandedTo;
   /** Renders the claimed copies, oldest first. If it throws, everything waits again. */
@@ -41,7 +41,7 @@ export interface ReachOptions {
  * If we are killed, the copy stays held, and the next process resolves it by the client's record. Where none ever comes, it waits
  * again after an hour, marked.
  */
-export async function reach(who: Who, ids: MessageId[], options: ReachOptions): Promise<Reached> {
+export async function handOver(who: Who, ids: MessageId[], options: HandOverOptions): Promise<HandOverOutcome> {
   const { way, session, signal } = options;
   const { mailboxes, journal } = who.home;
   const claim = await mailboxes.claim(who.name, ids, { ms: OFFERED_MS, bearer: BEARER });
