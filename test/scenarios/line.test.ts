@@ -30,6 +30,21 @@ describe('one message, from send to settle', () => {
     expect(await parley.json<Told[]>(['inbox'], { as: 'bob' })).toEqual([]);
   });
 
+  it('is followed step by step until its answer is there', async () => {
+    const parley = await new Program().init('alice', 'bob');
+    const sent = await parley.json<Sent>(['send', '@bob', 'is the deploy blocked?', '--intent', 'question']);
+    const following = parley.run(['trace', sent.id, '--follow', '--json']);
+    await parley.run(['drain'], { as: 'bob' });
+    await parley.run(['reply', sent.id, 'no'], { as: 'bob' });
+    const { out, code } = await following;
+    expect(code).toBe(0);
+    const steps = out
+      .trimEnd()
+      .split('\n')
+      .map((line) => (JSON.parse(line) as { step: string }).step);
+    expect(steps).toEqual(['stored', 'settled', 'answered']);
+  });
+
   it('is said to be stored and never to be delivered', async () => {
     const parley = await new Program().init('alice', 'bob');
     const { out } = await parley.run(['send', '@bob', 'hello']);

@@ -12,6 +12,7 @@ import type { Home } from '../../core/mail/workspace.ts';
 import { Policy, policyWords } from '../../core/attention/attention.ts';
 import type { Obligation } from '../../core/obligations/rules.ts';
 import { shortId } from '../../core/names.ts';
+import type { MessageId } from '../../core/names.ts';
 import { Evidence } from '../../core/receipt.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { Schema } from '../../core/schema.ts';
@@ -128,9 +129,12 @@ const traceCommand = command({
   usage: 'trace <id>',
   about:
     'Shows each proven step of a message, for each recipient, with the evidence. A step without proof is not shown.',
+  options: {
+    follow: { type: 'boolean', help: 'then print each further step when it is proven, until nothing is owed any more' },
+  },
   words: [1, 1],
-  examples: ['parley trace 1f2e3d4c', 'parley trace 1f2e3d4c --json'],
-  async run(context: Context, _values, [prefix = '']) {
+  examples: ['parley trace 1f2e3d4c', 'parley trace 1f2e3d4c --follow', 'parley trace 1f2e3d4c --json'],
+  async run(context: Context, values, [prefix = '']) {
     const { home: found, id } = await findMessage(context.workspace, prefix);
     await found.mailboxes.heal();
     for (const { mailbox } of (await found.journal.trace(id))?.copies ?? []) await found.mailboxes.adopt(mailbox);
@@ -139,6 +143,7 @@ const traceCommand = command({
     const queuedAs = await found.remote?.queuedAs(id);
     if (!trace) throw new Refusal('not_found', `no message has the id ${id}`);
     const obligations = await obligationsOf(found, trace);
+    if (context.json && values.follow) return followTrace(context, found, id, null);
     if (context.json)
       return context.sayJson({
         home: found.label,
@@ -153,8 +158,34 @@ const traceCommand = command({
     context.say(told(context, trace, found.label, obligations));
     if (queuedAs) context.say(`  queued here as ${queuedAs}; the relay gave it the id ${id}`);
     if (found.remote) context.say(`\n  at ${found.remote.url}\n${toldThere(context, there)}`);
+    if (values.follow) await followTrace(context, found, id, trace);
   },
 });
+
+const FOLLOW_MS = 200;
+
+/** Prints the steps that `shown` does not have, as they come. Ends when every copy has ended and no answer is owed. */
+async function followTrace(context: Context, home: Home, id: MessageId, shown: Trace | null): Promise<void> {
+  const told = new Set<string>();
+  const news = (trace: Trace) =>
+    trace.copies
+      .flatMap((copy) => steps(trace, copy).map((step) => ({ mailbox: copy.mailbox, ...step })))
+      .filter((step) => !told.has(JSON.stringify(step)) && told.add(JSON.stringify(step)));
+  if (shown) news(shown);
+  for (;;) {
+    const trace = await home.journal.trace(id);
+    if (!trace) return;
+    for (const step of news(trace)) {
+      const { mailbox, step: name, at, evidence } = step;
+      if (context.json) context.say(JSON.stringify(step));
+      else context.say(`  @${mailbox}  ${context.paint.green(name.padEnd(16))} ${at}  ${evidence}`);
+    }
+    const owed = [...(await obligationsOf(home, trace)).values()];
+    const isOver = trace.copies.every(({ state }) => state === 'settled' || state === 'gone');
+    if (isOver && owed.every(({ ended }) => ended)) return;
+    await Bun.sleep(FOLLOW_MS);
+  }
+}
 
 type Copy = Trace['copies'][number];
 
@@ -232,6 +263,7 @@ function now(copy: Copy): string {
       return 'waiting: nobody has taken it';
     case 'held':
       if (!copy.owner) return `waiting until ${time(copy.until)}`;
+      if (isHandedOver(copy)) return 'handed to a running session; its record settles it, or it waits again';
       return isOffered(copy)
         ? 'offered to a session; the next event of that session settles it, or it waits again'
         : `held by a reader until ${time(copy.until)}`;
@@ -246,6 +278,12 @@ function now(copy: Copy): string {
 function isOffered({ bearer, receipts }: Copy): boolean {
   const last = receipts.at(-1);
   return bearer && last?.step === 'offered' && last.evidence['by'] === 'hook';
+}
+
+/** Did the daemon hand it to a running session? */
+function isHandedOver({ bearer, receipts }: Copy): boolean {
+  const last = receipts.at(-1);
+  return bearer && last?.step === 'offered' && 'folder' in last.evidence;
 }
 
 function time(ms: number | null): string {
