@@ -1,13 +1,13 @@
 import { isBlank } from '../core/message.ts';
 import { reply } from '../core/mail/say.ts';
 import { owe } from '../core/obligations/owed.ts';
-import { waiting } from '../core/mail/deliver.ts';
 import type { Delivered } from '../core/mail/deliver.ts';
 import type { Who, Workspace } from '../core/mail/workspace.ts';
+import { scopeMatches } from '../core/names.ts';
 import type { AgentName, MessageId, SendKey } from '../core/names.ts';
 import type { LiveSession, LiveSessions } from '../core/ports/live-session.ts';
 import type { Watch } from '../core/ports/mailboxes.ts';
-import type { Parcel } from '../core/ports/way-in.ts';
+import type { Parcel, Way } from '../core/ports/way-in.ts';
 import { Refusal } from '../core/refusal.ts';
 import type { Log } from '../core/service.ts';
 import { Wakeup } from '../core/wait.ts';
@@ -44,6 +44,7 @@ const LIMITS: FollowerLimits = { lookMs: 5000, retryMs: 1000, longestRetryMs: 30
 /** A longer body is not pushed: its reader is told of it by a hook, and fetches it. */
 const LONGEST_BODY = 32_000;
 const MOST_OWED = 100;
+const FORGET_MS = 60_000;
 
 /**
  * Gives the running sessions of this home the mail that waits for them, and settles it when the client's own record proves that the
@@ -59,6 +60,9 @@ export class Follower {
   readonly #mailboxes = new Map<AgentName, { who: Who; arrivals: Watch }>();
   /** Messages that a way has in hand in this process. */
   readonly #inHand = new Set<string>();
+  /** Messages that wait and are not handed over. A copy can be raised, so they are judged again after a while. */
+  readonly #passed = new Set<string>();
+  readonly #forgetting = setInterval(() => this.#passed.clear(), FORGET_MS);
   readonly #pauses = new Map<string, { until: number; ms: number }>();
   /** Questions whose turn may still end, with the session that has them. */
   readonly #questions = new Map<MessageId, { who: Who; handed: Handed }>();
@@ -87,6 +91,7 @@ export class Follower {
     this.#stop.abort();
     this.#wakeup.notify();
     for (const stop of this.#watches) stop();
+    clearInterval(this.#forgetting);
     await this.#loop;
     await Promise.all(this.#running);
     for (const { arrivals } of this.#mailboxes.values()) arrivals.close();
@@ -197,22 +202,25 @@ export class Follower {
     }
   }
 
+  /** What should be handed over now, oldest first. What was judged before costs one listing, however much waits. */
   async #pushable({ who, match }: SessionMailbox): Promise<MessageId[]> {
-    const ids: MessageId[] = [];
-    for (const { message } of await waiting(who, { match, loudOnly: true })) {
-      if (this.#inHand.has(keyOf(who, message.id)) || message.body.length > LONGEST_BODY) continue;
-      const copy = await who.home.journal.copy(who.name, message.id);
-      if (copy?.state === 'stored' && isPushed(copy)) ids.push(message.id);
+    const { mailboxes, journal } = who.home;
+    const isNews = (id: MessageId): boolean => !this.#inHand.has(keyOf(who, id)) && !this.#passed.has(keyOf(who, id));
+    if (!(await mailboxes.ids(who.name, true)).some(isNews)) return [];
+    await mailboxes.adopt(who.name);
+    const found: { id: MessageId; ts: string }[] = [];
+    for (const id of (await mailboxes.ids(who.name, true)).filter(isNews)) {
+      const message = (await mailboxes.read(who.name, id))?.message;
+      const copy = message && (await journal.copy(who.name, id));
+      if (!message || copy?.state !== 'stored') continue;
+      const isFit = isPushed(copy) && message.body.length <= LONGEST_BODY && scopeMatches(message.scope, match);
+      if (isFit) found.push({ id, ts: message.ts });
+      else this.#passed.add(keyOf(who, id));
     }
-    return ids;
+    return found.sort((x, y) => Number(x.ts > y.ts) - Number(x.ts < y.ts)).map(({ id }) => id);
   }
 
-  async #hand(
-    live: LiveSession,
-    who: Who,
-    ids: MessageId[],
-    way: Parameters<typeof handOver>[2]['way'],
-  ): Promise<void> {
+  async #hand(live: LiveSession, who: Who, ids: MessageId[], way: Way): Promise<void> {
     const { workspace } = this.deps;
     try {
       const { signal } = this.#stop;
