@@ -205,7 +205,8 @@ export class Follower {
   /** What should be handed over now, oldest first. What was judged before costs one listing, however much waits. */
   async #pushable({ who, match }: SessionMailbox): Promise<MessageId[]> {
     const { mailboxes, journal } = who.home;
-    const isNews = (id: MessageId): boolean => !this.#inHand.has(keyOf(who, id)) && !this.#passed.has(keyOf(who, id));
+    const isNews = (id: MessageId): boolean =>
+      !this.#inHand.has(keyOf(who, id)) && !this.#passed.has(`${keyOf(who, id)} ${match}`);
     if (!(await mailboxes.ids(who.name, true)).some(isNews)) return [];
     await mailboxes.adopt(who.name);
     const found: { id: MessageId; ts: string }[] = [];
@@ -215,7 +216,7 @@ export class Follower {
       if (!message || copy?.state !== 'stored') continue;
       const isFit = isPushed(copy) && message.body.length <= LONGEST_BODY && scopeMatches(message.scope, match);
       if (isFit) found.push({ id, ts: message.ts });
-      else this.#passed.add(keyOf(who, id));
+      else this.#passed.add(`${keyOf(who, id)} ${match}`);
     }
     return found.sort((x, y) => Number(x.ts > y.ts) - Number(x.ts < y.ts)).map(({ id }) => id);
   }
