@@ -154,7 +154,7 @@ export function newMark(mail: readonly FittedMail[], random: () => string): stri
 }
 
 /** What people and models type: the first 8 characters of an id of ours, the whole of any other. */
-function shortId(id: string): string {
+export function shortId(id: string): string {
   return /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(id) ? id.slice(0, 8) : id;
 }
 

@@ -11,13 +11,12 @@ import type {
   TurnEvent,
 } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { userHome } from '../../platform/env.ts';
 import { signalTo } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError, RPC } from '../../wire/jsonrpc.ts';
 import { cutOff, endOfRollout, newestConversation, placeIn, readRollout, rolloutOf } from './rollout.ts';
 import type { RolloutPlace } from './rollout.ts';
-import { CodexDaemon } from './rpc.ts';
+import { CodexDaemon, codexHome, isFree, stateOf } from './rpc.ts';
 import type { Thread } from './rpc.ts';
 import { CodexWindow, endOf } from './window.ts';
 
@@ -29,7 +28,6 @@ const POLL_MS = 100;
 const RIVAL_MS = 300;
 /** A conversation that stayed loaded is loaded again when a window opens it; by then, if it is open elsewhere. */
 const ATTACHED_MS = 3000;
-const WAITING = { waitingOnApproval: 'permission prompt', waitingOnUserInput: 'input needed' } as const;
 
 /**
  * A session of Codex 0.166. Its conversation is a thread of Codex's daemon; its window (the TUI) is a client of that daemon, as we are.
@@ -79,9 +77,7 @@ export class CodexSession implements SessionDriver {
     if (!isRunning && (thread === null || isFree(thread))) return { status: 'stopped', ...known };
     if (!isConnected) return { status: this.#daemon.isDead() ? 'stopped' : 'starting', ...known };
     if (thread === null) return { ...this.#beginning(), ...known };
-    if (thread.status === 'waitingOnApproval' || thread.status === 'waitingOnUserInput')
-      return { status: 'waiting', waitingFor: WAITING[thread.status], ...known };
-    return { status: isFree(thread) ? 'idle' : 'active', ...known };
+    return { ...stateOf(thread), ...known };
   }
 
   watch(changed: () => void): () => void {
@@ -374,20 +370,12 @@ export class CodexSession implements SessionDriver {
   }
 }
 
-function codexHome(env: Env): string {
-  return env['CODEX_HOME'] || `${userHome(env)}/.codex`;
-}
-
 function realFolder(folder: string): string {
   try {
     return realpathSync(folder);
   } catch {
     return folder;
   }
-}
-
-function isFree({ status }: Thread): boolean {
-  return status === 'idle' || status === 'failed';
 }
 
 /** Codex will not take this prompt at another time either. */

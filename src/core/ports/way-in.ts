@@ -20,6 +20,8 @@ export type WayName = (typeof WAYS)[number];
 export interface Parcel {
   id: MessageId;
   text: string;
+  /** It asks something: where the client can, it begins a turn of its own, so that the answer is known. */
+  ownTurn?: boolean;
 }
 
 /**
