@@ -57,6 +57,8 @@ export class ScriptedCodex {
   readonly shown: string[] = [];
   /** The daemon is killed after it wrote a prompt down, before it asks the model. */
   diesBeforeRequest = false;
+  /** These calls are refused, with these words. */
+  readonly refuses = new Map<string, string>();
   /** These calls are done, and not answered. */
   readonly silent = new Set<string>();
   #server: Bun.Server<undefined> | null = null;
@@ -246,6 +248,8 @@ export class ScriptedCodex {
     if (method === 'initialize') return { result: { codexHome: this.codexHome } };
     if (method === 'thread/loaded/list') return { result: { data: this.#loaded().map(({ id }) => id) } };
     if (!thread) return refused(-32_603, 'no rollout found');
+    const words = this.refuses.get(method);
+    if (words !== undefined) return refused(-32_603, words);
     switch (method) {
       case 'thread/read':
         return { result: { thread: shown(thread) } };

@@ -17,6 +17,7 @@ import type { CodexWindowProcess } from './window.ts';
 
 /** The daemon tells nobody that a window was closed. */
 const TICK_MS = 2000;
+const RECORD_MS = 100;
 /** In this time the status of a thread tells that a turn begins. */
 const BEGIN_MS = 300;
 /** Records that are read on from where the last look ended. */
@@ -59,7 +60,9 @@ export class CodexLive implements LiveSessions {
   }
 
   watch(changed: () => void): () => void {
-    const folders = new FolderWatch(changed);
+    // Codex writes many lines in a turn.
+    let soon: ReturnType<typeof setTimeout> | undefined;
+    const folders = new FolderWatch(() => (soon ??= setTimeout(() => ((soon = undefined), changed()), RECORD_MS)));
     const look = (): void => {
       folders.set([...new Set(this.#threads().flatMap(({ path }) => (path === null ? [] : [dirname(path)])))]);
       changed();
@@ -69,6 +72,7 @@ export class CodexLive implements LiveSessions {
     const stop = (): void => {
       ignore();
       clearInterval(timer);
+      clearTimeout(soon);
       folders.close();
       this.#stops.delete(stop);
     };

@@ -57,6 +57,14 @@ describe('what a rollout proves', () => {
     });
   });
 
+  it('nothing by a compaction, in which the model only sums up', () => {
+    const record = aRecord(started(), prompt(ID), event({ type: 'task_complete', turn_id: T, error: {} }));
+    record.add(started('turn-2'), output('turn-2'));
+    expect(record.proof().of(ID)).toMatchObject({ step: 'accepted' });
+    record.add({ type: 'compacted', payload: {} }, started('turn-3'), prompt('p', 'turn-3'), output('turn-3'));
+    expect(record.proof().of(ID)).toBe('unknown');
+  });
+
   it('which turn a message began, and its last words', () => {
     const record = aRecord(started(), prompt(ID), output());
     const proof = record.proof();

@@ -156,8 +156,12 @@ export class RolloutProof {
   /** The model returned something in a turn that has not ended: it had everything that stands before this line. */
   #answered(turn: string | undefined, what: Evidence, from: number): void {
     if (!turn || (this.#turn ? this.#turn.id !== turn : this.#ended.has(turn))) return;
-    for (const found of this.#found.values())
-      if (!found.shown && !found.isUnknown) found.shown = { ...what, provenAt: from };
+    // A turn without a prompt is a compaction: the model only sums up.
+    const isCompaction = this.#turn !== null && this.#turn.began === undefined;
+    for (const found of this.#found.values()) {
+      if (found.shown || found.isUnknown || (isCompaction && found.turn !== this.#turn)) continue;
+      found.shown = { ...what, provenAt: from };
+    }
   }
 
   #cut(): void {

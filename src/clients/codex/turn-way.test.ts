@@ -81,6 +81,26 @@ describe('the way rpc to a thread of Codex', () => {
     expect(codex.replies).toEqual([]);
   });
 
+  it('waits until a compaction is over', async () => {
+    const { codex, thread, way } = await aThread();
+    codex.refuses.set('turn/start', 'failed to submit turn input: ActiveTurnNotSteerable { turn_kind: Compact }');
+    const attempt = way.attempt([aParcel()], NEVER);
+    await within(DEADLINE, async () => codex.called.includes('turn/start'));
+    codex.refuses.clear();
+    codex.status(thread, { type: 'idle' });
+    expect(await attempt).toMatchObject({ outcome: 'taken', step: 'shown' });
+    expect(codex.shown).toHaveLength(1);
+  });
+
+  it('leaves what Codex refuses', async () => {
+    const { codex, way } = await aThread();
+    codex.refuses.set('turn/start', 'Input exceeds the maximum length');
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
+      outcome: 'left',
+      because: 'Input exceeds the maximum length',
+    });
+  });
+
   it('says that nothing went in, if the user interrupts the turn first', async () => {
     const { codex, thread, way } = await aThread();
     codex.answers = () => null;

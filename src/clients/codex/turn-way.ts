@@ -72,38 +72,33 @@ export class TurnWay implements Way {
   }
 
   /** Hands over one parcel, unless Codex has it. */
-  async #hand(
-    { id, text, ownTurn = false }: Parcel,
-    record: RolloutProof,
-    changes: Changes,
-    signal: AbortSignal,
-  ): Promise<Sent | Attempt> {
-    for (;;) {
-      if (signal.aborted) return left('it was stopped before it went in', true);
+  async #hand(parcel: Parcel, record: RolloutProof, changes: Changes, signal: AbortSignal): Promise<Sent | Attempt> {
+    for (; ; await changes.next(signal)) {
+      if (signal.aborted) return left(STOPPED, true);
       const thread = this.#loaded();
       if (!thread) return left('Codex has closed this conversation', true);
       if (!this.hasWindow()) return left('the window of Codex is closed', true);
-      if (record.read().of(id) !== null) return { id };
-      if (thread.status !== 'waitingOnApproval' && thread.status !== 'waitingOnUserInput') break;
-      await changes.next(signal);
+      if (record.read().of(parcel.id) !== null) return { id: parcel.id };
+      if (thread.status === 'waitingOnApproval' || thread.status === 'waitingOnUserInput') continue;
+      changes.restart();
+      try {
+        return await this.#give(parcel, signal);
+      } catch (error) {
+        // A compaction or a review takes no prompts: after it Codex will.
+        if (error instanceof RemoteError && /NotSteerable/i.test(error.message)) continue;
+        // For instance the text is too long.
+        if (error instanceof RemoteError) return left(error.message, error.code !== RPC.params);
+        // It may have it: only its record can tell.
+        return record.read().of(parcel.id) ? { id: parcel.id } : this.#offered(UNKNOWN);
+      }
     }
-    try {
-      const before = ownTurn ? await this.daemon.queued(this.thread, id) : null;
-      if (before !== null) return { id, queued: before };
-    } catch (error) {
-      return left(wordsOf(error), true);
-    }
-    if (signal.aborted) return left('it was stopped before it went in', true);
-    changes.restart();
-    try {
-      if (ownTurn) return { id, queued: await this.daemon.enqueue(this.thread, id, text) };
-      return { id, turn: await this.daemon.prompt(this.thread, id, text) };
-    } catch (error) {
-      // Codex says no to a text that is too long, and to a turn that nobody may join.
-      if (error instanceof RemoteError) return left(error.message, error.code !== RPC.params);
-      // It may have it: only its record can tell.
-      return this.#found(record, id) ? { id } : { outcome: 'offered', evidence: this.#evidence({ because: UNKNOWN }) };
-    }
+  }
+
+  async #give({ id, text, ownTurn = false }: Parcel, signal: AbortSignal): Promise<Sent | Attempt> {
+    if (!ownTurn) return { id, turn: await this.daemon.prompt(this.thread, id, text) };
+    const before = await this.daemon.queued(this.thread, id);
+    if (before === null && signal.aborted) return left(STOPPED, true);
+    return { id, queued: before ?? (await this.daemon.enqueue(this.thread, id, text)) };
   }
 
   /** Waits until the record proves that the model had all of it, or until it is known that it will not. */
@@ -163,15 +158,12 @@ export class TurnWay implements Way {
     return { way: this.name, client: 'codex', session: this.thread, ...more };
   }
 
-  #found(record: RolloutProof, id: MessageId): boolean {
-    return record.read().of(id) !== null;
-  }
-
   #loaded(): Thread | null {
     return this.daemon.threads.get(this.thread) ?? null;
   }
 }
 
+const STOPPED = 'it was stopped before it went in';
 const UNKNOWN = 'Codex did not answer; whether it has it is unknown';
 
 /** Tells when a thread or its record may have changed, and for how long it has been idle or gone. */
@@ -244,8 +236,4 @@ function isShown(record: RolloutProof, id: MessageId): boolean {
 
 function left(because: string, retry: boolean): Attempt {
   return { outcome: 'left', because, retry };
-}
-
-function wordsOf(error: unknown): string {
-  return (error instanceof Error && error.message) || 'Codex did not answer';
 }
