@@ -12,7 +12,7 @@ import { rolloutOf } from './rollout.ts';
 import { CodexDaemon, codexHome, isFree, stateOf } from './rpc.ts';
 import type { Thread } from './rpc.ts';
 import { SILENT_MS, TurnWay } from './turn-way.ts';
-import { codexWindows } from './window.ts';
+import { codexWindows, realFolder } from './window.ts';
 import type { CodexWindowProcess } from './window.ts';
 
 /** The daemon tells nobody that a window was closed. */
@@ -88,10 +88,12 @@ export class CodexLive implements LiveSessions {
   async proof(session: LiveSession, id: MessageId, since: number): Promise<RecordedProof> {
     await this.#daemon.connect();
     this.#look();
-    // Asked before the record is read: what Codex takes out of its queue meanwhile is in the record then.
-    const isOver = await this.#isOver(session.id, id);
     const path = this.#daemon.threads.get(session.id)?.path ?? rolloutOf(this.#daemon.home, session.id);
-    const found = path === null ? null : this.#reader(path, id, since).read().of(id);
+    const recorded = () => (path === null ? null : this.#reader(path, id, since).read().of(id));
+    let found = recorded();
+    const isOver = found === null && (await this.#isOver(session.id, id));
+    // It may have come into the record meanwhile.
+    found ??= recorded();
     if (found === 'unknown') return { step: 'none', isOver: false };
     return found ?? { step: 'none', isOver };
   }
@@ -109,14 +111,14 @@ export class CodexLive implements LiveSessions {
    */
   async #isOver(thread: string, id: MessageId): Promise<boolean> {
     if (!this.#daemon.isConnected) return false;
-    const isLoaded = this.#daemon.threads.has(thread);
     const since = this.#freeSince.get(thread);
-    if (isLoaded && (since === undefined || performance.now() - since < this.silentMs)) return false;
+    const isIdle = since !== undefined && performance.now() - since >= this.silentMs;
     try {
+      if (!isIdle && (await this.#daemon.hasLoaded(thread))) return false;
       if ((await this.#daemon.queued(thread, id)) !== null) return false;
     } catch (error) {
       // Codex does not know the thread: it never had a turn, and is not loaded.
-      return !isLoaded && error instanceof RemoteError && /no rollout found/.test(error.message);
+      return !isIdle && error instanceof RemoteError && /no rollout found/.test(error.message);
     }
     // It may have left the queue just now: then its turn begins.
     await Bun.sleep(BEGIN_MS);
@@ -169,7 +171,7 @@ function workFolder({ folder, words }: CodexWindowProcess): string {
   const at = words.findIndex((word) => /^(-C|--cd)(=|$)/.test(word));
   const word = words[at] ?? '';
   const named = word.includes('=') ? word.slice(word.indexOf('=') + 1) : words[at + 1];
-  return at < 0 || !named ? folder : resolve(folder, named);
+  return at < 0 || !named ? folder : realFolder(resolve(folder, named));
 }
 
 /** The process that was started in the terminal: npm's script, if it started the program. */

@@ -103,6 +103,12 @@ export class CodexDaemon {
     return isRecord(result) ? result : {};
   }
 
+  /** Whether the daemon has a thread in its memory, by its own word. */
+  async hasLoaded(threadId: string): Promise<boolean> {
+    const { data, nextCursor } = await this.call('thread/loaded/list', {});
+    return !Array.isArray(data) || data.includes(threadId) || typeof nextCursor === 'string';
+  }
+
   /** The id of a prompt that waits in the queue of a thread; null if it is not there, or not any more. */
   async queued(threadId: string, key: string): Promise<string | null> {
     const { data } = await this.call('thread/queue/list', { threadId });

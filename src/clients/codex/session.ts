@@ -1,4 +1,4 @@
-import { realpathSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Env } from '../../core/env.ts';
 import type {
@@ -18,7 +18,7 @@ import { cutOff, endOfRollout, newestConversation, placeIn, readRollout, rollout
 import type { RolloutPlace } from './rollout.ts';
 import { CodexDaemon, codexHome, isFree, stateOf } from './rpc.ts';
 import type { Thread } from './rpc.ts';
-import { CodexWindow, endOf } from './window.ts';
+import { CodexWindow, endOf, realFolder } from './window.ts';
 
 const TICK_MS = 1000;
 /** A record that was written to this short a time ago may still get the end of its turn. */
@@ -367,14 +367,6 @@ export class CodexSession implements SessionDriver {
       if (!(await this.#daemon.begin(threadId, id))) return;
       this.#queued.delete(id);
     }
-  }
-}
-
-function realFolder(folder: string): string {
-  try {
-    return realpathSync(folder);
-  } catch {
-    return folder;
   }
 }
 

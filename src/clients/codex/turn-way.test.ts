@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'bun:test';
+import { readFileSync } from 'node:fs';
 import { ScriptedCodex } from '../../../test/support/codex-daemon.ts';
 import { within } from '../../../test/support/within.ts';
 import { aParcel, NEVER, wayContract } from '../../delivery/way.contract.ts';
@@ -148,16 +149,18 @@ describe('the way rpc to a thread of Codex', () => {
     expect(codex.shown).toEqual([parcel.text]);
   });
 
-  it('gives a message that needs it a turn of its own, behind the others', async () => {
+  it('gives a message that needs it a turn of its own, which those behind it do not join', async () => {
     const { codex, thread, way } = await aThread();
     codex.answers = (text) => (text.includes('slow') ? null : `re: ${text}`);
-    const [question, slow] = [{ ...aParcel('why?'), ownTurn: true }, aParcel('slow')];
-    const attempt = way.attempt([question, slow], NEVER);
-    await within(DEADLINE, async () => thread.queue.length === 1);
-    expect(codex.shown).toEqual([slow.text]);
+    const parcels = [aParcel('slow'), { ...aParcel('why?'), ownTurn: true }, aParcel('and this')];
+    const texts = parcels.map(({ text }) => text);
+    const attempt = way.attempt(parcels, NEVER);
+    await within(DEADLINE, async () => thread.queue.length === 2);
+    expect(codex.shown).toEqual(texts.slice(0, 1));
     codex.finish(thread, 'done');
     expect(await attempt).toMatchObject({ outcome: 'taken', step: 'shown' });
-    expect(codex.shown).toEqual([slow.text, question.text]);
+    expect(codex.shown).toEqual(texts);
+    expect(readFileSync(thread.path, 'utf8').split('"task_started"')).toHaveLength(1 + 3);
   });
 
   it('takes it back out of the queue when it is stopped, and begins it when Codex holds its queue back', async () => {

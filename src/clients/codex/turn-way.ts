@@ -27,7 +27,7 @@ interface Sent {
 /**
  * Mail for one loaded thread of Codex 0.166, by its daemon. `turn/start` with the id of the message begins a turn in an idle session; in a
  * busy one the message joins the turn after the running tool call. A message that needs a turn of its own goes into the queue of the
- * thread, behind the others, where Codex begins it when it is idle.
+ * thread, and so does what is handed over behind it: Codex begins a turn with each when it is idle.
  *
  * While a dialog is open nothing is sent. Codex would take it and touch nothing, but if its user says no, the turn ends and Codex forgets
  * what waited for it. The same happens if the user interrupts a turn: then the record has the end of that turn without the message, so
@@ -56,10 +56,11 @@ export class TurnWay implements Way {
     const changes = new Changes(this.daemon, this.thread, path);
     try {
       const sent: Sent[] = [];
-      // Own turns last: what came behind one would join its turn.
-      const ordered = parcels.toSorted((a, b) => Number(a.ownTurn ?? false) - Number(b.ownTurn ?? false));
-      for (const parcel of ordered) {
-        const said = await this.#hand(parcel, record, changes, signal);
+      let isQueued = false;
+      for (const parcel of parcels) {
+        // What came behind a turn of its own would join it: that follows in the queue, in order.
+        isQueued ||= parcel.ownTurn ?? false;
+        const said = await this.#hand({ ...parcel, ownTurn: isQueued }, record, changes, signal);
         if ('outcome' in said && sent.length === 0) return said;
         if ('outcome' in said)
           return await this.#stopped(sent, record, said.outcome === 'left' ? said.because : UNKNOWN);
@@ -95,10 +96,11 @@ export class TurnWay implements Way {
   }
 
   async #give({ id, text, ownTurn = false }: Parcel, signal: AbortSignal): Promise<Sent | Attempt> {
-    if (!ownTurn) return { id, turn: await this.daemon.prompt(this.thread, id, text) };
-    const before = await this.daemon.queued(this.thread, id);
-    if (before === null && signal.aborted) return left(STOPPED, true);
-    return { id, queued: before ?? (await this.daemon.enqueue(this.thread, id, text)) };
+    const queued = await this.daemon.queued(this.thread, id);
+    if (queued !== null) return { id, queued };
+    if (signal.aborted) return left(STOPPED, true);
+    if (ownTurn) return { id, queued: await this.daemon.enqueue(this.thread, id, text) };
+    return { id, turn: await this.daemon.prompt(this.thread, id, text) };
   }
 
   /** Waits until the record proves that the model had all of it, or until it is known that it will not. */

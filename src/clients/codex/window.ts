@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs';
 import type { Env } from '../../core/env.ts';
 import { isProcessAlive, startOf, ttyOf } from '../../platform/process.ts';
 import { isFree, lastLines, panesOf, TmuxSession, tmuxNameOf, type ListedPane } from '../../sessions/tmux-session.ts';
@@ -206,5 +206,14 @@ function windowAt(pid: number, tty: string): CodexWindowProcess | null {
   } catch {
     // It ended meanwhile, or belongs to another user.
     return null;
+  }
+}
+
+/** The folder itself, if its name is a link. */
+export function realFolder(folder: string): string {
+  try {
+    return realpathSync(folder);
+  } catch {
+    return folder;
   }
 }
