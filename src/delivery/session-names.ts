@@ -25,8 +25,10 @@ const NamedSession = new Schema(() =>
     pid: v.number(),
     start: v.nullable(v.string()),
     startedAt: v.string(),
-    /** The client's own ids of its sessions, the newest last. */
-    sessions: v.array(v.string()),
+    /** The client's own id of the session that this process has; null until it is known. */
+    session: v.nullable(v.string()),
+    /** The ids of sessions that had the name before, the newest last. */
+    earlier: v.array(v.string()),
   }),
 );
 export type NamedSession = Described<typeof NamedSession>;
@@ -58,8 +60,9 @@ export class SessionNames {
           `@${name} is a running session (${before.client} in ${before.folder}, pid ${before.pid}); leave out --as, or choose another name`,
         );
       const startedAt = new Date().toISOString();
-      const sessions = before?.sessions ?? [];
-      const taken: NamedSession = { v: 1, name, client, folder, pid, start: startOf(pid), startedAt, sessions };
+      const earlier = [...(before?.earlier ?? []), ...(before?.session ? [before.session] : [])].slice(-KEPT_IDS);
+      const start = startOf(pid);
+      const taken: NamedSession = { v: 1, name, client, folder, pid, start, startedAt, session: null, earlier };
       this.#write(taken);
       return taken;
     });
@@ -69,19 +72,17 @@ export class SessionNames {
   bind(name: AgentName, session: string): void {
     locked(`${this.home}/names.lock`, () => {
       const known = this.all().find((one) => one.name === name);
-      if (!known || known.sessions.at(-1) === session) return;
-      const sessions = [...known.sessions.filter((id) => id !== session), session].slice(-KEPT_IDS);
-      this.#write({ ...known, sessions });
+      if (!known || known.session === session) return;
+      const earlier = [...known.earlier, ...(known.session ? [known.session] : [])].slice(-KEPT_IDS);
+      this.#write({ ...known, session, earlier });
     });
   }
 
   /** The name of a running session: by its process, by its id, or as its hook bound it. Null: nobody's. */
   nameOf(live: LiveSession, named = this.all()): AgentName | null {
-    const byPid = named.find((one) => one.client === live.client && one.pid === live.pid && hasLiveProcess(one));
-    const byId = named.find(
-      (one) => one.client === live.client && one.sessions.at(-1) === live.id && hasLiveProcess(one),
-    );
-    return (byPid ?? byId)?.name ?? HookSessionFolder.open(this.home, live.id)?.binding()?.agent ?? null;
+    const running = named.filter((one) => one.client === live.client && hasLiveProcess(one));
+    const found = running.find(({ pid }) => pid === live.pid) ?? running.find(({ session }) => session === live.id);
+    return found?.name ?? HookSessionFolder.open(this.home, live.id)?.binding()?.agent ?? null;
   }
 
   #free(
