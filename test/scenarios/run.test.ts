@@ -146,6 +146,28 @@ describe('parley run', () => {
     });
   });
 
+  it('is listed by `parley agents` with its client, folder, state and waiting mail', async () => {
+    const machine = aMachine('claude');
+    await machine.parley.init('me');
+    const session = machine.stays('claude');
+    await within(20_000, async () => existsSync(`${machine.home}/said`));
+    await machine.parley.run(['send', '@claude.api', 'hello']);
+    expect((await machine.parley.run(['agents'])).out).toContain(
+      '@claude.api  claude in ~/api, running  1 waiting  seen',
+    );
+    await session.ends();
+    const [row] = (await machine.parley.json<{ name: string }[]>(['agents'])).filter(
+      ({ name }) => name === 'claude.api',
+    );
+    expect(row).toMatchObject({
+      waiting: 1,
+      nobodyReads: false,
+      sessions: [
+        { client: 'claude', folder: machine.folder, state: 'not running', way: null, session: null, pid: null },
+      ],
+    });
+  });
+
   it('refuses what it cannot start, in one line that says what to do', async () => {
     const machine = aMachine('claude');
     expect((await machine.run('claud')).err).toBe('parley: no client is called "claud"; did you mean claude?\n');
