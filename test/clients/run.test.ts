@@ -10,6 +10,7 @@ import type { Model } from './model/model.ts';
 import { bash, call, say } from './model/steps.ts';
 import { aClaude, ClaudeSession } from './support/claude.ts';
 import { aCodex } from './support/codex.ts';
+import { anOpenCode } from './support/opencode.ts';
 import { closeAll, opens } from './support/opened.ts';
 import { aPlace } from './support/place.ts';
 import type { Place } from './support/place.ts';
@@ -18,7 +19,7 @@ import { aTerminal } from './support/terminal.ts';
 import type { Terminal } from './support/terminal.ts';
 import { client } from './support/where.ts';
 
-const [claude, codex] = [client('claude'), client('codex')];
+const [claude, codex, opencode] = [client('claude'), client('codex'), client('opencode')];
 const DEADLINE = 200_000;
 afterEach(closeAll);
 
@@ -132,6 +133,19 @@ describe(`parley run codex${codex.why}`, () => {
     },
   );
 
+  codex.it("keeps the user's options for the conversation, and a first prompt", async () => {
+    const { model, place } = await aMachine();
+    const code = aCodex({ place, model });
+    model.script(say('done'));
+    const options = ['-m', 'another', '--sandbox=read-only', '-a', 'on-request'];
+    const terminal = await started(place, code.env, ['codex', '--as', 'reviewer', ...options, 'a first prompt']);
+    const request = await model.saw('a first prompt');
+    expect(request.body).toMatchObject({ model: 'another' });
+    expect(request.has('`sandbox_mode` is `read-only`')).toBe(true);
+    expect(request.tools.join()).toContain('mcp__parley');
+    await terminal.shows('reviewer');
+  });
+
   codex.it('gives `codex exec` its tools, and leaves the exit code alone', async () => {
     const { model, place } = await aMachine();
     const code = aCodex({ place, model });
@@ -140,6 +154,22 @@ describe(`parley run codex${codex.why}`, () => {
     const run = await runs(command, { cwd: place.project, env: quiet(code.env), ms: DEADLINE });
     expect(run).toMatchObject({ code: 0, out: 'done\n' });
     expect(model.last.tools.join()).toContain('mcp__parley');
+  });
+});
+
+describe(`parley run opencode${opencode.why}`, () => {
+  opencode.it('gives OpenCode its tools, which sign with the name', async () => {
+    const { model, place, does } = await aMachine();
+    const code = anOpenCode({ place, model });
+    await does(['init', 'me']);
+    const settings = JSON.parse(readFileSync(`${code.config}/opencode.json`, 'utf8')) as Record<string, unknown>;
+    model.script(call('parley_send', { to: '@me', text: 'CANARY it is red' }), say('done'));
+    const command = [PARLEY, 'run', 'opencode', 'run', 'go'];
+    expect(await runs(command, { cwd: place.project, env: quiet(code.env), ms: DEADLINE })).toMatchObject({ code: 0 });
+    expect(await does(['inbox', '--as', 'me'])).toContain('opencode.project → @me');
+    // OpenCode itself adds the address of its schema.
+    const after = JSON.parse(readFileSync(`${code.config}/opencode.json`, 'utf8')) as Record<string, unknown>;
+    expect({ ...after, $schema: '' }).toEqual({ ...settings, $schema: '' });
   });
 });
 
@@ -160,7 +190,8 @@ async function aMachine() {
 
 /** The clients and `parley` on the search path, as after an installation. No daemon of Parley starts. */
 function quiet(env: Record<string, string>): Record<string, string> {
-  const folders = [PARLEY.slice(0, PARLEY.lastIndexOf('/')), claude.program.slice(0, claude.program.lastIndexOf('/'))];
+  const programs = [PARLEY, claude.program, opencode.program];
+  const folders = programs.map((program) => program.slice(0, program.lastIndexOf('/')));
   return { ...env, PATH: `${env['PATH']}:${folders.join(':')}`, PARLEY_NO_DAEMON: '1' };
 }
 

@@ -1,4 +1,5 @@
 import { startThread } from './new-thread.ts';
+import type { ThreadOptions } from './new-thread.ts';
 import { hasOption, isSession } from '../launch.ts';
 import type { Launch, Launcher, LaunchOrder } from '../launch.ts';
 import type { Server } from '../settings/client-settings.ts';
@@ -45,8 +46,18 @@ const WITHOUT_DAEMON = [
   '--no-daemon',
   '--strict-config',
 ];
-/** These change the window or its first prompt, and nothing about the conversation. */
-const OF_THE_WINDOW = /^(-i|--image|--no-alt-screen)(=|$)/;
+/** Options with a value that belong to the conversation, and what Codex calls them when one is begun. */
+const OF_THE_THREAD: Readonly<Record<string, keyof ThreadOptions>> = {
+  '-m': 'model',
+  '--model': 'model',
+  '-s': 'sandbox',
+  '--sandbox': 'sandbox',
+  '-a': 'approvalPolicy',
+  '--ask-for-approval': 'approvalPolicy',
+};
+const UNGUARDED = ['--yolo', '--dangerously-bypass-approvals-and-sandbox'];
+/** These are for the window or its first prompt. The folder is known already. */
+const OF_THE_WINDOW = ['-i', '--image', '--no-alt-screen', '-C', '--cd'];
 
 /**
  * Codex 0.166. Seen with the real client: with any `-c` a window runs without the daemon, where an idle session cannot be reached; with
@@ -74,14 +85,36 @@ export const codexLauncher: Launcher = {
     const env = { ...order.env, PARLEY_AGENT: undefined };
     const untouched: Launch = { added: [], env, canBeWoken: true, otherwise: WAITS, notes: [] };
     if (CONTINUED.includes(first)) return { ...untouched, notes: [NO_TOOLS] };
-    const unfit = args.find((word) => word.startsWith('-') && !OF_THE_WINDOW.test(word));
-    if (unfit !== undefined) return { ...untouched, notes: [`with ${unfit}, ${NO_TOOLS}`] };
-    const thread = await startThread({ ...order, env });
+    const read = optionsIn(args);
+    if ('unfit' in read) return { ...untouched, notes: [`with ${read.unfit}, ${NO_TOOLS}`] };
+    const thread = await startThread({ ...order, env }, read);
     return 'id' in thread
       ? { ...untouched, added: ['resume', thread.id], session: thread.id }
       : { ...untouched, notes: [`${thread.trouble}; ${NO_TOOLS}`] };
   },
 };
+
+/** What the words say about the conversation; or the first option that we could not give to it. */
+function optionsIn(args: readonly string[]): ThreadOptions | { unfit: string } {
+  const options: ThreadOptions = {};
+  for (let at = 0; at < args.length; at += 1) {
+    const [word = '', glued] = splitOption(args[at] ?? '');
+    if (word === '--') break;
+    if (!word.startsWith('-') || OF_THE_WINDOW.includes(word)) continue;
+    const key = OF_THE_THREAD[word];
+    if (key) options[key] = glued ?? args[(at += 1)] ?? '';
+    else if (UNGUARDED.includes(word))
+      Object.assign(options, { sandbox: 'danger-full-access', approvalPolicy: 'never' });
+    else return { unfit: word };
+  }
+  return options;
+}
+
+/** `--model=x` is an option and its value. */
+function splitOption(word: string): [name: string, value?: string] {
+  const [, name, value] = /^(--[^=]+)=(.*)$/s.exec(word) ?? [];
+  return name === undefined || value === undefined ? [word] : [name, value];
+}
 
 const WAITS = 'mail waits until its model asks for it';
 const NO_TOOLS = 'its model has the tools of Parley only after `parley install codex`';

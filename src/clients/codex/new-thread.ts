@@ -9,6 +9,13 @@ import type { LaunchOrder } from '../launch.ts';
 import type { Server } from '../settings/client-settings.ts';
 import { codexFolder } from './settings.ts';
 
+/** What the user's words say about the conversation, in Codex's own words for it. */
+export interface ThreadOptions {
+  model?: string;
+  sandbox?: string;
+  approvalPolicy?: string;
+}
+
 /** A conversation for a window that is about to start. */
 export interface NewThread {
   /** The folder of Codex. */
@@ -16,6 +23,7 @@ export interface NewThread {
   name: string;
   folder: string;
   server: Server;
+  options: ThreadOptions;
   /** The process that becomes the window. */
   pid: number;
 }
@@ -30,7 +38,10 @@ const LINGER_MS = 1000;
  * Begins a conversation through Codex's daemon. Codex drops what a thread was begun with, our server too, when nobody is connected to
  * it; so a helper stays connected until the window is, and ends then. It is no child of ours: the window would never reap it.
  */
-export async function startThread(order: LaunchOrder): Promise<{ id: string } | { trouble: string }> {
+export async function startThread(
+  order: LaunchOrder,
+  options: ThreadOptions,
+): Promise<{ id: string } | { trouble: string }> {
   const { program, folder, env, name, server } = order;
   // Its output is not read: the daemon inherits it, and never closes it.
   const daemon = Bun.spawn([program, 'app-server', 'daemon', 'start'], {
@@ -40,7 +51,14 @@ export async function startThread(order: LaunchOrder): Promise<{ id: string } | 
   });
   if ((await daemon.exited) !== 0)
     return { trouble: 'Codex did not start its daemon (see `codex app-server daemon start`)' };
-  const wanted: NewThread = { home: codexFolder({ home: userHome(env), env }), name, folder, server, pid: process.pid };
+  const wanted: NewThread = {
+    home: codexFolder({ home: userHome(env), env }),
+    name,
+    folder,
+    server,
+    options,
+    pid: process.pid,
+  };
   const helper = Bun.spawn(
     ['/bin/sh', '-c', '"$@" &', 'sh', ...ownCommand(), 'run', 'codex', `--new-thread=${JSON.stringify(wanted)}`],
     { cwd: folder, env, stdio: ['ignore', 'pipe', 'ignore'], detached: true },
@@ -103,7 +121,7 @@ const SOCKET = 'app-server-control/app-server-control.sock';
 /** What a thread's clients are told when a window resumes it, or begins a turn in it. */
 const ATTACHED = /^(thread\/goal\/|turn\/started)/;
 
-async function begin(peer: JsonRpcPeer, { name, folder, server }: NewThread): Promise<string> {
+async function begin(peer: JsonRpcPeer, { name, folder, server, options }: NewThread): Promise<string> {
   const call = async (method: string, params: Params): Promise<Params> => {
     const result = await peer.request(method, params, { ms: CALL_MS }).answer;
     return isRecord(result) ? result : {};
@@ -116,7 +134,7 @@ async function begin(peer: JsonRpcPeer, { name, folder, server }: NewThread): Pr
   peer.notify('initialized', {});
   const { command, args, env } = server;
   const config = { mcp_servers: { parley: { command, args: [...args], env: { ...env } } } };
-  const { thread } = await call('thread/start', { cwd: folder, threadSource: 'user', config });
+  const { thread } = await call('thread/start', { cwd: folder, threadSource: 'user', config, ...options });
   const id = isRecord(thread) ? thread['id'] : undefined;
   if (typeof id !== 'string') throw new Error('it named none');
   // With a name Codex writes the thread's record. Without a record no window can resume it.
