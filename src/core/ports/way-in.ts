@@ -20,6 +20,8 @@ export type WayName = (typeof WAYS)[number];
 export interface Parcel {
   id: MessageId;
   text: string;
+  /** Who wrote it, for a client that shows that beside the text. */
+  from?: string;
 }
 
 /**
