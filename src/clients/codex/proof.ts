@@ -2,7 +2,7 @@ import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import type { MessageTurn, RecordedProof } from '../../core/ports/live-session.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { Evidence } from '../../core/receipt.ts';
-import { isMailText, shortId } from '../../delivery/fit.ts';
+import { isMailText, idInFence } from '../../delivery/fit.ts';
 import { linesFrom } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 
@@ -146,7 +146,7 @@ export class RolloutProof {
     if (mark === undefined) return;
     const shown = new Set(text.split('\n').flatMap((line) => fencedId(line, mark) ?? []));
     for (const id of this.ids)
-      if (shown.has(shortId(id))) this.#keep(id, { offset: from, turn: this.#turn, isPrompt: false });
+      if (shown.has(idInFence(id))) this.#keep(id, { offset: from, turn: this.#turn, isPrompt: false });
   }
 
   #keep(id: string, found: Found): void {
