@@ -7,9 +7,9 @@ import type { Way } from '../../core/ports/way-in.ts';
 import { parentOf, startOf, ttyOf } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError } from '../../wire/jsonrpc.ts';
-import { placeOf, RolloutProof } from './proof.ts';
+import { rolloutPlaceAt, RolloutProof } from './proof.ts';
 import { rolloutOf } from './rollout.ts';
-import { CodexDaemon, codexHome, isFree, stateOf } from './rpc.ts';
+import { CodexDaemon, codexHome, isThreadFree, stateOf } from './rpc.ts';
 import type { Thread } from './rpc.ts';
 import { SILENT_MS, TurnWay } from './turn-way.ts';
 import { codexWindows, realFolder } from './window.ts';
@@ -127,7 +127,7 @@ export class CodexLive implements LiveSessions {
 
   #reader(path: string, id: MessageId, since: number): RolloutProof {
     const key = JSON.stringify([path, id, since]);
-    const reader = this.#readers.get(key) ?? new RolloutProof(path, placeOf(path, since), [id]);
+    const reader = this.#readers.get(key) ?? new RolloutProof(path, rolloutPlaceAt(path, since), [id]);
     this.#readers.delete(key);
     this.#readers.set(key, reader);
     for (const oldest of this.#readers.keys()) if (this.#readers.size > MOST_READERS) this.#readers.delete(oldest);
@@ -138,7 +138,7 @@ export class CodexLive implements LiveSessions {
     const { threads } = this.#daemon;
     for (const id of this.#freeSince.keys()) if (!threads.has(id)) this.#freeSince.delete(id);
     for (const thread of threads.values()) {
-      if (!isFree(thread)) this.#freeSince.delete(thread.id);
+      if (!isThreadFree(thread)) this.#freeSince.delete(thread.id);
       else if (!this.#freeSince.has(thread.id)) this.#freeSince.set(thread.id, performance.now());
     }
   }

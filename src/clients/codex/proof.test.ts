@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { MessageId } from '../../core/names.ts';
-import { mentionsAny, placeOf, RolloutProof } from './proof.ts';
+import { mentionsAny, rolloutPlaceAt, RolloutProof } from './proof.ts';
 
 const ID = MessageId.parse('3f2b8c1e-0000-4000-8000-000000000001');
 const OTHER = MessageId.parse('3f2b8c1e-0000-4000-8000-000000000002');
@@ -149,11 +149,11 @@ describe('what a rollout proves', () => {
       timestamp: new Date(n * 1000).toISOString(),
     }));
     const record = aRecord(...many, { ...prompt(ID), timestamp: new Date(5_000_000).toISOString() });
-    const place = placeOf(record.path, 5_000_000);
+    const place = rolloutPlaceAt(record.path, 5_000_000);
     expect(place).toBeGreaterThan(0);
     expect(new RolloutProof(record.path, place, [ID]).read().of(ID)).toMatchObject({ step: 'accepted' });
-    expect(placeOf(record.path, 0)).toBe(0);
-    expect(placeOf(`${record.path}.none`, 0)).toBe(0);
+    expect(rolloutPlaceAt(record.path, 0)).toBe(0);
+    expect(rolloutPlaceAt(`${record.path}.none`, 0)).toBe(0);
   });
 
   it('is searched for ids in pieces', () => {

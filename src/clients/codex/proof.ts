@@ -179,7 +179,7 @@ export class RolloutProof {
 }
 
 /** A place in a record from which everything is read that was written at this time or later (Unix ms). Not much of what was before. */
-export function placeOf(path: string, since: number): number {
+export function rolloutPlaceAt(path: string, since: number): number {
   let [from, to] = [0, statSync(path, { throwIfNoEntry: false })?.size ?? 0];
   while (to - from > NEAR) {
     const middle = Math.floor((from + to) / 2);

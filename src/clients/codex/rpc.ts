@@ -299,7 +299,7 @@ export function codexHome(env: Env): string {
 }
 
 /** Nothing runs in it: a prompt begins a turn. */
-export function isFree({ status }: Thread): boolean {
+export function isThreadFree({ status }: Thread): boolean {
   return status === 'idle' || status === 'failed';
 }
 
@@ -307,7 +307,7 @@ export function stateOf(thread: Thread): Pick<SessionState, 'status' | 'waitingF
   const { status } = thread;
   if (status === 'waitingOnApproval' || status === 'waitingOnUserInput')
     return { status: 'waiting', waitingFor: WAITING[status] };
-  return { status: isFree(thread) ? 'idle' : 'active' };
+  return { status: isThreadFree(thread) ? 'idle' : 'active' };
 }
 
 function threadIn(value: unknown): Thread | null {

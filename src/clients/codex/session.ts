@@ -16,7 +16,7 @@ import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError, RPC } from '../../wire/jsonrpc.ts';
 import { cutOff, endOfRollout, newestConversation, placeIn, readRollout, rolloutOf } from './rollout.ts';
 import type { RolloutPlace } from './rollout.ts';
-import { CodexDaemon, codexHome, isFree, stateOf } from './rpc.ts';
+import { CodexDaemon, codexHome, isThreadFree, stateOf } from './rpc.ts';
 import type { Thread } from './rpc.ts';
 import { CodexWindow, endOf, realFolder } from './window.ts';
 
@@ -74,7 +74,7 @@ export class CodexSession implements SessionDriver {
     const known = { ...(conversation !== null && { conversation }), ...(pid !== null && { pid }) };
     if (this.#isStarting) return { ...this.#beginning(), ...known };
     const isRunning = pid !== null || (thread !== null && this.#isByHand());
-    if (!isRunning && (thread === null || isFree(thread))) return { status: 'stopped', ...known };
+    if (!isRunning && (thread === null || isThreadFree(thread))) return { status: 'stopped', ...known };
     if (!isConnected) return { status: this.#daemon.isDead() ? 'stopped' : 'starting', ...known };
     if (thread === null) return { ...this.#beginning(), ...known };
     return { ...stateOf(thread), ...known };
@@ -185,7 +185,7 @@ export class CodexSession implements SessionDriver {
     if (byHand.length > 1 || (byHand.length === 1 && this.#inFolder().length > 1))
       throw new Refusal('ambiguous', 'nobody knows which window of Codex in this folder is meant; end it there');
     // Without a window Codex would go on with the turn.
-    if (thread && !isFree(thread)) await this.#daemon.interrupt(thread.id).catch(() => 'it has ended');
+    if (thread && !isThreadFree(thread)) await this.#daemon.interrupt(thread.id).catch(() => 'it has ended');
     await this.#window.end();
     for (const window of byHand) {
       signalTo(window.pid, 'SIGTERM');
@@ -356,14 +356,14 @@ export class CodexSession implements SessionDriver {
     if (Date.now() - written < SETTLED_MS) return false;
     if (!(await this.#daemon.connect())) return this.#daemon.isDead();
     const thread = [...this.#daemon.threads.values()].find((one) => one.path === path);
-    return !thread || isFree(thread);
+    return !thread || isThreadFree(thread);
   }
 
   /** Codex begins what is in its queue by itself, but not after an interrupt. A turn that runs just now brings us back when it ends. */
   async #nudge(changed: string | null): Promise<void> {
     for (const [id, threadId] of this.#queued) {
       const thread = this.#daemon.threads.get(threadId);
-      if (threadId !== changed || (thread && !isFree(thread))) continue;
+      if (threadId !== changed || (thread && !isThreadFree(thread))) continue;
       if (!(await this.#daemon.begin(threadId, id))) return;
       this.#queued.delete(id);
     }

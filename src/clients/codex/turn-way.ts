@@ -5,7 +5,7 @@ import type { Evidence } from '../../core/receipt.ts';
 import { endOfLines, FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError, RPC } from '../../wire/jsonrpc.ts';
 import { mentionsAny, RolloutProof } from './proof.ts';
-import { isFree } from './rpc.ts';
+import { isThreadFree } from './rpc.ts';
 import type { CodexDaemon, Thread } from './rpc.ts';
 
 /** An idle session whose record says nothing for this long says nothing more. */
@@ -227,7 +227,7 @@ class Changes {
     const thread = this.daemon.threads.get(this.thread);
     const now = performance.now();
     this.#goneSince = thread ? null : (this.#goneSince ?? now);
-    this.#freeSince = thread && isFree(thread) ? (this.#freeSince ?? now) : null;
+    this.#freeSince = thread && isThreadFree(thread) ? (this.#freeSince ?? now) : null;
   }
 }
 
