@@ -4,10 +4,10 @@ import { parleyHome } from '../platform/env.ts';
 import { ownCommand } from '../platform/program.ts';
 
 /** `running`: it runs. `forbidden`: PARLEY_NO_DAEMON is set. Otherwise why it does not run, in one line. */
-export type Follower = 'running' | 'forbidden' | { trouble: string };
+export type FollowerStart = 'running' | 'forbidden' | { trouble: string };
 
 /** Starts the process that gives running sessions their mail, if it does not run yet. It ends by itself when it has no more work. */
-export async function startFollower(env: Env): Promise<Follower> {
+export async function startFollower(env: Env): Promise<FollowerStart> {
   if (env['PARLEY_NO_DAEMON'] === '1') return 'forbidden';
   const isRunning = daemonNotice(`${parleyHome(env)}/daemon`)?.doors.some(({ name }) => name === 'follow');
   if (isRunning) return 'running';
