@@ -39,7 +39,14 @@ export interface Launcher {
   beginsSession(args: readonly string[]): boolean;
   /** The folder that the words name, if they do. */
   folderIn?(args: readonly string[]): string | undefined;
+  /** The client's id of the session that the words continue, if they name it. */
+  sessionIn(args: readonly string[]): string | undefined;
   prepare(order: LaunchOrder): Promise<Launch>;
+}
+
+/** Is this the id of a session, as clients write it? They also take names. */
+export function isUuid(word: string): boolean {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(word);
 }
 
 const ASKS = ['-h', '--help', '-v', '-V', '--version'];

@@ -146,6 +146,23 @@ describe(`parley run codex${codex.why}`, () => {
     await terminal.shows('reviewer');
   });
 
+  codex.it('gives a conversation that is continued its name and its tools again', async () => {
+    const { model, place } = await aMachine();
+    const code = aCodex({ place, model });
+    const names = new SessionNames(`${place.home}/.parley`);
+    model.script(say('one'), say('two'));
+    const one = await started(place, code.env, ['codex', '--as', 'reviewer']);
+    await code.turn(one, 'first');
+    const [{ session } = { session: null }] = names.all();
+    await one.close();
+    await code.close();
+    const two = await started(place, code.env, ['codex', 'resume', String(session)]);
+    await code.turn(two, 'second');
+    expect(model.last.has('first')).toBe(true);
+    expect(model.last.tools.join()).toContain('mcp__parley');
+    expect(names.all()).toMatchObject([{ name: 'reviewer', session }]);
+  });
+
   codex.it('gives `codex exec` its tools, and leaves the exit code alone', async () => {
     const { model, place } = await aMachine();
     const code = aCodex({ place, model });

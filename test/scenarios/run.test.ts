@@ -1,6 +1,8 @@
 // `parley run` with stand-ins for the clients: programs of that name which say what they were started with.
 import { describe, expect, it } from 'bun:test';
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import type { AgentName } from '../../src/core/names.ts';
+import { SessionNames } from '../../src/delivery/session-names.ts';
 import { temporaryHome } from '../support/home.ts';
 import { PARLEY, Program } from '../support/program.ts';
 import type { Run } from '../support/program.ts';
@@ -96,6 +98,31 @@ describe('parley run', () => {
     const machine = aMachine('claude');
     await machine.parley.init('claude.api');
     expect((await machine.run('claude')).err).toContain('you are @claude.api.2;');
+  });
+
+  it('gives a session that is continued the name that it had', async () => {
+    const machine = aMachine('claude');
+    const id = '0a0b0c0d-0000-4000-8000-000000000001';
+    await machine.run('claude', '--as', 'reviewer');
+    new SessionNames(`${machine.home}/.parley`).bind('reviewer' as AgentName, id);
+    expect((await machine.run('claude')).err).toContain('you are @claude.api;');
+    expect((await machine.run('claude', '--resume', id)).err).toContain('you are @reviewer;');
+    expect((await machine.run('claude', '--resume', id, '--as', 'x')).err).toContain('you are @reviewer;');
+    expect(machine.words().slice(-4)).toEqual(['--resume', id, '--as', 'x']);
+  });
+
+  it('tells a shell of Codex who it is by its thread: all its sessions have one environment', async () => {
+    const machine = aMachine('codex');
+    await machine.parley.init('me');
+    await machine.run('codex', 'go');
+    new SessionNames(`${machine.home}/.parley`).bind('codex.api' as AgentName, 't-1');
+    const whoIs = async (thread: string): Promise<string> => {
+      const { out } = await machine.parley.withoutTerminal(['whoami'], { env: { CODEX_THREAD_ID: thread } });
+      return out;
+    };
+    expect(await whoIs('t-1')).toContain('@codex.api in');
+    expect(await whoIs('t-1')).toContain('(from CODEX_THREAD_ID)');
+    expect(await whoIs('t-2')).toContain('@me in');
   });
 
   it('passes on what begins no session, without a name', async () => {

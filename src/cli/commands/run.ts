@@ -5,8 +5,8 @@ import type { ClientName } from '../../clients/client-names.ts';
 import { clientNamed } from '../../clients/clients.ts';
 import { claudeLauncher } from '../../clients/claude/launch.ts';
 import { codexLauncher } from '../../clients/codex/launch.ts';
-import { holdNewThread } from '../../clients/codex/new-thread.ts';
-import type { NewThread } from '../../clients/codex/new-thread.ts';
+import { holdThread } from '../../clients/codex/thread.ts';
+import type { WantedThread } from '../../clients/codex/thread.ts';
 import { SETTINGS_CLIENTS } from '../../clients/installable.ts';
 import type { Launch, Launcher } from '../../clients/launch.ts';
 import { opencodeLauncher } from '../../clients/opencode/launch.ts';
@@ -16,7 +16,8 @@ import type { AgentName } from '../../core/names.ts';
 import { nearest } from '../../core/nearest.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { HookSessionFolder, mailboxOf } from '../../delivery/hook-session.ts';
-import { SessionNames } from '../../delivery/session-names.ts';
+import { hasLiveProcess, SessionNames } from '../../delivery/session-names.ts';
+import type { NamedSession } from '../../delivery/session-names.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { execProgram } from '../../platform/exec.ts';
 import { ownCommand } from '../../platform/program.ts';
@@ -46,7 +47,7 @@ export default command({
     'nothing is left but the mailbox and the name. What follows the name of the client goes to the client as it is.',
   options: {
     as: { type: 'string', value: 'name', help: 'give the session this name' },
-    'new-thread': {
+    'hold-thread': {
       type: 'string',
       value: 'json',
       help: 'set by Parley: keeps a conversation of Codex until its window has it',
@@ -61,14 +62,15 @@ export default command({
     'parley run claude -- -p "which tests fail?"',
   ],
   async run(context: Context, values, [word = '', ...args]) {
-    if (values['new-thread'] !== undefined)
-      return holdNewThread(JSON.parse(values['new-thread']) as NewThread, (line) => context.say(line));
+    if (values['hold-thread'] !== undefined)
+      return holdThread(JSON.parse(values['hold-thread']) as WantedThread, (line) => context.say(line));
     const client = clientCalled(word);
     const launcher = launcherOf(client);
     const program = programOf(client, context);
     if (!launcher.beginsSession(args)) execProgram(program, [client, ...exactWords(args)], context.env);
     const folder = folderOf(launcher.folderIn?.(args), context.cwd);
-    const who = await nameFor(context, client, folder, values.as);
+    const wanted = values.as ?? nameBefore(context, client, launcher.sessionIn(args));
+    const who = await nameFor(context, client, folder, wanted);
     const launch = await prepared(context, { client, launcher, program, args, folder, who });
     if (launch.session !== undefined) bind(context, who, folder, launch.session);
     context.note(`parley: you are @${who.name}; ${await howReached(context, client, launch)}`);
@@ -125,6 +127,13 @@ function exactWords(args: readonly string[]): readonly (string | Buffer)[] {
     // Only Linux has such a file.
     return args;
   }
+}
+
+/** The name that a session had which is continued now. Mail for it waits for this session. */
+function nameBefore({ env }: Context, client: ClientName, session: string | undefined): AgentName | undefined {
+  const had = (one: NamedSession): boolean =>
+    one.client === client && session !== undefined && [...one.earlier, one.session].includes(session);
+  return new SessionNames(parleyHome(env)).all().find((one) => had(one) && !hasLiveProcess(one))?.name;
 }
 
 /** Takes a name for the session, and makes its mailbox if there is none. */

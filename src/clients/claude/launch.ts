@@ -1,4 +1,4 @@
-import { hasOption, isSession } from '../launch.ts';
+import { hasOption, isSession, isUuid } from '../launch.ts';
 import type { Launch, Launcher, LaunchOrder } from '../launch.ts';
 import { claude } from './client.ts';
 
@@ -34,6 +34,11 @@ const OTHER_COMMANDS = [
  */
 export const claudeLauncher: Launcher = {
   beginsSession: (args) => isSession(args, OTHER_COMMANDS),
+  sessionIn(args) {
+    const at = args.findIndex((word) => /^(-r|--resume)(=|$)/.test(word));
+    const id = at < 0 ? undefined : (args[at]?.split('=')[1] ?? args[at + 1]);
+    return id !== undefined && isUuid(id) ? id : undefined;
+  },
   async prepare(order: LaunchOrder): Promise<Launch> {
     const { args, env, name } = order;
     const isOneShot = hasOption(args, '-p', '--print');

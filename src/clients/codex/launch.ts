@@ -1,6 +1,6 @@
-import { startThread } from './new-thread.ts';
-import type { ThreadOptions } from './new-thread.ts';
-import { hasOption, isSession } from '../launch.ts';
+import { openThread } from './thread.ts';
+import type { ThreadOptions } from './thread.ts';
+import { hasOption, isSession, isUuid } from '../launch.ts';
 import type { Launch, Launcher, LaunchOrder } from '../launch.ts';
 import type { Server } from '../settings/client-settings.ts';
 
@@ -70,6 +70,7 @@ export const codexLauncher: Launcher = {
     const at = args.findIndex((word) => word === '-C' || word === '--cd');
     return at < 0 ? args.find((word) => word.startsWith('--cd='))?.slice('--cd='.length) : args[at + 1];
   },
+  sessionIn: ([first = '', ...rest]) => (first === 'resume' ? rest.find(isUuid) : undefined),
   async prepare(order: LaunchOrder): Promise<Launch> {
     const { args, name } = order;
     const [first = ''] = args;
@@ -84,13 +85,13 @@ export const codexLauncher: Launcher = {
     // The daemon gives its own environment to the shells of all sessions: no name may be in it.
     const env = { ...order.env, PARLEY_AGENT: undefined };
     const untouched: Launch = { added: [], env, canBeWoken: true, otherwise: WAITS, notes: [] };
-    if (CONTINUED.includes(first)) return { ...untouched, notes: [NO_TOOLS] };
-    const read = optionsIn(args);
-    if ('unfit' in read) return { ...untouched, notes: [`with ${read.unfit}, ${NO_TOOLS}`] };
-    const thread = await startThread({ ...order, env }, read);
-    return 'id' in thread
-      ? { ...untouched, added: ['resume', thread.id], session: thread.id }
-      : { ...untouched, notes: [`${thread.trouble}; ${NO_TOOLS}`] };
+    const continued = codexLauncher.sessionIn(args);
+    if (CONTINUED.includes(first) && continued === undefined) return { ...untouched, notes: [NO_TOOLS] };
+    const options = continued === undefined ? optionsIn(args) : optionsIn(args.slice(1));
+    if ('unfit' in options) return { ...untouched, notes: [`with ${options.unfit}, ${NO_TOOLS}`] };
+    const thread = await openThread({ ...order, env }, { options, continued });
+    if (!('id' in thread)) return { ...untouched, notes: [`${thread.trouble}; ${NO_TOOLS}`] };
+    return { ...untouched, added: continued === undefined ? ['resume', thread.id] : [], session: thread.id };
   },
 };
 
@@ -98,7 +99,7 @@ export const codexLauncher: Launcher = {
 function optionsIn(args: readonly string[]): ThreadOptions | { unfit: string } {
   const options: ThreadOptions = {};
   for (let at = 0; at < args.length; at += 1) {
-    const [word = '', glued] = splitOption(args[at] ?? '');
+    const [word, glued] = splitOption(args[at] ?? '');
     if (word === '--') break;
     if (!word.startsWith('-') || OF_THE_WINDOW.includes(word)) continue;
     const key = OF_THE_THREAD[word];

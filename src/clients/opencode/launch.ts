@@ -30,6 +30,7 @@ const SETTINGS = 'OPENCODE_CONFIG_CONTENT';
 /** OpenCode 1.18 takes settings from a variable, and joins them with those in its files. */
 export const opencodeLauncher: Launcher = {
   beginsSession: (args) => isSession(args, OTHER_COMMANDS),
+  sessionIn: () => undefined,
   async prepare({ env, name, server }: LaunchOrder): Promise<Launch> {
     const launch = { added: [], canBeWoken: false, otherwise: 'mail waits until its model asks for it' };
     const given = settingsIn(env[SETTINGS]);

@@ -17,13 +17,15 @@ export interface ThreadOptions {
 }
 
 /** A conversation for a window that is about to start. */
-export interface NewThread {
+export interface WantedThread {
   /** The folder of Codex. */
   home: string;
   name: string;
   folder: string;
   server: Server;
   options: ThreadOptions;
+  /** The id of a conversation to go on with; without it a new one is begun. */
+  continued?: string | undefined;
   /** The process that becomes the window. */
   pid: number;
 }
@@ -35,12 +37,12 @@ const LOOK_MS = 500;
 const LINGER_MS = 1000;
 
 /**
- * Begins a conversation through Codex's daemon. Codex drops what a thread was begun with, our server too, when nobody is connected to
+ * Opens a conversation through Codex's daemon, a new one or one to go on with. Codex drops what a thread was begun with, our server too, when nobody is connected to
  * it; so a helper stays connected until the window is, and ends then. It is no child of ours: the window would never reap it.
  */
-export async function startThread(
+export async function openThread(
   order: LaunchOrder,
-  options: ThreadOptions,
+  asked: Pick<WantedThread, 'options' | 'continued'>,
 ): Promise<{ id: string } | { trouble: string }> {
   const { program, folder, env, name, server } = order;
   // Its output is not read: the daemon inherits it, and never closes it.
@@ -51,16 +53,16 @@ export async function startThread(
   });
   if ((await daemon.exited) !== 0)
     return { trouble: 'Codex did not start its daemon (see `codex app-server daemon start`)' };
-  const wanted: NewThread = {
+  const wanted: WantedThread = {
     home: codexFolder({ home: userHome(env), env }),
     name,
     folder,
     server,
-    options,
+    ...asked,
     pid: process.pid,
   };
   const helper = Bun.spawn(
-    ['/bin/sh', '-c', '"$@" &', 'sh', ...ownCommand(), 'run', 'codex', `--new-thread=${JSON.stringify(wanted)}`],
+    ['/bin/sh', '-c', '"$@" &', 'sh', ...ownCommand(), 'run', 'codex', `--hold-thread=${JSON.stringify(wanted)}`],
     { cwd: folder, env, stdio: ['ignore', 'pipe', 'ignore'], detached: true },
   );
   const line = await Promise.race([firstLine(helper.stdout), Bun.sleep(START_MS).then(() => '')]);
@@ -82,7 +84,7 @@ async function firstLine(out: ReadableStream<Uint8Array>): Promise<string> {
 }
 
 /** The helper: says `thread <id>` or what is wrong, and stays until the window has the thread, or is gone. */
-export async function holdNewThread(wanted: NewThread, say: (line: string) => void): Promise<void> {
+export async function holdThread(wanted: WantedThread, say: (line: string) => void): Promise<void> {
   const window = { pid: wanted.pid, start: startOf(wanted.pid) };
   const socket = new WebSocket(`ws+unix://${realpathSync(`${wanted.home}/${SOCKET}`)}`, { perMessageDeflate: false });
   const closed = Promise.withResolvers<'closed'>();
@@ -109,7 +111,7 @@ export async function holdNewThread(wanted: NewThread, say: (line: string) => vo
     say(`thread ${id}`);
     if ((await Promise.race([attached.promise, closed.promise])) === 'attached') await Bun.sleep(LINGER_MS);
   } catch (error) {
-    say(`Codex refused a new conversation (${error instanceof Error ? error.message : String(error)})`);
+    say(`Codex refused the conversation (${error instanceof Error ? error.message : String(error)})`);
   } finally {
     clearInterval(timer);
     socket.close();
@@ -121,7 +123,7 @@ const SOCKET = 'app-server-control/app-server-control.sock';
 /** What a thread's clients are told when a window resumes it, or begins a turn in it. */
 const ATTACHED = /^(thread\/goal\/|turn\/started)/;
 
-async function begin(peer: JsonRpcPeer, { name, folder, server, options }: NewThread): Promise<string> {
+async function begin(peer: JsonRpcPeer, { name, folder, server, options, continued }: WantedThread): Promise<string> {
   const call = async (method: string, params: Params): Promise<Params> => {
     const result = await peer.request(method, params, { ms: CALL_MS }).answer;
     return isRecord(result) ? result : {};
@@ -134,10 +136,12 @@ async function begin(peer: JsonRpcPeer, { name, folder, server, options }: NewTh
   peer.notify('initialized', {});
   const { command, args, env } = server;
   const config = { mcp_servers: { parley: { command, args: [...args], env: { ...env } } } };
-  const { thread } = await call('thread/start', { cwd: folder, threadSource: 'user', config, ...options });
+  const { thread } = continued
+    ? await call('thread/resume', { threadId: continued, config, ...options })
+    : await call('thread/start', { cwd: folder, threadSource: 'user', config, ...options });
   const id = isRecord(thread) ? thread['id'] : undefined;
   if (typeof id !== 'string') throw new Error('it named none');
-  // With a name Codex writes the thread's record. Without a record no window can resume it.
-  await call('thread/name/set', { threadId: id, name });
+  // With a name Codex writes the thread's record. Without a record no window can resume it. A conversation of before keeps its own.
+  if (!continued) await call('thread/name/set', { threadId: id, name });
   return id;
 }

@@ -1,0 +1,72 @@
+// Two real clients that `parley run` started, both idle: mail wakes them, and an answer comes back. Nobody touches a key.
+import { afterEach, describe, expect, it } from 'bun:test';
+import { PARLEY, Program } from '../support/program.ts';
+import { within } from '../support/within.ts';
+import { aModel } from './model/model.ts';
+import { call, say } from './model/steps.ts';
+import { aClaude, ClaudeSession } from './support/claude.ts';
+import { aCodex } from './support/codex.ts';
+import { closeAll, opens } from './support/opened.ts';
+import { aPlace } from './support/place.ts';
+import { aTerminal } from './support/terminal.ts';
+import { client } from './support/where.ts';
+
+const [claude, codex] = [client('claude'), client('codex')];
+const DEADLINE = 200_000;
+afterEach(closeAll);
+
+interface Trace {
+  copies: { mailbox: string; disposition: string | null; receipts: { step: string; evidence: { way?: string } }[] }[];
+}
+
+describe(`two idle clients${claude.why || codex.why}`, () => {
+  const test = claude.why || codex.why ? it.skip : it;
+  test(
+    'talk: a question of one is answered in the window of the other, and the answer is read',
+    async () => {
+      const [left, right] = [opens(aModel([])), opens(aModel([]))];
+      const place = await aPlace();
+      const program = new Program(place.home);
+      const parley = async (...args: string[]): Promise<string> => {
+        const { out, err, code } = await program.withoutTerminal(args, { cwd: place.project });
+        if (code !== 0) throw new Error(`parley ${args.join(' ')} ended with ${code}: ${err}`);
+        return out;
+      };
+      await parley('init', 'me');
+      const [cc, cx] = [aClaude({ place, model: left }), aCodex({ place, model: right })];
+      const run = (env: Record<string, string>, words: string[]) =>
+        aTerminal(place, [PARLEY, 'run', ...words], { env: live(env) });
+      left.script(
+        call('mcp__parley__send', { to: '@codex.project', text: 'Which port?' }),
+        say('I asked.'),
+        say('Noted.'),
+      );
+      right.script(say('It is 8080.'));
+      const session = new ClaudeSession(cc, await run(cc.env, ['claude', '--allowedTools', 'mcp__parley__send']));
+      await session.until('idle');
+      await cx.ready(await run(cx.env, ['codex']));
+
+      await parley('send', '@claude.project', 'Ask Codex for the port.', '--fyi', '--as', 'me');
+      expect((await right.saw('Which port?')).count('Which port?')).toBe(1);
+      expect((await left.saw('It is 8080.')).has('captured')).toBe(true);
+      await session.until('idle');
+
+      const history = JSON.parse(await parley('history', '--json')) as { message: { id: string; body: string } }[];
+      for (const body of ['Ask Codex for the port.', 'Which port?', 'It is 8080.']) {
+        const id = history.find(({ message }) => message.body === body)?.message.id ?? '';
+        await within(DEADLINE, async () => {
+          const { copies } = JSON.parse(await parley('trace', id, '--json')) as Trace;
+          return copies.every(({ receipts }) => receipts.some(({ step }) => step === 'shown'));
+        });
+      }
+      await program.run(['down']);
+    },
+    DEADLINE * 2,
+  );
+});
+
+/** The clients and `parley` on the search path, and the daemon may start. */
+function live({ PARLEY_NO_DAEMON: _, ...env }: Record<string, string>): Record<string, string> {
+  const folders = [PARLEY, claude.program, codex.program].map((path) => path.slice(0, path.lastIndexOf('/')));
+  return { ...env, PATH: `${env['PATH']}:${folders.join(':')}` };
+}
