@@ -8,18 +8,29 @@ export type FollowerStart = 'running' | 'forbidden' | { trouble: string };
 
 /** Starts the process that gives running sessions their mail, if it does not run yet. It ends by itself when it has no more work. */
 export async function startFollower(env: Env): Promise<FollowerStart> {
-  if (env['PARLEY_NO_DAEMON'] === '1') return 'forbidden';
-  const isRunning = daemonNotice(`${parleyHome(env)}/daemon`)?.doors.some(({ name }) => name === 'follow');
-  if (isRunning) return 'running';
-  const started = Bun.spawn([...ownCommand(), 'up', '--with=follow', '--ends-when-idle', '--detach'], {
-    argv0: 'parley',
-    // It serves every session: it is nobody's.
-    env: { ...env, PARLEY_AGENT: undefined },
-    cwd: '/',
-    stdio: ['ignore', 'ignore', 'pipe'],
-  });
+  const started = spawnFollower(env, 'pipe');
+  if (typeof started === 'string') return started;
   const said = await new Response(started.stderr).text();
   if ((await started.exited) === 0) return 'running';
   const why = said.trim().split('\n').at(-1) ?? '';
   return { trouble: why.replace(/^(parley|error): /, '') || 'it said nothing' };
+}
+
+/** The same for a caller that has no time: nobody hears if it does not start. */
+export function requestFollower(env: Env): void {
+  const started = spawnFollower(env, 'ignore');
+  if (typeof started !== 'string') started.unref();
+}
+
+function spawnFollower<Err extends 'pipe' | 'ignore'>(env: Env, stderr: Err) {
+  if (env['PARLEY_NO_DAEMON'] === '1') return 'forbidden';
+  const isRunning = daemonNotice(`${parleyHome(env)}/daemon`)?.doors.some(({ name }) => name === 'follow');
+  if (isRunning) return 'running';
+  return Bun.spawn([...ownCommand(), 'up', '--ends-when-idle', '--detach'], {
+    argv0: 'parley',
+    // It serves every session: it is nobody's.
+    env: { ...env, PARLEY_AGENT: undefined },
+    cwd: '/',
+    stdio: ['ignore', 'ignore', stderr],
+  });
 }

@@ -78,6 +78,12 @@ export class SessionNames {
     });
   }
 
+  /** Whether a session that has this name runs. Costs a look where there is none. */
+  isRunning(name: AgentName): boolean {
+    const named = this.#read(`${name}.json`);
+    return named !== null && hasLiveProcess(named);
+  }
+
   /** The name of a running session: by its process, by its id, or as its hook bound it. Null: nobody's. */
   nameOf(live: LiveSession, named = this.all()): AgentName | null {
     const running = named.filter((one) => one.client === live.client && hasLiveProcess(one));
