@@ -46,14 +46,14 @@ describe(`two idle clients${claude.why || codex.why}`, () => {
       await session.until('idle');
       await cx.ready(await run(cx.env, ['codex']));
 
-      await parley('send', '@claude.project', 'Ask Codex for the port.', '--fyi', '--as', 'me');
+      await parley('send', '@claude.project', 'Ask Codex for the port.', '--as', 'me');
       expect((await right.saw('Which port?')).count('Which port?')).toBe(1);
       expect((await left.saw('It is 8080.')).has('captured')).toBe(true);
       await session.until('idle');
 
-      const history = JSON.parse(await parley('history', '--json')) as { message: { id: string; body: string } }[];
+      const history = JSON.parse(await parley('history', '--json')) as { id: string; body: string }[];
       for (const body of ['Ask Codex for the port.', 'Which port?', 'It is 8080.']) {
-        const id = history.find(({ message }) => message.body === body)?.message.id ?? '';
+        const id = history.find((one) => one.body === body)?.id ?? '';
         await within(DEADLINE, async () => {
           const { copies } = JSON.parse(await parley('trace', id, '--json')) as Trace;
           return copies.every(({ receipts }) => receipts.some(({ step }) => step === 'shown'));
@@ -66,7 +66,7 @@ describe(`two idle clients${claude.why || codex.why}`, () => {
 });
 
 /** The clients and `parley` on the search path, and the daemon may start. */
-function live({ PARLEY_NO_DAEMON: _, ...env }: Record<string, string>): Record<string, string> {
+function live(env: Record<string, string>): Record<string, string> {
   const folders = [PARLEY, claude.program, codex.program].map((path) => path.slice(0, path.lastIndexOf('/')));
-  return { ...env, PATH: `${env['PATH']}:${folders.join(':')}` };
+  return { ...env, PATH: `${env['PATH']}:${folders.join(':')}`, PARLEY_NO_DAEMON: '' };
 }
