@@ -177,23 +177,18 @@ describe(`mail for a running session of the real Claude Code${claude.why}`, () =
   });
 
   claude.it('by a hook is proven by the same record, also beside another call', async () => {
-    const { live, session, code, model, place } = await aSession([
-      {
-        calls: ['one', 'two'].map((word) => ({
-          tool: 'Bash',
-          input: { command: `echo ${word}`, description: 'a step' },
-        })),
-      },
-      say('done'),
-    ]);
+    const command = 'grep -q "echo one" && cat "$HOME/said" || true';
+    const settings = { hooks: { PostToolUse: [{ hooks: [{ type: 'command', command }] }] } };
+    const calls = ['one', 'two'].map((word) => ({
+      tool: 'Bash',
+      input: { command: `echo ${word}`, description: 'x' },
+    }));
+    const { live, session, code, model, place } = await aSession([{ calls }, say('done')], { settings });
     const id = MessageId.parse(crypto.randomUUID());
     const short = id.slice(0, 8);
     const text = `[parley ab12] Mail for @me.\n[parley ab12] message ${short} from @bob to me\nhello\n[parley ab12] end of message ${short}`;
     const output = { hookSpecificOutput: { hookEventName: 'PostToolUse', additionalContext: text } };
     writeFileSync(`${place.home}/said`, JSON.stringify(output));
-    const command = `grep -q "echo one" && cat ${place.home}/said || true`;
-    const hooks = { PostToolUse: [{ hooks: [{ type: 'command', command }] }] };
-    writeFileSync(`${place.home}/.claude/settings.json`, JSON.stringify({ hooks }));
     const since = Date.now();
     await code.terminal.submit('go');
     await model.saw(`message ${short} from`);
