@@ -108,7 +108,7 @@ describe(`mail for a running session of the real Claude Code${claude.why}`, () =
   });
 
   claude.it(
-    'is left where the session asks its user first, with what the user can do; what is let in later is proven',
+    'is left where the session asks its user first, with what the user can do, and is not written again',
     async () => {
       const { model, sends, live, session, code } = await aSession([say('done')], { permissions: 'bypass' });
       const since = Date.now();
@@ -125,18 +125,6 @@ describe(`mail for a running session of the real Claude Code${claude.why}`, () =
       expect([screen.includes('(1 held)'), screen.includes('(2 held)')]).toEqual([true, false]);
       expect(await live.proof(session, mail.id, since)).toEqual({ step: 'none', isOver: false });
       expect(model.main).toHaveLength(0);
-      // A second key would go back, so the first one gets time to be seen.
-      const isChosen = async (): Promise<boolean> => (await code.terminal.screen()).includes('❯ Deliver');
-      while (!(await isChosen())) {
-        await code.terminal.keys('Up');
-        await within(5000, isChosen).catch(() => 'a dialog that is only just being drawn drops a key');
-      }
-      await code.terminal.confirm('❯ Deliver this message');
-      await model.saw(mail.text);
-      await within(DEADLINE, async () => (await live.proof(session, mail.id, since)).step === 'shown');
-      expect(await sends([mail]).said).toMatchObject({ outcome: 'taken', step: 'shown' });
-      expect(model.last.count(mail.text)).toBe(1);
-      expect(model.last.has(more.text)).toBe(false);
     },
   );
 
@@ -189,23 +177,18 @@ describe(`mail for a running session of the real Claude Code${claude.why}`, () =
   });
 
   claude.it('by a hook is proven by the same record, also beside another call', async () => {
-    const { live, session, code, model, place } = await aSession([
-      {
-        calls: ['one', 'two'].map((word) => ({
-          tool: 'Bash',
-          input: { command: `echo ${word}`, description: 'a step' },
-        })),
-      },
-      say('done'),
-    ]);
+    const command = 'grep -q "echo one" && cat "$HOME/said" || true';
+    const settings = { hooks: { PostToolUse: [{ hooks: [{ type: 'command', command }] }] } };
+    const calls = ['one', 'two'].map((word) => ({
+      tool: 'Bash',
+      input: { command: `echo ${word}`, description: 'x' },
+    }));
+    const { live, session, code, model, place } = await aSession([{ calls }, say('done')], { settings });
     const id = MessageId.parse(crypto.randomUUID());
     const short = id.slice(0, 8);
     const text = `[parley ab12] Mail for @me.\n[parley ab12] message ${short} from @bob to me\nhello\n[parley ab12] end of message ${short}`;
     const output = { hookSpecificOutput: { hookEventName: 'PostToolUse', additionalContext: text } };
     writeFileSync(`${place.home}/said`, JSON.stringify(output));
-    const command = `grep -q "echo one" && cat ${place.home}/said || true`;
-    const hooks = { PostToolUse: [{ hooks: [{ type: 'command', command }] }] };
-    writeFileSync(`${place.home}/.claude/settings.json`, JSON.stringify({ hooks }));
     const since = Date.now();
     await code.terminal.submit('go');
     await model.saw(`message ${short} from`);

@@ -67,6 +67,8 @@ let held: PeerMessage[] = [];
 let status: { status?: string; waitingFor?: string } = {};
 let parent: string | null = null;
 let index = 0;
+/** The last request to the model: which message answers it, and its id. All blocks of a message answer one request. */
+let request = { of: '', id: '' };
 /** The call whose dialog is open, and what its end is told to. */
 let asking: { id: string; dialog: ClaudeDialog; ended: (end: DialogEnd) => void } | null = null;
 let isBehind = false;
@@ -97,10 +99,11 @@ function register(next: typeof status): void {
     updatedAt: now,
     ...(next.status && { statusUpdatedAt: now }),
   };
+  // Who reads the registry may look at the screen next.
+  draw();
   mkdirSync(`${config}/sessions`, { recursive: true });
   writeFileSync(`${registry}.new`, JSON.stringify(entry));
   renameSync(`${registry}.new`, registry);
-  draw();
 }
 
 const transcript = (id = session): string => `${projects}/${id}.jsonl`;
@@ -143,12 +146,14 @@ function userLine(text: string, promptSource: 'typed' | 'queued'): string {
 
 function assistantLine(id: string, block: Record<string, unknown>, stop: string | null): void {
   const message = { id, type: 'message', role: 'assistant', model: 'stand-in', content: [block], stop_reason: stop };
-  const request = crypto.randomUUID();
-  // The real one writes it down before it connects.
-  write({ type: 'api-request', id: request, timestamp: new Date().toISOString(), keep: 0, tail: [] });
+  if (request.of !== `${index} ${id}`) {
+    request = { of: `${index} ${id}`, id: crypto.randomUUID() };
+    // The real one writes it down before it connects.
+    write({ type: 'api-request', id: request.id, timestamp: new Date().toISOString(), keep: 0, tail: [] });
+  }
   entry(
     'assistant',
-    start.inbound === 'offline' ? { message, isApiErrorMessage: true } : { message, requestRef: request },
+    start.inbound === 'offline' ? { message, isApiErrorMessage: true } : { message, requestRef: request.id },
   );
 }
 

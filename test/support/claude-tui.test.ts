@@ -28,9 +28,11 @@ describe.skipIf(!hasTmux)(`the stand-in for Claude Code${hasTmux ? '' : ' (skipp
     expect(types.filter(([type]) => type !== 'file-history-snapshot')).toEqual([
       ['api-request-blob', ''],
       ['user', ''],
+      ['api-request', ''],
       ['assistant', ''],
       ['assistant', 'tool_use'],
       ['user', ''],
+      ['api-request', ''],
       ['assistant', ''],
       ['assistant', 'end_turn'],
       ['system', 'turn_duration'],

@@ -175,10 +175,13 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(claude.noted().some(({ received }) => received !== undefined)).toBe(false);
   });
 
-  it('leaves no socket of ours behind', async () => {
+  it('leaves no socket of ours behind, and none of one that was killed', async () => {
     const { sends, claude, live } = await runs();
-    await sends([aParcel()]);
     const folder = dirname(String(claude.registered()?.['messagingSocketPath']));
+    const ended = Bun.spawn(['true']);
+    await ended.exited;
+    writeFileSync(`${folder}/parley-${ended.pid}-0a1b2c3d.sock`, '');
+    await sends([aParcel()]);
     expect(readdirSync(folder)).toHaveLength(2);
     await live.close();
     expect(readdirSync(folder)).toHaveLength(1);

@@ -1,5 +1,6 @@
-import { rmSync } from 'node:fs';
+import { readdirSync, rmSync } from 'node:fs';
 import { userOf } from '../../platform/peer-user.ts';
+import { isProcessAlive } from '../../platform/process.ts';
 import type { Listening } from '../../wire/connection.ts';
 import { textOf } from '../../wire/lines.ts';
 import { serveUnixSocket } from '../../wire/unix-socket.ts';
@@ -78,9 +79,9 @@ export class PeerInbox {
     this.#open.clear();
   }
 
-  #listen(folder: string): Promise<Listening> {
-    // The form of name that clients know from one another.
-    const path = `${folder}/${process.pid}-${crypto.randomUUID().slice(0, 8)}.sock`;
+  async #listen(folder: string): Promise<Listening> {
+    removeDead(folder);
+    const path = `${folder}/parley-${process.pid}-${crypto.randomUUID().slice(0, 8)}.sock`;
     const receiver = {
       receive: (line: string | Uint8Array) => this.#receive(typeof line === 'string' ? line : textOf(line)),
       tooLong() {},
@@ -100,6 +101,14 @@ export class PeerInbox {
       if (this.#reports.size > KEPT && oldest !== undefined) this.#reports.delete(oldest);
     }
     for (const changed of this.#followers) changed();
+  }
+}
+
+/** Removes what a process of ours left that was killed. */
+function removeDead(folder: string): void {
+  for (const name of readdirSync(folder)) {
+    const [, pid] = /^parley-(\d+)-[0-9a-f]{8}\.sock$/.exec(name) ?? [];
+    if (pid !== undefined && !isProcessAlive(Number(pid))) rmSync(`${folder}/${name}`, { force: true });
   }
 }
 

@@ -12,8 +12,8 @@ import { transcriptOf } from './transcript.ts';
 
 /** In case a file event was lost, and because a client that was killed writes nothing. */
 const LOOK_MS = 500;
-/** So long the others wait until the client has said what it does with the first: where it asks its user, one question is enough. */
-const FIRST_MS = 1000;
+/** So long at most the others wait until the client says what it does with the first. Where it asks its user, one question is enough. */
+const FIRST_MS = 10_000;
 /** A client that is killed may have written its last lines a moment before. */
 const LAST_LOOK_MS = 200;
 const SETTING = '"crossSessionInbound" in ~/.claude/settings.json';
@@ -206,7 +206,7 @@ class Handover {
       await this.#look();
       if (this.#refusalOf(id)) return true;
       if (this.#isIn(id) || !runs(this.live)) return false;
-      await this.#change(FIRST_MS);
+      await this.#change(LOOK_MS);
     }
     return false;
   }
