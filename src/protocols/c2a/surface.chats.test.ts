@@ -291,6 +291,28 @@ describe('a DM', () => {
     ]);
   });
 
+  it('and a thread of an agent’s message is answered as one: the answer comes to that agent', async () => {
+    const { host, wire, surface } = await aTown();
+    await surface.dm('U1', 'lead', 'hello');
+    await surface.post('U1', C1, '@lead hello');
+    await host.pass(5000);
+    const asked = await host.call(wire, 'chat.send_message', said({ target: '@slack.U1', text: 'which branch?' }));
+    const open = { target: '#C1', text: 'who knows?', visibility: 'channel', idempotencyKey: 'b' };
+    const opened = await host.call(wire, 'chat.send_message', said({ ...open, directedness: 'ambient' }));
+    const answers = [
+      await surface.dm('U1', 'lead', 'main', { conversation: { id: 'D-U1', kind: 'dm', threadId: asked['eventId'] } }),
+      await surface.post('U2', { ...C1, kind: 'thread', threadId: opened['eventId'] }, 'I do'),
+    ];
+    await host.pass(6000);
+    for (const [at, { eventId }] of answers.entries()) {
+      const event = wire.delivered.find((one) => one.eventId === eventId);
+      expect(event?.attention.reason).toBe('thread_reply');
+      expect((await host.workspace.own.journal.message(eventId))?.thread).toBe(
+        String([asked, opened][at]?.['eventId']),
+      );
+    }
+  });
+
   it('has its id for each agent, and keeps it over a restart', async () => {
     const { host, surface } = await aTown('bob');
     await surface.dm('U1', 'lead', 'hello', { conversation: { id: 'D-lead', kind: 'dm' } });

@@ -148,7 +148,7 @@ export class Surfaces {
       );
     if (recipient) await this.#members.keepDm(author, recipient, conversation.id);
     const { threadId } = conversation;
-    const thread = threadId === undefined ? null : await this.#ids.referred(origin, threadId, conversation.id);
+    const thread = threadId === undefined ? null : await this.#threadOf(origin, threadId, conversation.id);
     // What a system or a tool says by itself is for information, unless the surface knows better.
     const isStatus = (conversation.kind === 'system' || conversation.kind === 'tool') && post.intent === 'none';
     const said = post.createdAt === undefined ? Infinity : Date.parse(post.createdAt);
@@ -278,6 +278,16 @@ export class Surfaces {
     const surface = this.all().find((one) => one.wire === wire);
     if (surface) return surface;
     throw new Refusal('no_identity', 'this surface is not bound; call surface/bind first');
+  }
+
+  /** What somebody answers: a message of the platform, or one of ours by the id under which it was shown there. */
+  async #threadOf(origin: ChatOrigin, threadId: string, conversation: string): Promise<MessageId> {
+    const own = isMessageId(threadId) ? await this.context.deps.home.journal.message(threadId) : null;
+    const channel = ChannelName.safeParse(own?.to);
+    const isShown = channel.success
+      ? await this.#members.isShown(origin, channel.data)
+      : own?.to.startsWith(`@${origin.name}.`);
+    return own && isShown ? own.id : this.#ids.referred(origin, threadId, conversation);
   }
 
   async #located(origin: ChatOrigin, messageId: string, conversation: string | undefined): Promise<Located> {
