@@ -3,7 +3,7 @@ import type { ChannelName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { SURFACE_BOX } from '../../core/mail/route.ts';
 import type { HostContext } from './context.ts';
-import { bridgeName, originNames, personName } from './platform-names.ts';
+import { bridgeName, originNames, personName, safe } from './platform-names.ts';
 import type { ChatOrigin } from './platform-names.ts';
 
 const NAMED = 20;
@@ -60,8 +60,8 @@ export class Members {
       const here = AgentName.safeParse(name.replace(/^@/, ''));
       const isHere =
         here.success && ((await directory.get(here.data)) || (await directory.rolesAmong([here.data])).length > 0);
-      const person = isHere ? here.data : personName(origin, name);
-      if (isHere || (await directory.get(person))) called.add(person);
+      const person = AgentName.safeParse(isHere ? here.data : `${origin.name}.${safe(name)}`);
+      if (person.success && (isHere || (await directory.get(person.data)))) called.add(person.data);
     }
     return [...called];
   }

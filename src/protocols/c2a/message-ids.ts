@@ -34,8 +34,8 @@ export class MessageIds {
     { id: conversation, kind }: { id: string; kind: string },
     author: AgentName,
   ): Promise<MessageId> {
-    const own = messageName(origin, messageId, { kind, conversation });
-    if (await this.home.journal.message(own)) return own;
+    const own = ownName(origin, messageId, conversation, kind);
+    if (own && (await this.home.journal.message(own))) return own;
     const plain = messageName(origin, messageId, { kind });
     const taken = await this.home.journal.message(plain);
     const isMine = taken
@@ -43,14 +43,14 @@ export class MessageIds {
       : await this.#isFree(origin, plain, conversation);
     if (isMine) return plain;
     await this.#noteRepeating(origin);
-    return own;
+    return own ?? messageName(origin, messageId, { kind, conversation });
   }
 
   /** The last version of a message, or null. Without the conversation an id that may be used twice is refused. */
   async locate(origin: ChatOrigin, messageId: string, conversation: string | undefined): Promise<Located | null> {
     const { journal } = this.home;
     for (const kind of KINDS) {
-      const own = conversation === undefined ? null : messageName(origin, messageId, { kind, conversation });
+      const own = conversation === undefined ? null : ownName(origin, messageId, conversation, kind);
       for (const id of [...(own ? [own] : []), messageName(origin, messageId, { kind })]) {
         const message = await journal.message(id);
         if (!message) continue;
@@ -104,6 +104,16 @@ export class MessageIds {
       'invalid_request',
       'several conversations of this workspace use the same message ids; name the conversation, too',
     );
+  }
+}
+
+/** The id with its conversation in it. Null if that is too long: such a long id is unique by itself. */
+function ownName(origin: ChatOrigin, id: string, conversation: string, kind: string | undefined): MessageId | null {
+  try {
+    return messageName(origin, id, { kind, conversation });
+  } catch (error) {
+    if (error instanceof Refusal) return null;
+    throw error;
   }
 }
 

@@ -102,7 +102,8 @@ function hashOf(text: string): string {
   return new Bun.CryptoHasher('sha256').update(text).digest('hex').slice(0, 12);
 }
 
-function safe(text: string): string {
+/** A text of a platform, as a part of a name. */
+export function safe(text: string): string {
   return [...Buffer.from(text)]
     .map((byte) => {
       const sign = String.fromCharCode(byte);

@@ -2,7 +2,9 @@ import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire, TestHost } from '../../../test/support/host.ts';
 import { inChannel } from '../../../test/support/workspace.ts';
 import { TestSurface } from '../../../test/support/surface.ts';
-import { AgentName } from '../../core/names.ts';
+import { send } from '../../core/mail/send.ts';
+import { Draft } from '../../core/message.ts';
+import { AgentName, MessageId } from '../../core/names.ts';
 import { SURFACE } from './shapes.ts';
 
 const C1 = { id: 'C1', kind: 'channel' };
@@ -127,6 +129,22 @@ describe('where a platform numbers the messages of each conversation by itself',
     await expect(surface.react('U2', '42', { signal: 'seen' })).rejects.toThrow('name the conversation');
   });
 
+  it('what a home of an earlier version has is known: it names no conversation', async () => {
+    const host = await aHost('lead');
+    const { directory } = host.workspace.own;
+    for (const name of ['slack._surface', 'slack.U1']) await directory.register(AgentName.parse(name), 'agent');
+    const workspace = { ...host.workspace, newId: () => MessageId.parse('slack.7'), givenIds: true as const };
+    const draft = Draft.parse({ to: '@lead', body: 'hello', key: 'surface/slack.7' });
+    await send(workspace, AgentName.parse('slack.U1'), draft);
+    const surface = await new TestSurface(host).bind({ workspaceId: 'T9' });
+    const again = await surface.dm('U1', 'lead', 'hello', { messageId: '7' });
+    expect(again).toEqual({ eventId: MessageId.parse('slack.7'), first: false });
+    const other = await surface.dm('U2', 'lead', 'hi', { messageId: '7' });
+    expect(other.first).toBe(true);
+    const long = 'm'.repeat(120);
+    expect(await surface.dm('U1', 'lead', 'long', { messageId: long })).toMatchObject({ first: true });
+  });
+
   it('what was said of a message before it came belongs to its conversation', async () => {
     const { host, surface } = await aTown();
     const reply = await surface.post('U2', { ...C1, kind: 'thread', threadId: '42' }, 'I see', { messageId: '43' });
@@ -158,7 +176,7 @@ describe('mentions that a surface hands over', () => {
     const { host, wire, surface } = await aTown();
     await host.bind(wire, 'lead', { sessionId: 'two', roles: ['ops'] });
     await surface.post('U2', C1, 'hello');
-    await surface.post('U1', C1, 'see this', { mentions: ['U2', 'U404', 'no such name!', 'ops'] });
+    await surface.post('U1', C1, 'see this', { mentions: ['U2', 'U404', 'no name!', 'x'.repeat(500), 'ops'] });
     await host.pass(6000);
     expect(wire.delivered.at(-1)).toMatchObject({
       target: { mentions: ['human:slack.U2', 'role:ops'], directedness: 'to_my_role' },
