@@ -52,6 +52,18 @@ const Held = new Schema(() =>
   }),
 );
 
+/** A file, picture or anything else that came with a message: what one of its refs is. spec: message#extras */
+export const Attachment = new Schema(() =>
+  v.object({
+    type: v.pipe(v.string(), v.regex(/^[a-z][a-z0-9_-]{0,31}$/, 'use one word such as image or file')),
+    ref: v.string(),
+    label: v.optional(v.string()),
+    mimeType: v.optional(v.string()),
+    size: v.optional(v.number()),
+  }),
+);
+export type Attachment = Described<typeof Attachment>;
+
 /** What makes a message more than words: a reaction, an edit, an obligation, a word on whom it is meant for. spec: message#extras */
 const said = () => ({
   /** It is a reaction to the message that it answers (`thread`). */
@@ -68,6 +80,11 @@ const said = () => ({
   private: v.optional(v.literal(true)),
   /** It is the final text of a turn, which its author did not send itself. */
   captured: v.optional(v.literal(true)),
+  /** Whom it calls, as a surface says: then a name in the text calls nobody. */
+  mentions: v.optional(v.array(AgentName.inner)),
+  attachments: v.optional(v.array(Attachment.inner)),
+  /** The platform's id of the conversation in which it was written, where that is no channel here. */
+  conversation: v.optional(v.string()),
   /** It asks whether its text may be said: where and how that is then done. */
   held: v.optional(Held.inner),
 });
@@ -201,6 +218,9 @@ export function composeMessage(
   if (aim) extras.aim = aim;
   if (draft.private) extras.private = true;
   if (draft.captured) extras.captured = true;
+  if (draft.mentions) extras.mentions = draft.mentions;
+  if (draft.attachments?.length) extras.attachments = draft.attachments;
+  if (draft.conversation !== undefined) extras.conversation = draft.conversation;
   if (draft.held) extras.held = draft.held;
   const message: Partial<Message> = {
     id: stamp.id,

@@ -224,6 +224,19 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await journal.blocking(alice, ALL)).toEqual([old, young]);
       });
 
+      it('are what one agent may discharge for others, the oldest first', async () => {
+        const asked = (delegate: AgentName) =>
+          accepted({ parley: { v: 1, obligation: { blocks: 'halted', delegate } } });
+        const kind = 'obligation' as const;
+        const young = anObligation({ id: await asked(carol), kind, at: 2 });
+        const old = anObligation({ id: await asked(carol), kind, at: 1 });
+        const ended = anObligation({ id: await asked(carol), kind, ended: END });
+        const other = anObligation({ id: await asked(alice), kind });
+        for (const obligation of [young, old, ended, other]) await journal.addObligation(obligation);
+        expect(await journal.delegated(carol, 9)).toEqual([old, young]);
+        expect(await journal.delegated(carol, 1)).toEqual([old]);
+      });
+
       it('keep everything that is known of them', async () => {
         const obligation = anObligation({
           kind: 'obligation',

@@ -286,16 +286,20 @@ describe('the host', () => {
     await crowd.end();
   });
 
-  it('answers tools while a thousand posts of a chat wait', async () => {
+  it('answers tools while 1,800 posts of two workspaces wait', async () => {
     const busy = new House('Unix socket');
     await busy.program.init('bob');
-    const surface = await (await busy.connect()).initialize({ role: 'surface' });
-    await surface.done('surface/bind', { platform: 'slack', workspaceId: 'T1' });
+    const surface = async (workspaceId: string) => {
+      const connected = await (await busy.connect()).initialize({ role: 'surface' });
+      await connected.done('surface/bind', { platform: 'slack', workspaceId });
+      return connected;
+    };
+    const [first, second] = [await surface('T1'), await surface('T2')];
     const harness = await (await busy.connect()).initialize();
     await harness.done('session/bind', { sessionId: 'one', identities: ['bob'] });
     let answered = 0;
-    const posts = Array.from({ length: 1000 }, async (_, at) => {
-      await surface.done('surface/post', {
+    const posts = Array.from({ length: 1800 }, async (_, at) => {
+      await (at % 2 === 0 ? first : second).done('surface/post', {
         messageId: `m${at}`,
         conversation: { id: `C${at % 7}`, kind: 'channel' },
         author: { id: 'U1', kind: 'human' },

@@ -268,7 +268,9 @@ describe('an obligation', () => {
   it('is inherited by an edit, discharged by its author’s deleting and by nobody else’s [C2A-N18]', async () => {
     const { workspace, sent } = await halted();
     await workspace.live(INTERVAL);
-    const edited = await edit(workspace, alice, workspace.own, sent.message.id, 'free the lock of the parser');
+    const edited = await edit(workspace, alice, workspace.own, sent.message.id, {
+      body: 'free the lock of the parser',
+    });
     expect(await open(workspace, sent)).toBe(false);
     expect(await workspace.own.journal.obligation(bob, edited.message.id)).toMatchObject({
       kind: 'obligation',

@@ -16,7 +16,12 @@ it('a message that comes from a chat under an id which another author used befor
       content: [{ type: 'text', text }],
     });
   const first = await post('ann', 'the build is red');
-  expect(await post('will', 'give me the keys')).toEqual({ eventId: first.eventId, first: false });
+  const second = await post('will', 'give me the keys');
+  expect([first, second].map((one) => one.first)).toEqual([true, true]);
+  expect(second.eventId).not.toBe(first.eventId);
   const waiting = await house.program.json<{ from: string; body: string }[]>(['inbox'], { as: 'bob' });
-  expect(waiting.map(({ from, body }) => [from, body])).toEqual([['slack.ann', 'the build is red']]);
+  expect(waiting.map(({ from, body }) => [from, body])).toEqual([
+    ['slack.ann', 'the build is red'],
+    ['slack.will', 'give me the keys'],
+  ]);
 });

@@ -59,6 +59,9 @@ export class FakeEngine implements Engine {
   quieter(_wire: HostPeer, request: unknown): Promise<unknown> {
     return this.#note('quieter', request);
   }
+  openSet(_wire: HostPeer, which: string, request: unknown): Promise<unknown> {
+    return this.#note(which, request);
+  }
   surface = {
     bind: (wire: HostPeer, params: unknown): Promise<unknown> => {
       this.wires.push(wire);

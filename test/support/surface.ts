@@ -43,15 +43,17 @@ export class TestSurface {
     return posted;
   }
 
-  async edit(messageId: string, text: string) {
-    const content = [{ type: 'text', text }];
-    const edited = await this.host.host.surface.edit(this.wire, SURFACE['surface/edit'].parse({ messageId, content }));
+  async edit(messageId: string, text: string, fields: object = {}) {
+    const edited = await this.host.host.surface.edit(
+      this.wire,
+      SURFACE['surface/edit'].parse({ messageId, content: [{ type: 'text', text }], ...fields }),
+    );
     await this.host.calm();
     return edited;
   }
 
-  async delete(messageId: string, by?: string) {
-    const deleted = await this.host.host.surface.delete(this.wire, { messageId, by });
+  async delete(messageId: string, by?: string, conversation?: string) {
+    const deleted = await this.host.host.surface.delete(this.wire, { messageId, by, conversation });
     await this.host.calm();
     return deleted;
   }

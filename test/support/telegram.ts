@@ -9,6 +9,8 @@ import { within } from './within.ts';
 
 const DEADLINE = 20_000;
 const POLL_LIMIT_MS = 1000;
+/** Some of the few that the real one takes. */
+const REACTIONS = ['👍', '👎', '👀', '👨‍💻', '🫡', '🤝', '💯', '🤷', '🤔'];
 
 export interface Posted {
   id: number;
@@ -35,6 +37,8 @@ export class Telegram {
   readonly topics = new Map<number, string>();
   /** What presses were answered with. */
   readonly toasts: string[] = [];
+  /** What was put on which message. */
+  readonly reactions: [message: number, emoji: string][] = [];
   readonly files = new Map<string, Uint8Array>();
   hangs = false;
   #refusals: { method: string; code: number; retryAfter: number; description: string }[] = [];
@@ -165,6 +169,12 @@ export class Telegram {
         const message = this.posted.find(({ id }) => id === body['message_id']);
         if (!message) return refused(400, 'Bad Request: message to edit not found');
         Object.assign(message, { text: String(body['text']), buttons: buttonsOf(body), edited: true });
+        return result(true);
+      }
+      case 'setMessageReaction': {
+        const [{ emoji = '' } = {}] = body['reaction'] as { emoji?: string }[];
+        if (!REACTIONS.includes(emoji)) return refused(400, 'Bad Request: REACTION_INVALID');
+        this.reactions.push([Number(body['message_id']), emoji]);
         return result(true);
       }
       case 'answerCallbackQuery':

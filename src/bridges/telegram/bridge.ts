@@ -7,6 +7,7 @@ import { Incoming } from './incoming.ts';
 import { Outgoing } from './outgoing.ts';
 import { ChatQuestions } from './questions.ts';
 import { ChatState } from './state.ts';
+import { TelegramSurface } from './surface.ts';
 import { Topics } from './topics.ts';
 
 /** How often settings are read, and sessions that ask are looked at. */
@@ -90,6 +91,7 @@ class TelegramChat {
   readonly #outgoing: Outgoing;
   readonly #incoming: Incoming;
   readonly #questions: ChatQuestions;
+  readonly #surface: TelegramSurface;
   readonly #statuses = new Map<string, SessionStatus>();
   readonly #wakeup = new Wakeup();
   #unwatch = (): void => {};
@@ -109,11 +111,14 @@ class TelegramChat {
     this.#api = api;
     this.#outgoing = new Outgoing(parts);
     this.#questions = new ChatQuestions(parts);
-    this.#incoming = new Incoming({ ...parts, ...options, questions: this.#questions, user, group });
+    this.#surface = new TelegramSurface({ ...parts, folder: config.folder, token });
+    const surface = this.#surface;
+    this.#incoming = new Incoming({ ...parts, ...options, questions: this.#questions, surface, user, group });
   }
 
   async open(): Promise<void> {
     await this.#outgoing.open();
+    this.#surface.open();
     this.#unwatch = this.deps.control.watch([], (session, state) => {
       this.#statuses.set(session, state?.status ?? 'stopped');
       this.#wakeup.notify();
@@ -132,10 +137,11 @@ class TelegramChat {
 
   async close(): Promise<void> {
     this.#unwatch();
+    const surface = this.#surface.close();
     this.#api.close();
     this.#wakeup.notify();
     this.#wakeup.close();
-    await withLimit(this.#running, CLOSE_MS);
+    await withLimit(Promise.all([this.#running, surface]), CLOSE_MS);
   }
 
   /** Says what there is to say, again and again. */

@@ -9,6 +9,7 @@ import { photoPrompt, voicePrompt } from './media.ts';
 import type { MediaPrompt } from './media.ts';
 import type { ChatQuestions } from './questions.ts';
 import type { ChatState } from './state.ts';
+import type { TelegramSurface } from './surface.ts';
 import type { ChatPlace, Topics } from './topics.ts';
 
 /** Prompts of an earlier run that are looked through for one that was stored already. */
@@ -20,6 +21,7 @@ export interface IncomingDeps extends ChatCommandDeps {
   state: ChatState;
   topics: Topics;
   questions: ChatQuestions;
+  surface: TelegramSurface;
   /** The user who is heard, and their group. */
   user: number;
   group: number;
@@ -88,7 +90,8 @@ export class Incoming {
     const isPrompt = message.text ?? message.voice ?? message.audio ?? message.photo ?? message.document;
     if (!isPrompt) return;
     if (session === null) {
-      await this.deps.topics.sayAt(place, 'write in the topic of a session; see /help');
+      const said = message.chat.id === this.deps.user ? await this.deps.surface.post(message) : null;
+      if (said !== '') await this.deps.topics.sayAt(place, said ?? 'write in the topic of a session; see /help');
       return;
     }
     await this.#inTurn(session, () => this.#prompt({ id, message, session, who, place, isAgain }));

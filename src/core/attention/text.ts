@@ -48,3 +48,13 @@ export function mentionsIn(body: string): string[] {
   const names = [...plainWords(body).matchAll(MENTION)].map(([, name = '']) => trimPunctuation(name));
   return [...new Set(names)];
 }
+
+/** The names that a message calls: those that its surface handed over, else those in its text. spec: c2a#mentions */
+export function calledIn({ body, parley }: Called): readonly string[] {
+  return parley?.mentions ?? (body.includes('@') ? mentionsIn(body) : []);
+}
+
+interface Called {
+  body: string;
+  parley?: { mentions?: readonly string[] | undefined } | undefined;
+}

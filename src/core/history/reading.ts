@@ -1,4 +1,4 @@
-import { mentionsIn } from '../attention/text.ts';
+import { calledIn } from '../attention/text.ts';
 import { asksQuestion, isOnlyThanks } from '../attention/thanks.ts';
 import type { Message } from '../message.ts';
 import { AgentName } from '../names.ts';
@@ -11,7 +11,7 @@ const readings = new WeakMap<Message, Reading>();
 
 /** What a message says, the same for every reader of it: in a channel there may be hundreds, and it is read once. */
 export function readingOf(home: Home, message: Message): Reading {
-  const reading = readings.get(message) ?? new Reading(home, message.body);
+  const reading = readings.get(message) ?? new Reading(home, message);
   readings.set(message, reading);
   return reading;
 }
@@ -23,26 +23,27 @@ class Reading {
 
   constructor(
     readonly home: Home,
-    readonly body: string,
+    readonly message: Message,
   ) {}
 
   get isOnlyThanks(): boolean {
-    return (this.#onlyThanks ??= isOnlyThanks(this.body));
+    return (this.#onlyThanks ??= isOnlyThanks(this.message.body));
   }
 
   get asksQuestion(): boolean {
-    return (this.#asks ??= asksQuestion(this.body));
+    return (this.#asks ??= asksQuestion(this.message.body));
   }
 
   /** Names in prose that nobody here has (decorators, packages) address nobody. */
   called(): Promise<AgentName[]> {
-    return (this.#called ??= this.body.includes('@') ? known(this.home, this.body) : Promise.resolve([]));
+    return (this.#called ??= known(this.home, calledIn(this.message)));
   }
 }
 
-/** The agents and roles among the names that a body calls; of a body that calls a crowd, the first few. */
-async function known(home: Home, body: string): Promise<AgentName[]> {
-  const called = mentionsIn(body)
+/** The agents and roles among these names; of a crowd, the first few. */
+async function known(home: Home, names: readonly string[]): Promise<AgentName[]> {
+  if (names.length === 0) return [];
+  const called = names
     .slice(0, MENTIONS)
     .map((name) => AgentName.safeParse(name))
     .flatMap((name) => (name.success ? [name.data] : []));

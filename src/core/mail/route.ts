@@ -21,13 +21,16 @@ export function withoutOverhearers(copies: Copy[]): Copy[] {
 }
 
 /** Without those of whom this can be told at a glance: there may be thousands, and each decision takes its time. */
-export function withoutStrangers(readers: AgentRecord[], { thread, body }: Message): AgentRecord[] {
+export function withoutStrangers(readers: AgentRecord[], message: Message): AgentRecord[] {
+  const { thread, body, parley: extras } = message;
   if (thread !== undefined) return readers;
   const isAtSurface = readersAtSurface(readers.map(({ name }) => name));
-  const calls = body.includes('@');
+  // In a text the whole name is looked for, which costs less than to read the text.
+  const isNamed = (name: string): boolean =>
+    extras?.mentions ? extras.mentions.some((one) => one === name) : body.includes('@') && body.includes(name);
   return readers.filter(({ name, parley }) => {
     if (!isAtSurface(name)) return true;
-    return !parley || parley.roles.length > 0 || parley.owns !== undefined || (calls && body.includes(name));
+    return !parley || parley.roles.length > 0 || parley.owns !== undefined || isNamed(name);
   });
 }
 

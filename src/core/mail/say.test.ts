@@ -125,7 +125,7 @@ describe('what an agent says', () => {
   it('about an event that was superseded is refused, and says so [C2A-92]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
-    await edit(workspace, alice, workspace.own, message.id, 'hello again');
+    await edit(workspace, alice, workspace.own, message.id, { body: 'hello again' });
     const refused = say(workspace, workspace.who('bob'), said({ inReplyTo: message.id }));
     await expect(refused).rejects.toThrow('superseded');
   });

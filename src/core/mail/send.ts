@@ -14,7 +14,7 @@ import { attend, exchangeOf, NO_EXCHANGE } from './attend.ts';
 import type { Workspace, Home, Who } from './workspace.ts';
 import { route } from './route.ts';
 import { asksToLeave } from '../attention/thanks.ts';
-import { mentionsIn } from '../attention/text.ts';
+import { calledIn } from '../attention/text.ts';
 import { AgentName } from '../names.ts';
 import { rootOf } from './conversation.ts';
 
@@ -237,7 +237,7 @@ export function refuseTooLarge(body: string, limit: number): void {
  * anything else, is back. spec: c2a#leaving
  */
 export async function leaveOrReturn(home: Home, message: Message, recipients: readonly AgentRecord[]): Promise<void> {
-  const named = new Set<string>(mentionsIn(message.body));
+  const named = new Set<string>(calledIn(message));
   const isDm = !message.to.startsWith('#');
   const places = isDm ? [rootOf(message)] : [message.to, rootOf(message)];
   const leaves = asksToLeave(message.body) && (await maySendAway(home, message));

@@ -37,6 +37,14 @@ export async function blocked(who: Who, page: ObligationPage): Promise<Owed> {
   return { obligations, count: obligations.length, more: found.length > page.limit };
 }
 
+/** What this agent may discharge for others: obligations that name it as their delegate, the oldest first. */
+export async function delegated(who: Who, limit: number): Promise<Owed> {
+  await enterObligations(who.home);
+  const found = await who.home.journal.delegated(who.name, limit + 1);
+  const obligations = await stillOpen(who.home, found.slice(0, limit));
+  return { obligations, count: obligations.length, more: found.length > limit };
+}
+
 /**
  * What is offered to the members of a role may be answered. It is a row only so that the next one is asked in time; anyone who claims it
  * owes it. spec: c2a#roles

@@ -39,6 +39,8 @@ export interface Reaction {
   /** Whose duty it is about, where its author or delegate reacts. */
   recipient?: AgentName | undefined;
   key?: SendKey | undefined;
+  /** The platform's id of the conversation in which it was made, where a surface says so. */
+  conversation?: string | undefined;
   /** What to do with a reaction to an event that is not here (yet, or for this agent): keep it, or say so. */
   ifUnknown?: 'keep' | 'refuse';
 }
@@ -98,7 +100,7 @@ function concernedBy(who: Who, { message, recipients }: Seen, { recipient }: Rea
 
 /** Where the one who wrote the event has no mailbox here, the reaction is kept with the one who reacts. */
 async function write(workspace: Workspace, who: Who, id: MessageId, to: string, reaction: Reaction): Promise<Sent> {
-  const { signal, eta, note, recipient } = reaction;
+  const { signal, eta, note, recipient, conversation } = reaction;
   const key = reaction.key ?? sendKeyOf(`react/${id}/${signal}/${recipient ?? ''}/${eta ?? ''}`);
   const draft: Omit<Draft, 'to'> = {
     body: [signal, eta, note].filter(Boolean).join(' · '),
@@ -108,6 +110,7 @@ async function write(workspace: Workspace, who: Who, id: MessageId, to: string, 
     signal,
     ...(eta && { eta }),
     ...(recipient && { recipient }),
+    ...(conversation !== undefined && { conversation }),
     key,
   };
   const known = AgentName.safeParse(to);

@@ -22,6 +22,14 @@ export const AgentExtras = new Schema(
       left: v.optional(v.array(v.string())),
       /** A person's name for display. */
       displayName: v.optional(v.pipe(v.string(), v.maxLength(200))),
+      /** Of the mailbox of a surface: which workspace it is, and whether two of its conversations use the same message ids. */
+      surface: v.optional(
+        v.object({ platform: v.string(), workspaceId: v.string(), repeatsIds: v.optional(v.literal(true)) }),
+      ),
+      /** Channels to which it was subscribed because its session was bound with them. */
+      joined: v.optional(v.array(v.string())),
+      /** Of a person at a surface: the platform's id of their DM with each agent. */
+      dms: v.optional(v.record(v.string(), v.string())),
     }),
   isPlainExtras,
 );

@@ -63,6 +63,8 @@ export interface Obligations {
   owed(mailbox: AgentName, page: ObligationPage): Promise<Obligation[]>;
   /** Open duties of others towards this agent. Costs a page, however many there are. */
   blocking(from: AgentName, page: ObligationPage): Promise<Obligation[]>;
+  /** Open obligations that this agent may discharge for their authors, the oldest first. Reads all that are open. */
+  delegated(delegate: AgentName, limit: number): Promise<Obligation[]>;
   /** The number of this agent's open duties; counting stops at `most`. */
   owedCount(mailbox: AgentName, most: number): Promise<number>;
   /** Duties that are due, the earliest first. */

@@ -70,8 +70,6 @@ export interface HostContext {
   people: People;
   /** Since when the author of this item types where it was said, as far as a surface tells. */
   typingSince: (item: Item) => number | null;
-  /** The workspace of a platform, where a surface of it is bound. */
-  workspaceOf: (platform: string) => string;
   /** How far the work is that others do where this session listens, as told since then. */
   progressAround: (session: HostSession, since: number) => Promise<ProgressLine[]>;
   /** The surface at which this agent is a person or bot, if it is connected. */

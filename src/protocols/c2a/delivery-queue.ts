@@ -288,7 +288,7 @@ export class DeliveryQueue {
   #framing(): Framing {
     const { link, id, whos } = this.session;
     if (!link) throw new Error('a session that delivers has a link');
-    const { people, deps, workspaceOf } = this.context;
-    return { sessionId: id, whos, capabilities: link.capabilities, people, now: deps.now(), workspaceOf };
+    const { people, deps } = this.context;
+    return { sessionId: id, whos, capabilities: link.capabilities, version: link.version, people, now: deps.now() };
   }
 }

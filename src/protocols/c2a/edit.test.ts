@@ -12,7 +12,7 @@ describe('an edit', () => {
   it('is all that a reader gets who had not taken the message', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const old = await send(workspace, alice, aDraft({ body: 'first words', intent: 'question' }));
-    const now = await edit(workspace, alice, workspace.own, old.message.id, 'better words');
+    const now = await edit(workspace, alice, workspace.own, old.message.id, { body: 'better words' });
     const [only, ...others] = await workspace.own.mailboxes.peek(bob);
     expect(others).toEqual([]);
     expect(only?.message).toMatchObject({
@@ -28,7 +28,7 @@ describe('an edit', () => {
     const workspace = await aWorkspace('alice', 'bob');
     const old = await send(workspace, alice, aDraft({ body: 'take port 80' }));
     await answer(workspace, workspace.who('bob'), workspace.own, old.message.id, aDraft({ body: 'done, on port 80' }));
-    const now = await edit(workspace, alice, workspace.own, old.message.id, 'take port 81');
+    const now = await edit(workspace, alice, workspace.own, old.message.id, { body: 'take port 81' });
     expect(now.copies[0]?.attention).toMatchObject({ reason: 'edited_after_response', policy: 'may_respond' });
     expect(now.message.parley?.replaces).toBe(old.message.id);
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(0);
@@ -37,8 +37,8 @@ describe('an edit', () => {
   it('of an old version means the last one', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft({ body: 'one' }));
-    await edit(workspace, alice, workspace.own, message.id, 'two');
-    await edit(workspace, alice, workspace.own, message.id, 'three');
+    await edit(workspace, alice, workspace.own, message.id, { body: 'two' });
+    await edit(workspace, alice, workspace.own, message.id, { body: 'three' });
     expect((await workspace.own.mailboxes.peek(bob)).map(({ message: { body } }) => body)).toEqual(['three']);
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(1);
     await remove(workspace, alice, workspace.own, message.id);
@@ -49,7 +49,9 @@ describe('an edit', () => {
   it('is its author’s alone', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
-    await expect(edit(workspace, bob, workspace.own, message.id, 'x')).rejects.toMatchObject({ code: 'not_yours' });
+    await expect(edit(workspace, bob, workspace.own, message.id, { body: 'x' })).rejects.toMatchObject({
+      code: 'not_yours',
+    });
   });
 });
 

@@ -11,12 +11,13 @@ import type { Workspace, Home } from '../../core/mail/workspace.ts';
 import { discharge, endObligation, enterObligations } from '../../core/obligations/obligation.ts';
 import { refuseTooLarge } from '../../core/mail/send.ts';
 import type { Sent } from '../../core/mail/send.ts';
+import type { ChatContent } from './content.ts';
 
 /** So often a message can be edited before its first version is forgotten. */
 const VERSIONS = 200;
 
 /**
- * Puts another text in the place of a message, for the same readers. Who has not taken the old one gets only the new one; who owes
+ * Puts another content in the place of a message, for the same readers. Who has not taken the old one gets only the new one; who owes
  * something for the old one owes it for the new one, as long as before. Who has answered is told that it was edited since.
  */
 export async function edit(
@@ -24,27 +25,29 @@ export async function edit(
   from: AgentName,
   home: Home,
   given: MessageId,
-  body: string,
+  content: ChatContent,
   newId: MessageId = workspace.newId(),
 ): Promise<Sent> {
+  const { body } = content;
   refuseTooLarge(body, workspace.bodyLimit);
   const old = await ownMessage(home, from, await latestOf(home, given));
   const { id } = old;
   const before = (await home.journal.trace(id))?.copies ?? [];
   await enterObligations(home);
-  const exchange = await exchangeOf(home, from, { ...old.parley, ...old, body, replaces: id }, workspace.now());
-  const { intent = 'none', deadline, obligation, aim } = old.parley ?? {};
+  const exchange = await exchangeOf(home, from, { ...old.parley, ...old, ...content, replaces: id }, workspace.now());
+  const { intent = 'none', deadline, obligation, aim, conversation } = old.parley ?? {};
   const message = composeMessage(
     {
+      ...content,
       to: old.to,
-      body,
       priority: old.priority === 'urgent' ? 'urgent' : 'normal',
       intent,
       ...(old.thread !== undefined && { thread: old.thread as MessageId }),
-      ...(old.refs && { refs: old.refs }),
       ...(deadline && { deadline }),
       ...(obligation && { obligation }),
       ...(aim && { aim }),
+      ...(old.parley?.private && { private: true as const }),
+      ...(conversation !== undefined && { conversation }),
       replaces: id,
     },
     { id: newId, from, ts: new Date(workspace.now()).toISOString(), lineage: exchange.lineage },

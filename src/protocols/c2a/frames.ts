@@ -1,7 +1,7 @@
 import { DEADLINE_MS } from '../../core/obligations/rules.ts';
 import { masked } from '../../core/attention/secrets.ts';
 import { topicOf } from '../../core/attention/topic.ts';
-import type { Capabilities, ChatDeliver, Knock, Part } from './shapes.ts';
+import type { Capabilities, ChatDeliver, Knock, Party, ProtocolVersion } from './shapes.ts';
 import type { Message, Blocking } from '../../core/message.ts';
 import { isMessageId, AgentName } from '../../core/names.ts';
 import { rootOf } from '../../core/mail/conversation.ts';
@@ -12,8 +12,9 @@ import { visible } from '../../core/history/sight.ts';
 import { idsOf, isUnseen, lastOf, saidAt } from './item.ts';
 import type { Group, Item } from './item.ts';
 import type { PromptMessage, Window } from './prompt.ts';
-import { HERE, platformOf } from './platform-names.ts';
-import { mentionsIn } from '../../core/attention/text.ts';
+import { bridgeName, HERE, originOf } from './platform-names.ts';
+import { partsOf } from './content.ts';
+import { calledIn } from '../../core/attention/text.ts';
 import { HOST_NAME } from '../../core/signal.ts';
 import type { AgentRecord } from '../../core/ports/directory.ts';
 import type { HostDeps, Person } from './context.ts';
@@ -27,22 +28,21 @@ export interface Framing {
   whos: readonly Who[];
   capabilities: Capabilities;
   people: People;
+  version: ProtocolVersion;
   now: number;
-  /** The workspace of a platform, where a surface of it is bound. */
-  workspaceOf: (platform: string) => string;
 }
 
 /** The parameters of `chat/deliver` for a group, without its prompt. spec: host#deliver */
 export async function frameOf(group: Group, framing: Framing): Promise<ChatDeliver> {
   const item = lastOf(group);
   const { message, attention, conversation, author, who } = item;
-  const platform = platformOf(message);
+  const origin = originOf(message);
   const recipient = await framing.people.person(who.name);
   const isKnock = group.mode === 'notify';
   return {
     sessionId: framing.sessionId,
     eventId: message.id,
-    source: { platform, workspaceId: platform === HERE ? who.home.label : framing.workspaceOf(platform) },
+    source: origin === HERE ? { platform: HERE, workspaceId: who.home.label } : await framing.people.source(origin),
     conversation,
     author: { id: author.name, kind: author.kind, displayName: author.displayName },
     target: {
@@ -67,6 +67,7 @@ export async function frameOf(group: Group, framing: Framing): Promise<ChatDeliv
     reliability: { attempt: item.attempts + 1, idempotencyKey: `${message.id}:${who.name}` },
     ...(message.parley?.obligation && { obligation: blockOf(message.parley.obligation) }),
     ...(await reactionOf(item)),
+    ...(framing.version === '2026-08-11' && (await partiesOf(group, framing))),
     ...(group.items.length > 1 && { merged: idsOf(group) }),
     ...(group.returns > 0 && { returns: group.returns }),
   };
@@ -80,6 +81,37 @@ async function reactionOf({ message, who }: Item): Promise<Pick<ChatDeliver, 're
   return { reaction: { target: message.thread, signal, ...(means && { means }) } };
 }
 
+/** What the draft of 2026-08-11 adds: everybody concerned by name and kind, and a reaction as an event in its own right. spec: host#flat */
+async function partiesOf(group: Group, framing: Framing): Promise<Partial<ChatDeliver>> {
+  const item = lastOf(group);
+  const { message, attention, who } = item;
+  const { people } = framing;
+  const createdAt = new Date(saidAt(item, framing.now)).toISOString();
+  const isAddressed = attention.directedness === 'to_me' || attention.directedness === 'to_my_role';
+  const called = (await mentionsOf(group, people)).flatMap((name) => /^(?:human|agent):(.*)$/.exec(name)?.[1] ?? []);
+  const names = [...new Set([...(isAddressed ? [who.name as string] : []), ...called])];
+  const { obligation, recipient } = message.parley ?? {};
+  const { reaction } = await reactionOf(item);
+  const delegate = obligation?.delegate;
+  return {
+    createdAt,
+    recipients: await Promise.all(names.map((name) => people.party(name))),
+    ...(obligation && {
+      obligation: { ...blockOf(obligation), ...(delegate && { dischargeDelegate: await people.party(delegate) }) },
+    }),
+    ...(reaction && {
+      reaction: {
+        ...reaction,
+        reactionId: message.id,
+        targetEventId: reaction.target,
+        createdAt,
+        actor: await people.party(message.from),
+        ...(recipient && { recipient: await people.party(recipient) }),
+      },
+    }),
+  };
+}
+
 /** How long its reader has, or how long it is news, from when it was said (ms). */
 export function deadlineMs(message: Message): number {
   const { deadline } = message.parley ?? {};
@@ -90,7 +122,8 @@ export function deadlineMs(message: Message): number {
 export function knockOf(group: Group, framing: Pick<Framing, 'capabilities' | 'now'>): Knock {
   const item = lastOf(group);
   const { message, attention, conversation, author } = item;
-  const { signal, intent = 'none' } = message.parley ?? {};
+  const { signal, intent = 'none', obligation } = message.parley ?? {};
+  const { defaultAction } = obligation ?? {};
   const where = conversation.kind === 'thread' ? conversation.threadId : conversation.id;
   const parts = group.items.flatMap(partsOf);
   return {
@@ -108,6 +141,7 @@ export function knockOf(group: Group, framing: Pick<Framing, 'capabilities' | 'n
     }),
     pullWith: pullWith(framing.capabilities),
     ageMs: framing.now - saidAt(item, framing.now),
+    ...(defaultAction !== undefined && { defaultAction: masked(defaultAction) }),
     parts: Object.fromEntries(
       [...Map.groupBy(parts, ({ type }) => type)].map(([type, several]) => [type, several.length]),
     ),
@@ -157,21 +191,13 @@ function hasWindow({ message, attention }: Item): boolean {
 }
 
 async function mentionsOf(group: Group, people: People): Promise<string[]> {
-  const called = await Promise.all(group.items.map(({ message }) => people.called(message.body)));
+  const called = await Promise.all(group.items.map(({ message }) => people.called(message)));
   return [...new Set(called.flat())];
 }
 
 function blockOf(obligation: Blocking): Blocking {
   const { defaultAction } = obligation;
   return defaultAction === undefined ? obligation : { ...obligation, defaultAction: masked(defaultAction) };
-}
-
-/** A message as typed parts. What looks like a secret is masked. */
-export function partsOf({ message }: Pick<Item, 'message'>): Part[] {
-  return [
-    { type: 'text' as const, text: masked(message.body) },
-    ...(message.refs ?? []).map((ref) => ({ type: 'ref' as const, ref: masked(ref) })),
-  ];
 }
 
 /** How long a record is believed. */
@@ -199,6 +225,11 @@ export class People {
     };
   }
 
+  async party(name: string): Promise<Party> {
+    const { kind, displayName } = await this.person(name);
+    return { id: name, kind, displayName };
+  }
+
   /** What somebody calls itself, unless another has that for a name: in a header the two could not be told apart. */
   async #nameShown(name: string, called = name): Promise<string> {
     const plain = called.normalize('NFKC').replace(/^@/, '').trim();
@@ -208,11 +239,17 @@ export class People {
     return called;
   }
 
-  /** The agents, people and roles that a text calls, as `agent:name`, `human:name` and `role:name`. */
-  async called(body: string): Promise<string[]> {
+  /** The platform and workspace whose people and messages have this name before theirs. */
+  async source(origin: string): Promise<{ platform: string; workspaceId: string }> {
+    const { platform = origin, workspaceId = origin } =
+      (await this.#record(bridgeName(origin as AgentName)))?.parley?.surface ?? {};
+    return { platform, workspaceId };
+  }
+
+  /** The agents, people and roles that a message calls, as `agent:name`, `human:name` and `role:name`. */
+  async called(message: Message): Promise<string[]> {
     const called: string[] = [];
-    if (!body.includes('@')) return called;
-    for (const name of mentionsIn(body).slice(0, MENTIONS)) {
+    for (const name of calledIn(message).slice(0, MENTIONS)) {
       const known = AgentName.safeParse(name);
       if (!known.success) continue;
       const record = await this.#record(name);

@@ -113,7 +113,7 @@ it('every event that was delivered ends in one way, whatever is done about it or
           case 'resolve':
             return tool('chat.resolve', { eventId: id });
           case 'edit':
-            return void (await edit(workspace, bob, workspace.own, id, `in other words ${key}`));
+            return void (await edit(workspace, bob, workspace.own, id, { body: `in other words ${key}` }));
           case 'delete':
             return void (await remove(workspace, bob, workspace.own, id));
           default:

@@ -124,7 +124,7 @@ describe('a model at work', () => {
         await withRole(host.workspace, 'lead', 'boss');
         if (cause === 'a cancellation of its work') {
           // Told in the middle of the turn, also to who cannot be interrupted by an event.
-          await edit(host.workspace, AgentName.parse('bob'), host.workspace.own, work, 'please do not look');
+          await edit(host.workspace, AgentName.parse('bob'), host.workspace.own, work, { body: 'please do not look' });
           await host.pass(6000);
           const cancelled = line.told.filter(({ method }) => method === 'notifications/cancelled');
           expect(cancelled).toMatchObject([

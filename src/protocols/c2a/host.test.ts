@@ -173,7 +173,7 @@ describe('a session', () => {
     const { message } = await host.send('bob', '@lead', 'hello');
     await host.pass(1000);
     expect(wire.ids).toEqual([message.id]);
-    await edit(host.workspace, AgentName.parse('bob'), host.workspace.own, message.id, 'hello again');
+    await edit(host.workspace, AgentName.parse('bob'), host.workspace.own, message.id, { body: 'hello again' });
     await host.pass(10_000);
     expect(await host.ended('lead', message.id)).toBe('superseded');
     expect(wire.cancelled).toEqual([]);
@@ -192,7 +192,7 @@ describe('a session', () => {
     const bob = AgentName.parse('bob');
     await remove(host.workspace, bob, host.workspace.own, two.message.id);
     await host.workspace.own.directory.amend(AgentName.parse('lead'), () => ({ quiet: { on: true } }));
-    await edit(host.workspace, bob, host.workspace.own, kept.message.id, 'the tests are slower');
+    await edit(host.workspace, bob, host.workspace.own, kept.message.id, { body: 'the tests are slower' });
     await host.pass(6000);
     expect(wire.cancelled.map(({ eventId }) => eventId).sort()).toEqual([kept.message.id, two.message.id].sort());
     expect(await host.ended('lead', kept.message.id)).toBe('superseded');

@@ -1,6 +1,7 @@
 import type {
   Bind,
   Capabilities,
+  OpenSet,
   Progress,
   ProtocolVersion,
   Quieter,
@@ -18,7 +19,7 @@ import { People } from './frames.ts';
 import { keepProgress, linesAround } from './digest.ts';
 import { askQuieter, Runner } from './runner.ts';
 import { HostSession } from './session.ts';
-import { showProgress, TOOL_CALLS } from './tools.ts';
+import { openSet, showProgress, TOOL_CALLS } from './tools.ts';
 import { Surfaces } from './surface.ts';
 import { Deadlines } from './deadlines.ts';
 import { onTurn } from './turns.ts';
@@ -40,7 +41,6 @@ export class Host {
       tasks: new BackgroundTasks(deps),
       people: new People(deps),
       typingSince: (item) => this.surface.typingSince(item),
-      workspaceOf: (platform) => this.surface.workspaceOf(platform),
       progressAround: (session, since) => linesAround(session, this.#sessions(), since),
       surfaceOf: (name) => this.surface.of(name),
       stored: (copies) => this.#stored(copies),
@@ -129,6 +129,12 @@ export class Host {
   /** A harness asks for less of an event than was decided, with its reason. */
   async quieter(wire: HostPeer, request: Quieter): Promise<unknown> {
     return askQuieter(this.#on(wire, request.sessionId), request);
+  }
+
+  /** What its agents owe, or what they wait for. spec: host#open-set */
+  async openSet(wire: HostPeer, which: 'owed' | 'blocking', { sessionId, limit }: OpenSet): Promise<unknown> {
+    const { session } = this.#on(wire, sessionId);
+    return openSet(session.whos, which, limit);
   }
 
   progress(wire: HostPeer, progress: Progress): void {

@@ -1,18 +1,21 @@
-import { mentionsIn } from '../../core/attention/text.ts';
 import { AgentName } from '../../core/names.ts';
 import type { ChannelName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { SURFACE_BOX } from '../../core/mail/route.ts';
 import type { HostContext } from './context.ts';
-import { bridgeName, personName } from './platform-names.ts';
+import { bridgeName, originNames, personName, safe } from './platform-names.ts';
+import type { ChatOrigin } from './platform-names.ts';
 
 const NAMED = 20;
+/** So many DMs of one person are kept: those with the agents that were written to last. */
+const DMS = 100;
 
 /** Who is where at a surface: people and bots as agents, and who belongs to which conversation. */
 export class Members {
   readonly #channels = new Set<ChannelName>();
   readonly #joined = new Set<string>();
   readonly #names = new Map<AgentName, string>();
+  readonly #dms = new Map<string, string>();
 
   constructor(readonly context: HostContext) {}
 
@@ -20,32 +23,75 @@ export class Members {
     return this.#channels.has(channel);
   }
 
-  /** The mailbox for what is said in the channels of a platform: it is shown there once, however many listen. */
-  async bridge(platform: AgentName): Promise<AgentName> {
+  /** Gives a workspace its names, for ever, and the mailbox for what is said in its channels: it is shown there once, however many listen. */
+  async origin(platform: AgentName, workspaceId: string): Promise<ChatOrigin> {
     const { directory } = this.context.deps.home;
-    const name = bridgeName(platform);
-    if (await directory.get(name)) return name;
-    // Somebody there could have the rest of such a name, and would speak for that agent.
-    const other = (await directory.list()).find((record) => record.name.startsWith(`${platform}.`));
-    if (other)
-      throw new Refusal('name_taken', `@${other.name} is an agent here; bind this surface under another platform name`);
-    await directory.register(name, 'agent');
-    return name;
+    for (const name of originNames(platform, workspaceId)) {
+      const box = bridgeName(name);
+      if (!(await directory.get(box))) {
+        await this.#refuseAgents(name);
+        await directory.register(box, 'agent');
+      }
+      // A mailbox that an earlier version made names no workspace: there was only one of each platform.
+      const own = { platform, workspaceId };
+      const { parley } = await directory.amend(box, ({ surface }) => (surface ? null : { surface: own }));
+      if (parley?.surface?.platform === platform && parley.surface.workspaceId === workspaceId)
+        return { platform, workspaceId, name };
+    }
+    throw new Refusal(
+      'name_taken',
+      `another surface has the name of this workspace; bind it under another platform name`,
+    );
   }
 
-  /** Is this channel one of the platform's? Of any other nobody there knows anything, whatever id they name. */
-  async isShown(platform: AgentName, channel: ChannelName): Promise<boolean> {
-    const bridge = await this.context.deps.home.directory.get(bridgeName(platform));
+  /** Somebody there could have the rest of such a name, and would speak for that agent. */
+  async #refuseAgents(origin: AgentName): Promise<void> {
+    const records = await this.context.deps.home.directory.list();
+    const other = records.find((record) => record.name.startsWith(`${origin}.`));
+    if (other)
+      throw new Refusal('name_taken', `@${other.name} is an agent here; bind this surface under another platform name`);
+  }
+
+  /** Whom these names call: agents and roles as they are, people by the platform's ids. What nobody has calls nobody. */
+  async called(origin: ChatOrigin, names: readonly string[]): Promise<AgentName[]> {
+    const { directory } = this.context.deps.home;
+    const called = new Set<AgentName>();
+    for (const name of names.slice(0, NAMED)) {
+      const here = AgentName.safeParse(name.replace(/^@/, ''));
+      const isHere =
+        here.success && ((await directory.get(here.data)) || (await directory.rolesAmong([here.data])).length > 0);
+      const person = AgentName.safeParse(isHere ? here.data : `${origin.name}.${safe(name)}`);
+      if (person.success && (isHere || (await directory.get(person.data)))) called.add(person.data);
+    }
+    return [...called];
+  }
+
+  /** Keeps the platform's id of a person's DM with an agent: what the agent says by itself is shown there. */
+  async keepDm(person: AgentName, agent: AgentName, conversation: string): Promise<void> {
+    const key = `${person} ${agent}`;
+    if (this.#dms.get(key) === conversation) return;
+    await this.context.deps.home.directory.amend(person, ({ dms = {} }) => {
+      if (dms[agent] === conversation) return null;
+      const others = Object.entries(dms).filter(([name]) => name !== agent);
+      return { dms: Object.fromEntries([...others, [agent, conversation]].slice(-DMS)) };
+    });
+    if (this.#dms.size > 100_000) this.#dms.clear();
+    this.#dms.set(key, conversation);
+  }
+
+  /** Is this channel one of the workspace's? Of any other nobody there knows anything, whatever id they name. */
+  async isShown({ name }: ChatOrigin, channel: ChannelName): Promise<boolean> {
+    const bridge = await this.context.deps.home.directory.get(bridgeName(name));
     return bridge?.subscriptions.includes(channel) ?? false;
   }
 
-  /** A person or bot of a platform as an agent. How it is called is kept. */
+  /** A person or bot of a workspace as an agent. How it is called is kept. */
   async person(
-    platform: AgentName,
+    origin: ChatOrigin,
     { id, kind, displayName }: { id: string; kind: 'human' | 'agent'; displayName?: string | undefined },
   ): Promise<AgentName> {
     const { directory } = this.context.deps.home;
-    const name = personName(platform, id);
+    const name = personName(origin, id);
     if (!this.#names.has(name)) {
       if (!(await directory.get(name))) await directory.register(name, kind);
       this.#names.set(name, '');
@@ -66,13 +112,12 @@ export class Members {
    * Who says something in a conversation belongs to it. In a public one everybody who is called there does too; into a private one
    * nobody comes by being named.
    */
-  async join(platform: AgentName, author: AgentName, channel: ChannelName, publicText: string): Promise<void> {
-    await this.#refuseOthers(platform, channel);
+  async join(origin: ChatOrigin, author: AgentName, channel: ChannelName, publicly: readonly string[]): Promise<void> {
+    await this.#refuseOthers(origin, channel);
     this.#channels.add(channel);
-    for (const name of [bridgeName(platform), author]) await this.#subscribe(name, channel);
-    if (!publicText.includes('@')) return;
+    for (const name of [bridgeName(origin.name), author]) await this.#subscribe(name, channel);
     const { directory } = this.context.deps.home;
-    for (const called of mentionsIn(publicText).slice(0, NAMED)) {
+    for (const called of publicly.slice(0, NAMED)) {
       const name = AgentName.safeParse(called);
       if (!name.success) continue;
       const agent = await directory.get(name.data);
@@ -82,9 +127,9 @@ export class Members {
     }
   }
 
-  /** A conversation is one platform's: of two that call theirs alike, neither may read along in the other. */
-  async #refuseOthers(platform: AgentName, channel: ChannelName): Promise<void> {
-    const bridge = bridgeName(platform);
+  /** A conversation is one workspace's: of two that call theirs alike, neither may read along in the other. */
+  async #refuseOthers(origin: ChatOrigin, channel: ChannelName): Promise<void> {
+    const bridge = bridgeName(origin.name);
     if (this.#joined.has(`${bridge} ${channel}`)) return;
     const names = (await this.context.deps.home.directory.subscribers(channel)).map(({ name }) => name);
     if (names.includes(bridge) || !names.some((name) => name.endsWith(SURFACE_BOX))) return;

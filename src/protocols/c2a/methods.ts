@@ -1,5 +1,5 @@
 import type { HostPeer } from './context.ts';
-import { Bind, ContextReset, Progress, Quieter, SURFACE, TOOLS, Turn } from './shapes.ts';
+import { Bind, ContextReset, OpenSet, Progress, Quieter, SURFACE, TOOLS, Turn } from './shapes.ts';
 import type { Capabilities, PeerRole, ProtocolVersion, ToolArguments, ToolName } from './shapes.ts';
 import { Refusal } from '../../core/refusal.ts';
 import type { Described, Parsed, Schema } from '../../core/schema.ts';
@@ -7,7 +7,7 @@ import { Signal } from '../../core/signal.ts';
 import { RPC, RpcError } from '../../wire/jsonrpc.ts';
 import type { Params } from '../../wire/jsonrpc.ts';
 import type { Agreement } from './agreement.ts';
-import { flatResult, fromFlat, hasFlatEvents } from './events.ts';
+import { flatResult, fromFlat, fromObligation, hasFlatEvents, partyName } from './flat.ts';
 
 type SurfaceParams<M extends keyof typeof SURFACE> = Described<(typeof SURFACE)[M]>;
 
@@ -30,6 +30,8 @@ export interface Engine {
     args: ToolArguments<Name>,
   ): Promise<unknown>;
   quieter(wire: HostPeer, request: Quieter): Promise<unknown>;
+  /** What its agents owe, or what they wait for. */
+  openSet(wire: HostPeer, which: 'owed' | 'blocking', request: OpenSet): Promise<unknown>;
   progress(wire: HostPeer, progress: Progress): void | Promise<void>;
   /** What a surface brings. */
   surface: {
@@ -97,6 +99,10 @@ const METHODS: Record<string, Method> = {
     engine.bind(wire, agreement.capabilities, agreement.version, request),
   ),
   'session/quieter': method('harness', Quieter, ({ engine, wire }, request) => engine.quieter(wire, request)),
+  'session/owed': method('harness', OpenSet, ({ engine, wire }, request) => engine.openSet(wire, 'owed', request)),
+  'session/blocking': method('harness', OpenSet, ({ engine, wire }, request) =>
+    engine.openSet(wire, 'blocking', request),
+  ),
   'notifications/turn': notification(method('harness', Turn, ({ engine, wire }, turn) => engine.turn(wire, turn))),
   'notifications/context_reset': notification(
     method('harness', ContextReset, ({ engine, wire }, { sessionId }) => engine.contextReset(wire, sessionId)),
@@ -117,7 +123,7 @@ const METHODS: Record<string, Method> = {
   'surface/delete': method('surface', SURFACE['surface/delete'], ({ engine, wire }, params) =>
     engine.surface.delete(wire, params),
   ),
-  'surface/react': method('surface', SURFACE['surface/react'], react),
+  'surface/react': flat(method('surface', SURFACE['surface/react'], react)),
   'surface/typing': notification(
     method('surface', SURFACE['surface/typing'], ({ engine, wire }, typing) => engine.surface.typing(wire, typing)),
   ),
@@ -199,8 +205,19 @@ async function callTool(
       method: tool,
     });
   if (sessionId !== undefined && typeof sessionId !== 'string') throw badParams('sessionId', 'give a text');
-  const result = await engine.call(wire, sessionId, tool, parsed(TOOLS[tool] as Schema<never>, args, at));
-  return hasFlatEvents(agreement.version) ? flatResult(result) : result;
+  const result = await engine.call(wire, sessionId, tool, parsed(TOOLS[tool] as Schema<never>, fromNewer(args), at));
+  return hasFlatEvents(agreement.version) ? flatResult(result, agreement.version) : result;
+}
+
+/** The arguments of a tool may name parties as the draft of 2026-08-11 does. */
+function fromNewer(args: unknown): unknown {
+  if (typeof args !== 'object' || args === null) return args;
+  const { obligation, recipient } = args as Record<string, unknown>;
+  return {
+    ...args,
+    ...(obligation !== undefined && { obligation: fromObligation(obligation) }),
+    ...(recipient !== undefined && { recipient: partyName(recipient) }),
+  };
 }
 
 /** What `tools/list` answers: the tools that both sides have. */

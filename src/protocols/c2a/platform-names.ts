@@ -13,67 +13,97 @@ import { Signal } from '../../core/signal.ts';
 /** Where a text came in that no surface brought. */
 export const HERE = 'parley';
 
-/** A person or bot of a platform. */
-export function personName(platform: AgentName, id: string): AgentName {
-  return made(AgentName.safeParse(`${platform}.${safe(id)}`), id);
+/** A workspace of a platform. `name` is what the names of its people and messages begin with: of the first workspace, the platform's. */
+export interface ChatOrigin {
+  platform: AgentName;
+  workspaceId: string;
+  name: AgentName;
 }
 
-/** A conversation of a platform. */
-export function conversationName(conversation: string): ChannelName {
+/** The names that a workspace can have: another one of the platform may have the first. */
+export function originNames(platform: AgentName, workspaceId: string): AgentName[] {
+  const other = `${platform}-${safe(workspaceId).replaceAll('.', '_2e')}`;
+  return [platform, made(AgentName.safeParse(other), workspaceId)];
+}
+
+/** A person or bot of a workspace. */
+export function personName({ name }: Pick<ChatOrigin, 'name'>, id: string): AgentName {
+  return made(AgentName.safeParse(`${name}.${safe(id)}`), id);
+}
+
+/** A conversation of a workspace. */
+export function conversationName(
+  { platform, name }: Omit<ChatOrigin, 'workspaceId'>,
+  conversation: string,
+): ChannelName {
   const text = safe(conversation);
+  if (name !== platform) return made(ChannelName.safeParse(`#${name}.${text}`), conversation);
   return made(ChannelName.safeParse(/^[A-Za-z0-9]/.test(text) ? `#${text}` : `#0_${text}`), conversation);
 }
 
-/** The mailbox for what is said in a platform's channels. */
-export function bridgeName(platform: AgentName): AgentName {
-  return made(AgentName.safeParse(`${platform}${SURFACE_BOX}`), platform);
+/** The mailbox for what is said in the channels of a workspace. */
+export function bridgeName(name: AgentName): AgentName {
+  return made(AgentName.safeParse(`${name}${SURFACE_BOX}`), name);
 }
 
-/** A message of a platform: the same one always has the same id. `version` counts its edits. */
+/** A message of a workspace: the same one always has the same id. With `conversation`: one whose id another conversation has, too. */
 export function messageName(
-  platform: AgentName,
+  { name }: Pick<ChatOrigin, 'name'>,
   id: string,
-  { version = 1, kind }: { version?: number; kind?: string | undefined } = {},
+  { kind, conversation }: { kind?: string | undefined; conversation?: string | undefined } = {},
 ): MessageId {
   const mark = kind === 'system' || kind === 'tool' ? `_${kind}.` : '';
-  return made(MessageId.safeParse(`${platform}.${mark}${safe(id)}${version > 1 ? `_v${version}` : ''}`), id);
+  const where = conversation === undefined ? '' : `_in.${hashOf(conversation)}.`;
+  return made(MessageId.safeParse(`${name}.${mark}${where}${safe(id)}`), id);
+}
+
+/** The id of an edit of a message: `version` counts from 2. */
+export function versionName(id: MessageId, version: number): MessageId {
+  return made(MessageId.safeParse(`${id.replace(/^([^.]+\.)_(?:system|tool)\./, '$1')}_v${version}`), id);
 }
 
 /** What kind of place a message of a platform was said in, where that is neither a channel nor a DM. */
 export function kindIn({ id, from }: Pick<Message, 'id' | 'from'>): 'system' | 'tool' | null {
-  const platform = platformOf({ id, from });
-  if (platform === HERE) return null;
-  const [, kind] = /^_(system|tool)\./.exec(id.slice(platform.length + 1)) ?? [];
+  const name = originOf({ id, from });
+  if (name === HERE) return null;
+  const [, kind] = /^_(system|tool)\./.exec(id.slice(name.length + 1)) ?? [];
   return kind === 'system' || kind === 'tool' ? kind : null;
 }
 
 /** The platform's own id of one of its people, messages or conversations; as it stands, if it is one of ours. */
-export function rawPerson(platform: string, name: string): string {
-  return name.startsWith(`${platform}.`) ? raw(name.slice(platform.length + 1)) : name;
+export function rawPerson(origin: string, name: string): string {
+  return name.startsWith(`${origin}.`) ? raw(name.slice(origin.length + 1)) : name;
 }
 
-export function rawMessage(platform: string, id: string): string {
-  return id.startsWith(`${platform}.`)
+export function rawMessage(origin: string, id: string): string {
+  return id.startsWith(`${origin}.`)
     ? raw(
         id
-          .slice(platform.length + 1)
+          .slice(origin.length + 1)
           .replace(/^_(?:system|tool)\./, '')
+          .replace(/^_in\.[0-9a-f]+\./, '')
           .replace(/_v\d+$/, ''),
       )
     : id;
 }
 
-export function rawConversation(channel: string): string {
-  return raw(channel.replace(/^#/, '').replace(/^0__/, '_'));
+export function rawConversation({ platform, name }: Omit<ChatOrigin, 'workspaceId'>, channel: string): string {
+  const text = channel.replace(/^#/, '');
+  return raw(name === platform ? text.replace(/^0__/, '_') : text.replace(`${name}.`, ''));
 }
 
-/** Which platform a message came in from: there its author and the message itself have its name before theirs. */
-export function platformOf({ id, from }: Pick<Message, 'id' | 'from'>): string {
-  const [platform = ''] = from.split('.');
-  return from.includes('.') && id.startsWith(`${platform}.`) ? platform : HERE;
+/** The name of the workspace that a message came in from: there its author and the message itself have that name before theirs. */
+export function originOf({ id, from }: Pick<Message, 'id' | 'from'>): string {
+  const [name = ''] = from.split('.');
+  return from.includes('.') && id.startsWith(`${name}.`) ? name : HERE;
 }
 
-function safe(text: string): string {
+function hashOf(text: string): string {
+  return new Bun.CryptoHasher('sha256').update(text).digest('hex').slice(0, 12);
+}
+
+/** A text of a platform, as a part of a name. */
+export function safe(text: string): string {
   return [...Buffer.from(text)]
     .map((byte) => {
       const sign = String.fromCharCode(byte);

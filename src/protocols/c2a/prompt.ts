@@ -1,4 +1,4 @@
-import type { ChatDeliver, Knock } from './shapes.ts';
+import type { ChatDeliver, Knock, Part } from './shapes.ts';
 import { idText, inline, phrase, quoted, quotedWhole } from '../../core/gate.ts';
 
 // What stands around an event in a prompt. The host fills it in, delivery makes it words: neither knows the other.
@@ -76,8 +76,8 @@ export const RULES = [
 export function eventText(event: EventFacts, window?: Window, progress: readonly ProgressLine[] = []): string {
   const { eventId, conversation, author, target, attention, content = [], obligation } = event;
   const thread = conversation.threadId;
-  const text = content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
-  const refs = content.flatMap((part) => (part.type === 'ref' ? [part.ref] : []));
+  const text = content.flatMap((part) => ('text' in part ? [part.text] : [])).join('\n');
+  const refs = content.flatMap((part) => ('ref' in part ? [refText(part)] : []));
   const blocks = [
     [
       'C2A EVENT',
@@ -97,7 +97,7 @@ export function eventText(event: EventFacts, window?: Window, progress: readonly
         BODY_SHOWN,
         (left) => `… ${left} more characters, pull with ${window?.pullWith ?? 'chat.read_thread'}`,
       ),
-      ...(refs.length > 0 ? [`refs: ${refs.map((ref) => inline(ref, 300)).join(', ')}`] : []),
+      ...(refs.length > 0 ? [`refs: ${refs.join(', ')}`] : []),
       `END OF MESSAGE ${idText(eventId)}`,
     ],
   ];
@@ -113,6 +113,12 @@ export function eventText(event: EventFacts, window?: Window, progress: readonly
   if (progress.length > 0) blocks.push(['C2A PROGRESS', ...progress.map(progressLine)]);
   const around = window ? threadText(window, eventId) : '';
   return [...blocks.map((lines) => lines.join('\n')), ...(around ? [around] : [])].join('\n\n');
+}
+
+/** A ref, with its kind and name where these are known. */
+function refText({ type, ref, label }: Extract<Part, { ref: string }>): string {
+  const named = label === undefined ? '' : ` (${inline(label, 100)})`;
+  return `${type === 'ref' ? '' : `${type} `}${inline(ref, 300)}${named}`;
 }
 
 function progressLine({ from, token, progress, total, message }: ProgressLine): string {
@@ -145,7 +151,7 @@ export function saidText({ id, author, at, text }: PromptMessage): string {
 
 /** Who, where, how directed, what is asked, how pressing, what about, how old, what kinds of parts; not a word of the body. spec: c2a#knock */
 export function knockText(eventId: string, knock: Knock): string {
-  const { from, where, directedness, policy, priority, topic, ageMs, parts, pullWith } = knock;
+  const { from, where, directedness, policy, priority, topic, ageMs, parts, pullWith, defaultAction } = knock;
   return [
     'C2A KNOCK',
     `event_id: ${idText(eventId)}`,
@@ -156,6 +162,7 @@ export function knockText(eventId: string, knock: Knock): string {
     `priority: ${priority}`,
     `topic: ${inline(topic, 60)}`,
     `age: ${Math.round(ageMs / 1000)} s`,
+    ...(defaultAction === undefined ? [] : [`otherwise: ${phrase(defaultAction, 500)}`]),
     `holds: ${Object.entries(parts)
       .map(([kind, count]) => `${count} ${inline(kind)}`)
       .join(', ')}`,

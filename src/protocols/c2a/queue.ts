@@ -257,6 +257,8 @@ function mayJoin(group: Group, item: Item, now: number): boolean {
     first.author.name === item.author.name &&
     first.who.name === item.who.name &&
     first.conversation.threadId === item.conversation.threadId &&
+    // Two people may have several DMs with each other.
+    first.message.parley?.conversation === item.message.parley?.conversation &&
     first.attention.policy === item.attention.policy &&
     group.items.every(({ held, message }) => !held && message.parley?.obligation === undefined) &&
     item.message.parley?.obligation === undefined &&

@@ -1,3 +1,4 @@
+import { ChannelName } from '../../core/names.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import type { Receipt } from '../../core/receipt.ts';
 import type { CopyRecord } from '../../core/ports/journal.ts';
@@ -207,9 +208,31 @@ async function appoint(
   };
   for (const role of now.roles) await attempt(() => giveRole(who, role));
   for (const what of [...now.streams, ...now.threads]) await attempt(() => own(who, what));
+  for (const stream of now.streams) await attempt(() => listen(who, stream));
   const kept = new Set<string>([...now.roles, ...now.streams, ...now.threads]);
   for (const role of before?.roles ?? []) if (!kept.has(role)) await attempt(() => takeRole(who, role));
   for (const what of [...(before?.streams ?? []), ...(before?.threads ?? [])]) {
     if (!kept.has(what)) await attempt(() => disown(who, what));
   }
+  for (const stream of before?.streams ?? []) if (!kept.has(stream)) await attempt(() => stopListening(who, stream));
+}
+
+/** Who owns a channel hears what is said there. That it was joined for this is kept, so that it can be left again. */
+async function listen({ name, home }: Who, stream: string): Promise<void> {
+  const channel = ChannelName.parse(stream);
+  const record = await home.directory.get(name);
+  if (!record?.parley?.owns?.includes(channel) || record.subscriptions.includes(channel)) return;
+  await home.directory.amend(name, ({ joined = [] }) => ({ joined: [...new Set([...joined, channel])] }));
+  await home.directory.subscribe(name, channel);
+}
+
+/** A channel that the agent had joined by itself stays joined. */
+async function stopListening({ name, home }: Who, stream: string): Promise<void> {
+  const channel = ChannelName.parse(stream);
+  if (!(await home.directory.get(name))?.parley?.joined?.includes(channel)) return;
+  await home.directory.unsubscribe(name, channel);
+  await home.directory.amend(name, ({ joined = [] }) => {
+    const rest = joined.filter((one) => one !== channel);
+    return { joined: rest.length > 0 ? rest : undefined };
+  });
 }

@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { Attention, Directedness, Injection, Policy, Reason } from '../../core/attention/attention.ts';
-import { Intent, Blocking, Priority } from '../../core/message.ts';
+import { Attachment, Intent, Blocking, Priority } from '../../core/message.ts';
 import { AgentName, ChannelName, MessageId, SendKey } from '../../core/names.ts';
 import { Schema } from '../../core/schema.ts';
 import type { Described } from '../../core/schema.ts';
@@ -11,6 +11,7 @@ export const PROTOCOL_VERSIONS = ['2026-08-11', '2026-06-24', '2026-06-02'] as c
 export type ProtocolVersion = (typeof PROTOCOL_VERSIONS)[number];
 
 const flag = v.optional(v.boolean(), false);
+const page = { limit: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(200)), 20) };
 const text = v.pipe(v.string(), v.minLength(1));
 
 /** What a peer can do; what it does not name it cannot. spec: host#capabilities */
@@ -91,6 +92,10 @@ export const Quieter = new Schema(() =>
 );
 export type Quieter = Described<typeof Quieter>;
 
+/** Asks for one of the two open sets: what the agents of a session owe, and what they wait for. spec: host#open-set */
+export const OpenSet = new Schema(() => v.object({ sessionId: v.optional(text), ...page }));
+export type OpenSet = Described<typeof OpenSet>;
+
 export const ContextReset = new Schema(() => v.object({ sessionId: text }));
 
 export const Cancelled = new Schema(() =>
@@ -107,8 +112,6 @@ export const Progress = new Schema(() =>
   }),
 );
 export type Progress = Described<typeof Progress>;
-
-const page = { limit: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(200)), 20) };
 
 /** The arguments of the seven tools. `sessionId` says for which of a connection's sessions. spec: host#tools */
 export const TOOLS = {
@@ -161,7 +164,10 @@ export const TOOLS = {
 export type ToolName = keyof typeof TOOLS;
 export type ToolArguments<Name extends ToolName> = Described<(typeof TOOLS)[Name]>;
 
-/** What a surface brings. `messageId` is the platform's own: the event's id is made from it and stays. spec: host#surface */
+/**
+ * What a surface brings. `messageId` is the platform's own: the event's id is made from it and stays. `conversation` says where that
+ * message is, for platforms that count the messages of each conversation by itself. spec: host#surface
+ */
 export const SURFACE = {
   'surface/bind': new Schema(() => v.object({ platform: AgentName.inner, workspaceId: text, ephemeral: flag })),
   'surface/post': new Schema(() =>
@@ -176,7 +182,9 @@ export const SURFACE = {
       author: v.object({ id: text, kind: v.picklist(['human', 'agent']), displayName: v.optional(v.string()) }),
       /** For a DM: whose. */
       recipient: v.optional(AgentName.inner),
-      content: v.array(Part.inner),
+      /** Whom it calls: agents and roles by their names, people by the platform's ids. Without it the text is read. */
+      mentions: v.optional(v.array(v.string())),
+      content: v.array(BroughtPart.inner),
       sequence: v.optional(v.number()),
       createdAt: v.optional(v.pipe(v.string(), v.isoTimestamp())),
       priority: v.optional(Priority.inner, 'normal'),
@@ -184,11 +192,21 @@ export const SURFACE = {
       obligation: v.optional(Blocking.inner),
     }),
   ),
-  'surface/edit': new Schema(() => v.object({ messageId: text, content: v.array(Part.inner) })),
-  'surface/delete': new Schema(() => v.object({ messageId: text, by: v.optional(text) })),
+  'surface/edit': new Schema(() =>
+    v.object({
+      messageId: text,
+      conversation: v.optional(text),
+      content: v.array(BroughtPart.inner),
+      mentions: v.optional(v.array(v.string())),
+    }),
+  ),
+  'surface/delete': new Schema(() =>
+    v.object({ messageId: text, conversation: v.optional(text), by: v.optional(text) }),
+  ),
   'surface/react': new Schema(() =>
     v.object({
       messageId: text,
+      conversation: v.optional(text),
       /** It becomes part of a key. */
       reactionId: v.pipe(text, v.regex(/^[^\p{Cc}]{1,180}$/u, 'use one line of at most 180 characters')),
       author: text,
@@ -200,14 +218,32 @@ export const SURFACE = {
   'surface/typing': new Schema(() => v.object({ conversation: text, author: text, on: v.boolean() })),
 } as const;
 
-/** A part of a message, with its type. spec: host#content */
+/** A part of a message, with its type: a text, or a ref to anything else. spec: host#content */
 export const Part = new Schema(() =>
-  v.variant('type', [
-    v.object({ type: v.literal('text'), text: v.string() }),
-    v.object({ type: v.literal('ref'), ref: v.string(), label: v.optional(v.string()) }),
-  ]),
+  v.union([v.object({ type: v.literal('text'), text: v.string() }), Attachment.inner]),
 );
 export type Part = Described<typeof Part>;
+
+const word = v.fallback(v.optional(v.string()), undefined);
+
+/** A part as surfaces bring it: of any type, and with more or fewer fields. spec: host#content */
+export const BroughtPart = new Schema(() =>
+  v.pipe(
+    v.object({
+      type: text,
+      text: v.optional(v.string()),
+      ref: v.optional(v.string()),
+      url: word,
+      label: word,
+      name: word,
+      mimeType: word,
+      size: v.fallback(v.optional(v.number()), undefined),
+    }),
+    v.check((part) => part.type !== 'text' || part.text !== undefined, 'a part of type text has a text'),
+    v.check((part) => part.type !== 'ref' || part.ref !== undefined, 'a part of type ref has a ref'),
+  ),
+);
+export type BroughtPart = Described<typeof BroughtPart>;
 
 /** A sign that something is there: not a word of it. spec: c2a#knock */
 export const Knock = new Schema(() =>
@@ -220,10 +256,22 @@ export const Knock = new Schema(() =>
     topic: v.pipe(v.string(), v.maxLength(60)),
     pullWith: v.string(),
     ageMs: v.number(),
+    /** What its author does without an answer, where work stands still. */
+    defaultAction: v.optional(v.string()),
     parts: v.record(v.string(), v.number()),
   }),
 );
 export type Knock = Described<typeof Knock>;
+
+/** Somebody, as the draft of 2026-08-11 names them. */
+export const Party = new Schema(() =>
+  v.object({
+    id: v.string(),
+    kind: v.picklist(['human', 'agent', 'system']),
+    displayName: v.optional(v.string()),
+  }),
+);
+export type Party = Described<typeof Party>;
 
 /** The parameters of `chat/deliver`. spec: host#deliver */
 export const ChatDeliver = new Schema(() =>
@@ -256,18 +304,32 @@ export const ChatDeliver = new Schema(() =>
       interrupt: v.optional(v.boolean()),
     }),
     reliability: v.object({ attempt: v.number(), idempotencyKey: v.string() }),
-    obligation: v.optional(Blocking.inner),
-    /** It is a reaction: to which event, and what it says to its author. */
-    reaction: v.optional(v.object({ target: MessageId.inner, signal: Signal.inner, means: v.optional(Meaning.inner) })),
+    obligation: v.optional(v.object({ ...Blocking.inner.entries, dischargeDelegate: v.optional(Party.inner) })),
+    /** It is a reaction: to which event, and what it says to its author. The rest is for peers of the draft of 2026-08-11. */
+    reaction: v.optional(
+      v.object({
+        target: MessageId.inner,
+        signal: Signal.inner,
+        means: v.optional(Meaning.inner),
+        reactionId: v.optional(v.string()),
+        targetEventId: v.optional(v.string()),
+        createdAt: v.optional(v.string()),
+        actor: v.optional(Party.inner),
+        recipient: v.optional(Party.inner),
+      }),
+    ),
     /** The events whose words stand in this one turn, oldest first; the last is `eventId`. */
     merged: v.optional(v.array(MessageId.inner)),
     /** How often it has come back because it is still owed: with a higher number it is to be shown again. */
     returns: v.optional(v.number()),
     /** Ours: what a harness may put before its model as it stands. Absent where nothing is to be shown. */
     prompt: v.optional(v.string()),
-    /** For peers of the 2026-06-24 draft. */
+    /** For peers of the drafts of 2026-06-24 and 2026-08-11. */
     addressedToMe: v.optional(v.boolean()),
     policy: v.optional(v.string()),
+    /** For peers of the draft of 2026-08-11. */
+    createdAt: v.optional(v.string()),
+    recipients: v.optional(v.array(Party.inner)),
   }),
 );
 export type ChatDeliver = Described<typeof ChatDeliver>;

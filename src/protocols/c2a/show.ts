@@ -6,6 +6,7 @@ import { Alarm, RepeatingTask, failureFacts } from './tasks.ts';
 import { HOLD_MS, noted, isPermanent, retryAfter } from './context.ts';
 import type { HostContext, SurfaceShow, HostPeer } from './context.ts';
 import { bridgeName, rawConversation, rawMessage, rawPerson } from './platform-names.ts';
+import type { ChatOrigin } from './platform-names.ts';
 import { rootOf } from '../../core/mail/conversation.ts';
 import { replyOutcome } from '../../core/attention/reply-rules.ts';
 import { isMessageId } from '../../core/names.ts';
@@ -20,6 +21,10 @@ const LONGEST_WAIT_MS = 60_000;
 /** What is on its way at once; the rest stays where it waits. */
 const MOST_OUT = 200;
 
+/** How long a reaction keeps back what is said after it, and how often it is tried: some platforms lack some reactions. */
+const REACTION_MS = 5000;
+const REACTION_TRIES = 7;
+
 /** What became of something that was to be shown. */
 export type ShowResult = 'shown' | 'later' | 'failed';
 
@@ -33,16 +38,17 @@ interface Letter {
  * Shows what agents say to the people and channels of one surface. A letter is waiting → held under the surface's name → shown and
  * settled, or failed for good. What fails for a while is tried again with the same id, key and words, so a surface that has shown it
  * shows nothing new. If the surface goes away the letter waits again. If the host is killed the letter stays held, and the next
- * connection of the surface releases it first. In one conversation letters are shown in order.
+ * connection of the surface releases it first. In one conversation letters are shown in order; only a reaction that is not shown at once
+ * keeps nothing back.
  */
 export class SurfaceOutbox {
   readonly #rounds: RepeatingTask;
   readonly #alarm: Alarm;
   readonly #lanes = new Map<string, Promise<void>>();
+  readonly #open = new Set<Promise<void>>();
   readonly #seen = new Map<AgentName, number>();
   readonly #waiters = new Map<MessageId, ((shown: ShowResult) => void)[]>();
   readonly #ephemeral = new Set<MessageId>();
-  #out = 0;
   #hasReleased = false;
   #isOver = false;
   #stop: () => void = () => {};
@@ -51,7 +57,7 @@ export class SurfaceOutbox {
   constructor(
     readonly context: HostContext,
     readonly wire: HostPeer,
-    readonly platform: AgentName,
+    readonly origin: ChatOrigin,
   ) {
     this.#rounds = new RepeatingTask(context.tasks, 'show', () => this.#round());
     this.#alarm = new Alarm(context.deps, () => this.ring());
@@ -68,7 +74,7 @@ export class SurfaceOutbox {
     this.#alarm.close();
     this.#stop();
     for (const id of this.#waiters.keys()) this.#tell(id, 'later');
-    await Promise.allSettled(this.#lanes.values());
+    await Promise.allSettled(this.#open);
   }
 
   /** This one is to be seen for a moment only. */
@@ -92,12 +98,12 @@ export class SurfaceOutbox {
     try {
       // Of thousands of people few have mail at one time.
       const { journal, directory } = this.context.deps.home;
-      const mailboxes = await journal.mailboxesWithMail(`${this.platform}.`);
+      const mailboxes = await journal.mailboxesWithMail(`${this.origin.name}.`);
       if (!this.#hasReleased) for (const mailbox of mailboxes) await this.#release(mailbox);
       this.#hasReleased = true;
       for (const mailbox of mailboxes) await this.#look(mailbox);
       // Other processes see by this whether a surface may still take up what they send.
-      await directory.seen(bridgeName(this.platform));
+      await directory.seen(bridgeName(this.origin.name));
     } finally {
       if (!this.#isOver) this.#alarm.at(this.context.deps.now() + LOOK_MS);
     }
@@ -116,7 +122,7 @@ export class SurfaceOutbox {
     for (;;) {
       const page = await journal.waitingCopies(mailbox, this.#seen.get(mailbox) ?? 0, PAGE);
       for (const { seq, text, attention } of page) {
-        if (this.#isOver || this.#out >= MOST_OUT) return;
+        if (this.#isOver || this.#open.size >= MOST_OUT) return;
         this.#seen.set(mailbox, seq);
         const message = readMessage(JSON.parse(text));
         if (message) await this.#meet({ mailbox, message, isOwed: attention.policy === 'must_respond' });
@@ -129,40 +135,48 @@ export class SurfaceOutbox {
   async #meet(letter: Letter): Promise<void> {
     const { message, mailbox } = letter;
     const isChannel = message.to.startsWith('#');
-    const isElsewhere = isChannel && mailbox !== bridgeName(this.platform);
-    if (message.from.startsWith(`${this.platform}.`) || isElsewhere)
+    const isElsewhere = isChannel && mailbox !== bridgeName(this.origin.name);
+    if (message.from.startsWith(`${this.origin.name}.`) || isElsewhere)
       return this.#end(letter, { because: 'it is shown there' });
-    const params = await showOf(this.context, this.platform, mailbox, message);
+    const params = await showOf(this.context, this.origin, mailbox, message);
     if (this.#ephemeral.delete(message.id)) params.visibility = 'ephemeral';
     const place = params.conversation.id;
-    this.#out += 1;
-    const before = this.#lanes.get(place) ?? Promise.resolve();
-    const done = before.then(() => this.#show(letter, params)).finally(() => this.#left(place, done));
-    this.#lanes.set(place, done);
+    const before = (this.#lanes.get(place) ?? Promise.resolve()).catch(() => {});
+    const tried = Promise.withResolvers<void>();
+    const done = before
+      .then(() => this.#show(letter, params, tried.resolve))
+      .finally(() => this.#left(place, done, lane));
+    const isReaction = params.what === 'reaction';
+    const ended = done.catch(() => {});
+    const lane = isReaction ? before.then(() => Promise.race([tried.promise, ended, this.#pause(REACTION_MS)])) : done;
+    this.#lanes.set(place, lane);
+    this.#open.add(done);
     this.context.tasks.run('show', () => done);
   }
 
-  #left(place: string, done: Promise<void>): void {
-    this.#out -= 1;
-    if (this.#lanes.get(place) === done) this.#lanes.delete(place);
+  #left(place: string, done: Promise<void>, lane: Promise<void>): void {
+    this.#open.delete(done);
+    if (this.#lanes.get(place) === lane) this.#lanes.delete(place);
     // There is room again.
     this.ring();
   }
 
-  async #show(letter: Letter, params: SurfaceShow): Promise<void> {
+  async #show(letter: Letter, params: SurfaceShow, onTried: () => void): Promise<void> {
     const { mailbox, message } = letter;
+    const isLast = (tried: number): boolean => params.what === 'reaction' && tried + 1 >= REACTION_TRIES;
     const { mailboxes } = this.context.deps.home;
     if (this.#isOver || !(await this.#take(letter))) return this.#tell(message.id, 'later');
     for (let tried = 0; !this.#isOver; tried += 1) {
       try {
         await Promise.race([this.wire.show(params), this.#stopped.then(() => Promise.reject(new Error('the end')))]);
-        await noted(this.context, mailbox, message.id, 'shown', { surface: this.platform });
+        await noted(this.context, mailbox, message.id, 'shown', { surface: this.origin.name });
         await this.#endAnswered(message);
         await this.#settle(letter, letter.isOwed ? 'acknowledged' : 'ignored', {});
         return this.#tell(message.id, 'shown');
       } catch (error) {
-        if (isPermanent(error)) return this.#failed(letter, error);
-        this.context.deps.log('host.not_shown', { surface: this.platform, tried, ...failureFacts(error) });
+        if (isPermanent(error) || isLast(tried)) return this.#failed(letter, error);
+        onTried();
+        this.context.deps.log('host.not_shown', { surface: this.origin.name, tried, ...failureFacts(error) });
         this.#tell(message.id, 'later');
         await this.#pause(retryAfter(error) ?? Math.min(FIRST_WAIT_MS * 2 ** tried, LONGEST_WAIT_MS));
       }
@@ -181,7 +195,7 @@ export class SurfaceOutbox {
 
   async #endAnswered(said: Message, refused?: string): Promise<void> {
     const { home, now } = this.context.deps;
-    const outcome = { surface: this.platform, ...(refused !== undefined && { refused }) };
+    const outcome = { surface: this.origin.name, ...(refused !== undefined && { refused }) };
     await endAnswered(home, said, outcome, now());
   }
 
@@ -190,7 +204,7 @@ export class SurfaceOutbox {
   }
 
   async #take({ mailbox, message }: Letter): Promise<boolean> {
-    const lease = { ms: HOLD_MS, bearer: `surface-${this.platform}` };
+    const lease = { ms: HOLD_MS, bearer: `surface-${this.origin.name}` };
     const claim = await this.context.deps.home.mailboxes.claim(
       mailbox,
       [message.id],
@@ -201,13 +215,13 @@ export class SurfaceOutbox {
   }
 
   async #settle({ mailbox, message }: Letter, disposition: Disposition, by: Record<string, string>): Promise<void> {
-    const evidence = { way: 'surface', surface: this.platform, ...by };
+    const evidence = { way: 'surface', surface: this.origin.name, ...by };
     const claim = { mailbox, owner: this.#owner };
     await this.context.deps.home.mailboxes.settle(claim, [message.id], { disposition, by: evidence });
   }
 
   get #owner(): string {
-    return `bearer.surface-${this.platform}`;
+    return `bearer.surface-${this.origin.name}`;
   }
 
   async #pause(ms: number): Promise<void> {
@@ -226,10 +240,11 @@ export class SurfaceOutbox {
 /** How a message looks at a surface: a DM, a post, a reply in a thread, a reaction, or another text for an earlier one. spec: host#show */
 export async function showOf(
   context: HostContext,
-  platform: AgentName,
+  origin: ChatOrigin,
   mailbox: AgentName,
   message: Message,
 ): Promise<SurfaceShow> {
+  const { name } = origin;
   const { signal, eta, replaces, aim } = message.parley ?? {};
   const { kind, displayName } = await context.people.person(message.from);
   const about = signal === undefined ? null : await context.deps.home.journal.message(message.thread as MessageId);
@@ -237,29 +252,41 @@ export async function showOf(
   const isChannel = place.to.startsWith('#');
   const isThread = signal === undefined && message.thread !== undefined;
   // Anyone who shares something for all calls nobody by it.
-  const called = aim === 'ambient' ? [] : await context.people.called(message.body);
+  const called = aim === 'ambient' ? [] : await context.people.called(message);
   return {
     what: signal !== undefined ? 'reaction' : replaces !== undefined ? 'edit' : 'message',
     id: message.id,
-    idempotencyKey: `${message.id}:${platform}`,
+    idempotencyKey: `${message.id}:${name}`,
     conversation: {
-      id: isChannel ? rawConversation(place.to) : rawPerson(platform, mailbox),
+      id: isChannel ? rawConversation(origin, place.to) : await dmOf(context, origin, mailbox, message),
       kind: isChannel ? (isThread ? 'thread' : 'channel') : 'dm',
-      ...(isThread && { threadId: rawMessage(platform, rootOf(message)) }),
+      ...(isThread && { threadId: rawMessage(name, rootOf(message)) }),
     },
     author: { id: message.from, kind, displayName },
     visibility: isThread && isChannel ? 'thread' : isChannel ? 'channel' : 'dm',
-    ...(!isChannel && { recipient: rawPerson(platform, mailbox) }),
-    mentions: called.flatMap((name) => {
-      const [, person = ''] = /^(?:human|agent):(.*)$/.exec(name) ?? [];
-      return person.startsWith(`${platform}.`) ? [rawPerson(platform, person)] : [];
+    ...(!isChannel && { recipient: rawPerson(name, mailbox) }),
+    mentions: called.flatMap((one) => {
+      const [, person = ''] = /^(?:human|agent):(.*)$/.exec(one) ?? [];
+      return person.startsWith(`${name}.`) ? [rawPerson(name, person)] : [];
     }),
     ...(signal === undefined && { text: message.body }),
     ...(message.refs && { refs: message.refs }),
-    ...(signal !== undefined && { signal, target: rawMessage(platform, message.thread ?? '') }),
+    ...(signal !== undefined && { signal, target: rawMessage(name, message.thread ?? '') }),
     ...(eta !== undefined && { eta }),
-    ...(replaces !== undefined && { target: rawMessage(platform, replaces) }),
+    ...(replaces !== undefined && { target: rawMessage(name, replaces) }),
   };
+}
+
+/** The platform's id of a DM: where the message that this answers was written, else where the person last wrote to its author. */
+async function dmOf(
+  { deps }: HostContext,
+  { name }: ChatOrigin,
+  mailbox: AgentName,
+  { from, thread }: Message,
+): Promise<string> {
+  const about = isMessageId(thread) ? await deps.home.journal.message(thread) : null;
+  const written = about?.from.startsWith(`${name}.`) ? about.parley?.conversation : undefined;
+  return written ?? (await deps.home.directory.get(mailbox))?.parley?.dms?.[from] ?? rawPerson(name, mailbox);
 }
 
 /** What a surface did with something that was said there: it has shown it, or says why it never will. */

@@ -309,7 +309,7 @@ describe('what agents say to a surface', () => {
     expect(surface.wire.shown).toMatchObject([
       {
         what: 'message',
-        conversation: { id: 'U1', kind: 'dm' },
+        conversation: { id: 'D-U1', kind: 'dm' },
         recipient: 'U1',
         visibility: 'dm',
         author: { id: 'lead' },

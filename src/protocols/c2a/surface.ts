@@ -1,6 +1,6 @@
+import { calledIn } from '../../core/attention/text.ts';
 import { Refusal } from '../../core/refusal.ts';
-import type { Part, SURFACE } from './shapes.ts';
-import { BODY_LIMIT } from '../../core/message.ts';
+import type { SURFACE } from './shapes.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import { ChannelName, isMessageId, SendKey } from '../../core/names.ts';
 import type { Described } from '../../core/schema.ts';
@@ -13,7 +13,12 @@ import type { Item } from './item.ts';
 import { Members } from './members.ts';
 import type { Runner } from './runner.ts';
 import { SurfaceOutbox } from './show.ts';
-import { signalFor, conversationName, messageName, personName } from './platform-names.ts';
+import { contentOf, isSameContent } from './content.ts';
+import type { ChatContent } from './content.ts';
+import { MessageIds } from './message-ids.ts';
+import type { Located } from './message-ids.ts';
+import { signalFor, conversationName, personName } from './platform-names.ts';
+import type { ChatOrigin } from './platform-names.ts';
 
 type Params<M extends keyof typeof SURFACE> = Described<(typeof SURFACE)[M]>;
 type Post = Params<'surface/post'>;
@@ -21,11 +26,10 @@ type Post = Params<'surface/post'>;
 /** Who is said to type for longer than this has gone away. */
 const TYPING_MS = 60_000;
 
-/** One surface that is connected. */
+/** One surface that is connected: one workspace. */
 export interface Surface {
   wire: HostPeer;
-  platform: AgentName;
-  workspaceId: string;
+  origin: ChatOrigin;
   ephemeral: boolean;
   rate: Rate;
   showing: SurfaceOutbox;
@@ -39,10 +43,11 @@ export class Surfaces {
   readonly #bound = new Map<AgentName, Surface>();
   /** Connections that ended and may still hold something. */
   readonly #ending = new Map<AgentName, Promise<void>>();
-  readonly #typing = new Map<string, number>();
+  readonly #typing = new Map<string, { since: number; author: AgentName; origin: ChatOrigin; conversation: string }>();
   readonly #order: ConversationOrder;
   #lastPost: Promise<void> = Promise.resolve();
   readonly #members: Members;
+  readonly #ids: MessageIds;
 
   constructor(
     readonly context: HostContext,
@@ -50,34 +55,38 @@ export class Surfaces {
   ) {
     this.#order = new ConversationOrder(context.deps);
     this.#members = new Members(context);
+    this.#ids = new MessageIds(context.deps.home);
   }
 
-  /** A surface of the same platform takes the place of the one before: that one's connection may be dead. */
-  async bind(
-    wire: HostPeer,
-    { platform, workspaceId, ephemeral }: Params<'surface/bind'>,
-  ): Promise<{ platform: string }> {
+  /** A surface of the same workspace takes the place of the one before: that one's connection may be dead. */
+  async bind(wire: HostPeer, { platform, workspaceId, ephemeral }: Params<'surface/bind'>): Promise<ChatOrigin> {
     if (platform.includes('.')) throw new Refusal('invalid_request', 'a platform has no "." in its name');
-    this.#end(this.#bound.get(platform));
-    await this.#ending.get(platform);
+    const bound = this.all().find((one) => one.wire === wire);
+    if (bound && (bound.origin.platform !== platform || bound.origin.workspaceId !== workspaceId))
+      throw new Refusal(
+        'invalid_request',
+        'this connection is bound to another workspace; open one for each workspace',
+      );
+    const origin = await this.#members.origin(platform, workspaceId);
+    this.#end(this.#bound.get(origin.name));
+    await this.#ending.get(origin.name);
     const { limits, deps } = this.context;
     const rate = new Rate(deps, {
       perSecond: limits.postsPerSecond,
       atOnce: limits.postsAtOnce,
       waiting: limits.postsWaiting,
     });
-    await this.#members.bridge(platform);
-    const showing = new SurfaceOutbox(this.context, wire, platform);
-    this.#bound.set(platform, { wire, platform, workspaceId, ephemeral, rate, showing });
+    const showing = new SurfaceOutbox(this.context, wire, origin);
+    this.#bound.set(origin.name, { wire, origin, ephemeral, rate, showing });
     showing.ring();
-    return { platform };
+    return origin;
   }
 
   gone(wire: HostPeer): void {
-    for (const [platform, surface] of this.#bound) {
+    for (const [name, surface] of this.#bound) {
       if (surface.wire !== wire) continue;
       this.#end(surface);
-      this.#bound.delete(platform);
+      this.#bound.delete(name);
     }
   }
 
@@ -85,9 +94,9 @@ export class Surfaces {
     for (const surface of this.#bound.values()) this.#end(surface);
   }
 
-  /** The next connection of this platform waits until this one holds nothing. */
+  /** The next connection of this workspace waits until this one holds nothing. */
   #end(surface: Surface | undefined): void {
-    if (surface) this.#ending.set(surface.platform, surface.showing.close());
+    if (surface) this.#ending.set(surface.origin.name, surface.showing.close());
   }
 
   all(): Surface[] {
@@ -96,13 +105,13 @@ export class Surfaces {
 
   /** The surface at which this agent is a person or bot, if it is connected. */
   of(name: string): Surface | undefined {
-    return this.all().find(({ platform }) => name.startsWith(`${platform}.`));
+    return this.all().find(({ origin }) => name.startsWith(`${origin.name}.`));
   }
 
   async post(wire: HostPeer, post: Post): Promise<{ eventId: MessageId; first: boolean }> {
     const surface = this.#on(wire);
     await surface.rate.turn('messages');
-    const place = `${surface.platform} ${post.conversation.id}`;
+    const place = `${surface.origin.name} ${post.conversation.id}`;
     return this.#order.run(place, post.sequence, () => this.#oneByOne(() => this.#post(surface, post)));
   }
 
@@ -122,15 +131,24 @@ export class Surfaces {
 
   async #post(surface: Surface, post: Post): Promise<{ eventId: MessageId; first: boolean }> {
     const { workspace, home, now } = this.context.deps;
-    const { platform } = surface;
-    const { conversation, content } = post;
-    const author = await this.#members.person(platform, post.author);
-    const id = messageName(platform, post.messageId, { kind: conversation.kind });
-    const body = textIn(content);
-    const to = conversation.kind === 'dm' ? `@${recipientOf(post)}` : conversationName(conversation.id);
-    if (conversation.kind !== 'dm') {
-      await this.#members.join(platform, author, conversationName(conversation.id), conversation.private ? '' : body);
-    }
+    const { origin } = surface;
+    const { conversation } = post;
+    const author = await this.#members.person(origin, post.author);
+    const id = await this.#ids.posted(origin, post.messageId, conversation, author);
+    const content = await this.#contentOf(origin, post);
+    const isDm = conversation.kind === 'dm';
+    const recipient = isDm ? recipientOf(post) : null;
+    const channel = isDm ? null : conversationName(origin, conversation.id);
+    if (channel)
+      await this.#members.join(
+        origin,
+        author,
+        channel,
+        conversation.private ? [] : calledIn({ body: content.body, parley: content }),
+      );
+    if (recipient) await this.#members.keepDm(author, recipient, conversation.id);
+    const { threadId } = conversation;
+    const thread = threadId === undefined ? null : await this.#threadOf(origin, threadId, conversation.id);
     // What a system or a tool says by itself is for information, unless the surface knows better.
     const isStatus = (conversation.kind === 'system' || conversation.kind === 'tool') && post.intent === 'none';
     const said = post.createdAt === undefined ? Infinity : Date.parse(post.createdAt);
@@ -138,16 +156,16 @@ export class Surfaces {
       { ...workspace, newId: () => id, givenIds: true, now: () => Math.min(now(), said) },
       author,
       {
-        to,
-        body,
+        ...content,
+        to: channel ?? `@${recipient}`,
         priority: post.priority,
         intent: isStatus ? 'status' : post.intent,
         key: SendKey.parse(`surface/${id}`),
-        ...(conversation.threadId !== undefined && { thread: messageName(platform, conversation.threadId) }),
+        ...(thread && { thread }),
         ...(post.obligation && { obligation: post.obligation }),
-        ...refsIn(content),
         ...(isStatus && { aim: 'ambient' as const }),
         ...(conversation.private && { private: true as const }),
+        ...(isDm && { conversation: conversation.id }),
       },
     );
     // Who joined or left is for the record: no model needs it.
@@ -160,27 +178,40 @@ export class Surfaces {
     return { eventId: sent.message.id, first: sent.first };
   }
 
-  async edit(wire: HostPeer, { messageId, content }: Params<'surface/edit'>): Promise<{ eventId: MessageId }> {
-    const { platform, rate } = this.#on(wire);
+  /** What people bring, as a message has it. With `mentions` nobody else is called. */
+  async #contentOf(
+    origin: ChatOrigin,
+    { content, mentions }: Pick<Post, 'content' | 'mentions'>,
+  ): Promise<ChatContent> {
+    const called = mentions && (await this.#members.called(origin, mentions));
+    return { ...contentOf(content), ...(called && { mentions: called }) };
+  }
+
+  /** The new version replaces text, attachments and mentions. */
+  async edit(wire: HostPeer, change: Params<'surface/edit'>): Promise<{ eventId: MessageId }> {
+    const { origin, rate } = this.#on(wire);
     const { workspace, home } = this.context.deps;
+    const { messageId, conversation } = change;
     await rate.turn('messages');
-    return this.#order.run(`${platform} edit ${messageId}`, undefined, async () => {
-      const { id, version, message } = await this.#current(platform, messageId);
-      const body = textIn(content);
-      if (body === message.body) return { eventId: id };
-      const newId = messageName(platform, messageId, { version: version + 1 });
-      const sent = await edit(workspace, message.from as AgentName, home, id, body, newId);
+    return this.#order.run(`${origin.name} edit ${messageId}`, undefined, async () => {
+      const { id, next, message } = await this.#located(origin, messageId, conversation);
+      const content = await this.#contentOf(origin, change);
+      if (isSameContent(content, message)) return { eventId: id };
+      const sent = await edit(workspace, message.from as AgentName, home, id, content, next);
       this.context.stored(sent.copies);
       return { eventId: sent.message.id };
     });
   }
 
   /** No matter who deletes it, what nobody has answered yet is called off; only its author's deleting discharges an obligation. */
-  async delete(wire: HostPeer, { messageId, by }: Params<'surface/delete'>): Promise<{ eventId: MessageId }> {
-    const { platform } = this.#on(wire);
+  async delete(
+    wire: HostPeer,
+    { messageId, by, conversation }: Params<'surface/delete'>,
+  ): Promise<{ eventId: MessageId }> {
+    const { origin } = this.#on(wire);
     const { workspace, home } = this.context.deps;
-    const { id, message } = await this.#current(platform, messageId);
-    const who = by === undefined ? (message.from as AgentName) : personName(platform, by);
+    const { id, message } = await this.#located(origin, messageId, conversation);
+    const who = by === undefined ? (message.from as AgentName) : personName(origin, by);
     const { copies } = await remove(workspace, who, home, id);
     for (const { mailbox } of copies) {
       const obligation = await home.journal.obligation(mailbox, id);
@@ -198,46 +229,44 @@ export class Surfaces {
     wire: HostPeer,
     reaction: Params<'surface/react'>,
   ): Promise<{ reactionId: MessageId | null; signal: string }> {
-    const { platform, rate } = this.#on(wire);
+    const { origin, rate } = this.#on(wire);
     const { workspace, home } = this.context.deps;
     await rate.turn('reactions');
+    const { messageId, reactionId, recipient, conversation } = reaction;
     const signal = signalFor(reaction);
-    const author = await this.#members.person(platform, { id: reaction.author, kind: 'human' });
-    const target = await this.#target(platform, reaction.messageId);
+    const author = await this.#members.person(origin, { id: reaction.author, kind: 'human' });
+    const target = await this.#target(origin, messageId, conversation);
     const told = await home.journal.message(target);
     const channel = ChannelName.safeParse(told?.to ?? '');
-    if (channel.success && (await this.#members.isShown(platform, channel.data))) {
-      await this.#members.join(platform, author, channel.data, '');
+    if (channel.success && (await this.#members.isShown(origin, channel.data))) {
+      await this.#members.join(origin, author, channel.data, []);
     }
-    const key = SendKey.parse(`surface/reaction/${reaction.reactionId}`);
-    const done = await react(workspace, { name: author, home }, target, { signal, key, recipient: reaction.recipient });
+    const key = reactionKey(reactionId, conversation);
+    const said = { signal, key, recipient, conversation };
+    const done = await react(workspace, { name: author, home }, target, said);
     this.context.stored(done.sent?.copies ?? []);
     return { reactionId: done.sent?.message.id ?? null, signal };
   }
 
-  typing(wire: HostPeer, { conversation, author, on }: Params<'surface/typing'>): void {
-    const { platform } = this.#on(wire);
-    const name = personName(platform, author);
-    const key = `${name} ${conversation}`;
+  typing(wire: HostPeer, { conversation, author: id, on }: Params<'surface/typing'>): void {
+    const { origin } = this.#on(wire);
+    const author = personName(origin, id);
+    const key = `${author} ${conversation}`;
     const now = this.context.deps.now();
-    for (const [old, since] of this.#typing) if (since < now - TYPING_MS) this.#typing.delete(old);
-    if (on) this.#typing.set(key, now);
+    for (const [old, { since }] of this.#typing) if (since < now - TYPING_MS) this.#typing.delete(old);
+    if (on) this.#typing.set(key, { since: now, author, origin, conversation });
     else this.#typing.delete(key);
     this.context.stored();
   }
 
   /** Since when its author types where it was said. In a DM any place that is no channel of ours will be it. */
   typingSince({ author, message }: Item): number | null {
-    const known = [...this.#typing].filter(([key]) => key.startsWith(`${author.name} `));
-    for (const [key, since] of known) {
-      const place = conversationName(key.slice(author.name.length + 1));
+    for (const { since, author: typist, origin, conversation } of this.#typing.values()) {
+      if (typist !== author.name) continue;
+      const place = conversationName(origin, conversation);
       if (message.to.startsWith('#') ? message.to === place : !this.#members.isChannel(place)) return since;
     }
     return null;
-  }
-
-  workspaceOf(platform: string): string {
-    return this.all().find((one) => one.platform === platform)?.workspaceId ?? platform;
   }
 
   /** Something was stored: it may be for people at a surface. */
@@ -251,45 +280,36 @@ export class Surfaces {
     throw new Refusal('no_identity', 'this surface is not bound; call surface/bind first');
   }
 
-  /** The last version of a message that came in from this platform. */
-  async #current(platform: AgentName, messageId: string) {
-    const { journal } = this.context.deps.home;
-    for (const kind of [undefined, 'system', 'tool'] as const) {
-      let id = messageName(platform, messageId, { kind });
-      let message = await journal.message(id);
-      if (!message) continue;
-      for (let version = 1; ; version += 1) {
-        const next = messageName(platform, messageId, { version: version + 1 });
-        const later = await journal.message(next);
-        if (!later) return { id, version, message };
-        [id, message] = [next, later];
-      }
-    }
+  /** What somebody answers: a message of the platform, or one of ours by the id under which it was shown there. */
+  async #threadOf(origin: ChatOrigin, threadId: string, conversation: string): Promise<MessageId> {
+    const own = isMessageId(threadId) ? await this.context.deps.home.journal.message(threadId) : null;
+    const channel = ChannelName.safeParse(own?.to);
+    const isShown = channel.success
+      ? await this.#members.isShown(origin, channel.data)
+      : own?.to.startsWith(`@${origin.name}.`);
+    return own && isShown ? own.id : this.#ids.referred(origin, threadId, conversation);
+  }
+
+  async #located(origin: ChatOrigin, messageId: string, conversation: string | undefined): Promise<Located> {
+    const found = await this.#ids.locate(origin, messageId, conversation);
+    if (found) return found;
     throw new Refusal('not_found', 'no message came in under that messageId');
   }
 
   /** What somebody reacts to: a message of the platform, or one of ours by the id under which it was shown. */
-  async #target(platform: AgentName, messageId: string): Promise<MessageId> {
+  async #target(origin: ChatOrigin, messageId: string, conversation: string | undefined): Promise<MessageId> {
     const own = isMessageId(messageId) && (await this.context.deps.home.journal.message(messageId));
     if (own) return own.id;
-    try {
-      return (await this.#current(platform, messageId)).id;
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      return messageName(platform, messageId);
-    }
+    const known = await this.#ids.locate(origin, messageId, conversation);
+    return known?.id ?? this.#ids.referred(origin, messageId, conversation);
   }
 }
 
-function textIn(content: readonly Part[]): string {
-  const text = content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
-  if (text.length <= BODY_LIMIT) return text;
-  throw new Refusal('too_large', `a message has at most ${BODY_LIMIT} bytes`);
-}
-
-function refsIn(content: readonly Part[]): { refs?: string[] } {
-  const refs = content.flatMap((part) => (part.type === 'ref' ? [part.ref] : []));
-  return refs.length > 0 ? { refs } : {};
+/** The same reaction again is the same key. Where ids count per conversation, those of reactions do, too. */
+function reactionKey(reactionId: string, conversation: string | undefined): SendKey {
+  if (conversation === undefined) return SendKey.parse(`surface/reaction/${reactionId}`);
+  const hash = new Bun.CryptoHasher('sha256').update(`${conversation}\n${reactionId}`).digest('hex');
+  return SendKey.parse(`surface/reaction/${hash}`);
 }
 
 function recipientOf({ recipient }: Post): AgentName {

@@ -3,6 +3,8 @@ import type { ToolArguments, ToolName, Progress } from './shapes.ts';
 import { isMessageId } from '../../core/names.ts';
 import type { MessageId, AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
+import { blocked, delegated, owe } from '../../core/obligations/owed.ts';
+import type { Blocking } from '../../core/message.ts';
 import { claim, unclaim } from '../../core/obligations/claim.ts';
 import { defer, resolve } from '../../core/obligations/defer.ts';
 import type { Who } from '../../core/mail/workspace.ts';
@@ -41,7 +43,9 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
     const { session } = runner;
     const who = await actorFor(runner, args.inReplyTo);
     await session.sends.turn('messages');
-    const sent = await speak(session.context, who, { ...args, target: targetOf(args.target, who) });
+    const target = targetOf(args.target, who);
+    const obligation = await withDelegate(session, who, target, args.obligation);
+    const sent = await speak(session.context, who, { ...args, target, ...(obligation && { obligation }) });
     const about = sent.message.thread;
     // Its last words are not taken as a reply too.
     if (isMessageId(about)) session.turn?.said.add(about);
@@ -112,6 +116,21 @@ async function actorFor({ session }: Runner, id: string | undefined): Promise<Wh
   if (session.whos.length === 1 || !isMessageId(id)) return first;
   for (const who of session.whos) if (await who.home.journal.copy(who.name, id)) return who;
   return first;
+}
+
+const COORDINATOR = 'lead' as AgentName;
+
+/** In the draft of 2026-08-11 the author's coordinator may discharge an obligation where its author names nobody. */
+async function withDelegate(
+  { link }: HostSession,
+  { name, home }: Who,
+  target: string,
+  obligation: Blocking | undefined,
+): Promise<Blocking | undefined> {
+  if (!obligation || obligation.delegate !== undefined || link?.version !== '2026-08-11') return obligation;
+  const leads = await home.directory.members(COORDINATOR);
+  const lead = leads.find((one) => one.name !== name && `@${one.name}` !== target);
+  return lead ? { ...obligation, delegate: lead.name } : obligation;
 }
 
 /** As the header of an event writes it, and as people write it. */
@@ -190,7 +209,7 @@ async function speak(context: HostContext, who: Who, said: Said): Promise<Sent> 
 export async function shownAt(context: HostContext, { message, copies }: Sent): Promise<{ shown?: boolean }> {
   const at = copies.flatMap(({ mailbox }) => {
     const surface = context.surfaceOf(mailbox);
-    const isShownThere = surface && (!message.to.startsWith('#') || mailbox === bridgeName(surface.platform));
+    const isShownThere = surface && (!message.to.startsWith('#') || mailbox === bridgeName(surface.origin.name));
     return isShownThere ? [{ surface, mailbox }] : [];
   });
   let shown: boolean | undefined;
@@ -211,6 +230,34 @@ async function wasShown({ deps }: HostContext, mailbox: AgentName, id: MessageId
   return true;
 }
 
+/** What halts work comes first, then what is oldest. */
+const BLOCKS = ['halted', 'degraded', 'none', undefined];
+
+/** What these owe, or what they wait for: as authors, or as delegates of authors. spec: host#open-set */
+export async function openSet(whos: readonly Who[], which: 'owed' | 'blocking', limit: number): Promise<object> {
+  const ask = async (who: Who) =>
+    which === 'owed' ? [await owe(who, { limit })] : [await blocked(who, { limit }), await delegated(who, limit)];
+  const sets = (await Promise.all(whos.map(ask))).flat();
+  const events = sets
+    .flatMap(({ obligations }) => obligations)
+    .map(({ id, mailbox, from, at, kind, returns, message }) => ({
+      eventId: id,
+      recipient: mailbox,
+      author: from,
+      createdAt: new Date(at).toISOString(),
+      kind,
+      returns,
+      ...(message && { text: masked(message.body) }),
+      ...(message?.parley?.obligation && { obligation: message.parley.obligation }),
+    }))
+    .toSorted((a, b) => rank(a) - rank(b) || a.createdAt.localeCompare(b.createdAt));
+  return { events: events.slice(0, limit), more: sets.some(({ more }) => more) || events.length > limit };
+}
+
+function rank({ obligation }: { obligation?: Blocking }): number {
+  return BLOCKS.indexOf(obligation?.blocks);
+}
+
 /** How far the work of a session is, at the surfaces that have one of its channels. It is no chat: nothing is kept, and nobody is called. */
 export async function showProgress(
   { deps }: HostContext,
@@ -218,8 +265,8 @@ export async function showProgress(
   { progressToken, progress, total, message }: Progress,
   surfaces: readonly Surface[],
 ): Promise<void> {
-  for (const { platform, wire } of surfaces) {
-    const bridge = await deps.home.directory.get(bridgeName(platform));
+  for (const { origin, wire } of surfaces) {
+    const bridge = await deps.home.directory.get(bridgeName(origin.name));
     for (const stream of session.record.streams) {
       if (!bridge?.subscriptions.includes(stream)) continue;
       const id = `progress.${session.id}.${progressToken}`;
@@ -227,7 +274,7 @@ export async function showProgress(
         what: 'progress',
         id,
         idempotencyKey: `${id}.${progress}`,
-        conversation: { id: rawConversation(stream), kind: 'channel' },
+        conversation: { id: rawConversation(origin, stream), kind: 'channel' },
         author: {
           id: session.whos[0]?.name ?? session.id,
           kind: 'agent',

@@ -55,6 +55,11 @@ export const PAGES = {
   },
 } as const;
 
+/** Few obligations have a delegate, and few ask for them: they have no index of their own. */
+const DELEGATED = `SELECT ${COLUMNS} FROM duties WHERE kind = 'obligation' AND ended_as IS NULL AND id IN
+  (SELECT m.id FROM duties d JOIN messages m ON m.id = d.id WHERE d.kind = 'obligation' AND d.ended_as IS NULL
+    AND json_extract(m.json, '$.parley.obligation.delegate') = ?) ORDER BY at, id, mailbox LIMIT ?`;
+
 const SAVE_CLAIM = `INSERT INTO claims (key, holder, until, reserved) VALUES (?, ?, ?, ?)
   ON CONFLICT DO UPDATE SET holder = excluded.holder, until = excluded.until, reserved = excluded.reserved`;
 const SAVE_SESSION = `INSERT INTO sessions (id, token_hash, identities, roles, streams, threads, seen) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -127,6 +132,13 @@ export class SqliteObligations extends SqliteSending implements Obligations {
     const place: Place = after ? [after.at, after.id, after.mailbox ?? AFTER_ALL] : [BEFORE_ALL, '', ''];
     const rows = this.connection.read((db) =>
       db.query<ObligationRow, [string, ...Place, number]>(PAGES.blocking.sql).all(from, ...place, limit),
+    );
+    return rows.map(obligationFrom);
+  }
+
+  async delegated(delegate: AgentName, limit: number): Promise<Obligation[]> {
+    const rows = this.connection.read((db) =>
+      db.query<ObligationRow, [string, number]>(DELEGATED).all(delegate, limit),
     );
     return rows.map(obligationFrom);
   }

@@ -1,0 +1,95 @@
+import type { Params } from '../../wire/jsonrpc.ts';
+import type { ChatDeliver, Part, ProtocolVersion } from './shapes.ts';
+
+// The drafts of 2026-06-24 and 2026-08-11 have another shape: an event is flat (`addressedToMe`, `policy`, `content` as one text), there
+// are three kinds of conversation, and no `ack_only`. Peers that agreed on one of them get that shape. We accept all shapes from
+// everybody. spec: host#flat
+
+const KINDS = ['dm', 'channel', 'thread'];
+
+export function hasFlatEvents(version: ProtocolVersion): boolean {
+  return version !== '2026-06-02';
+}
+
+/** An event as these drafts have it. What the first draft has, and they have not, stands beside it. */
+export function flatEvent(event: ChatDeliver, version: ProtocolVersion): Params {
+  const { content, conversation, attention, target, prompt } = event;
+  const isMine = target.directedness === 'to_me';
+  const kind = KINDS.includes(conversation.kind) ? conversation.kind : isMine ? 'dm' : 'channel';
+  return {
+    ...(flatResult(event, version) as Params),
+    conversation: { ...conversation, kind },
+    addressedToMe: isMine,
+    policy: flatPolicy(attention.policy),
+    ...(content && { content: content.map(plainText).join('\n') }),
+    // A line of the header: lines of a message are quoted and never look like one.
+    ...(prompt !== undefined && {
+      prompt: prompt.replaceAll(/^response_policy: ack_only$/gm, 'response_policy: must_not_respond'),
+    }),
+  };
+}
+
+/**
+ * Replaces every `policy` in an event or the answer of a tool. In the draft of 2026-08-11 `done` of another only says that this one is
+ * finished on its side.
+ */
+export function flatResult(result: unknown, version: ProtocolVersion): unknown {
+  if (Array.isArray(result)) return result.map((one) => flatResult(one, version));
+  if (typeof result !== 'object' || result === null) return result;
+  const fields = Object.entries(result).filter(
+    ([name, value]) => name !== 'means' || value !== 'already_handled' || version !== '2026-08-11',
+  );
+  return Object.fromEntries(
+    fields.map(([name, value]) => [
+      name,
+      name === 'policy' && typeof value === 'string' ? flatPolicy(value) : flatResult(value, version),
+    ]),
+  );
+}
+
+/** A peer that does not know `ack_only` stays silent rather than answer thanks. */
+function flatPolicy(policy: string): string {
+  return policy === 'ack_only' ? 'must_not_respond' : policy;
+}
+
+/**
+ * What a peer brings, in our shape: a text is one part, an event's id is its message's, a reaction names its target event and its actor,
+ * and parties are known by their ids.
+ */
+export function fromFlat({ content, eventId, targetEventId, actor, recipients, ...others }: Params): Params {
+  const id = targetEventId ?? eventId;
+  const [addressed] = Array.isArray(recipients) ? recipients : [];
+  const recipient = partyName(others['recipient'] ?? addressed);
+  return {
+    ...(typeof id === 'string' && { messageId: id }),
+    ...(actor !== undefined && { author: partyId(actor) }),
+    ...others,
+    ...(recipient !== undefined && { recipient }),
+    ...(others['obligation'] !== undefined && { obligation: fromObligation(others['obligation']) }),
+    ...(content !== undefined && {
+      content: typeof content === 'string' ? [{ type: 'text', text: content }] : content,
+    }),
+  };
+}
+
+function plainText(part: Part): string {
+  if ('text' in part) return part.text;
+  return part.label === undefined ? part.ref : `${part.label} (${part.ref})`;
+}
+
+/** `dischargeDelegate` is what we call the delegate. */
+export function fromObligation(obligation: unknown): unknown {
+  if (typeof obligation !== 'object' || obligation === null) return obligation;
+  const { dischargeDelegate, ...others } = obligation as Record<string, unknown>;
+  return dischargeDelegate === undefined ? obligation : { delegate: partyName(dischargeDelegate), ...others };
+}
+
+/** A party is `{id, kind}` in the draft of 2026-08-11, and a name elsewhere. */
+export function partyName(party: unknown): unknown {
+  const id = partyId(party);
+  return typeof id === 'string' ? id.replace(/^(?:agent|human):/, '') : id;
+}
+
+function partyId(party: unknown): unknown {
+  return typeof party === 'object' && party !== null && 'id' in party ? party.id : party;
+}
