@@ -37,7 +37,9 @@ export class Telegram {
   readonly toasts: string[] = [];
   readonly files = new Map<string, Uint8Array>();
   hangs = false;
-  #refusals: { method: string; code: number; retryAfter: number; description: string }[] = [];
+  /** Polls that wait for updates now. */
+  polling = 0;
+  #refusals: { method: string; code: number; retryAfter: number; description: string; chat: number | undefined }[] = [];
   #updates: Record<string, unknown>[] = [];
   #nextUpdate = 500;
   #nextMessage = 1000;
@@ -58,9 +60,14 @@ export class Telegram {
     return { bot_token: this.token, chat_id: this.user, group_id: this.group, api_root: this.root };
   }
 
-  /** The next call of this method is refused. */
-  refuse(method: string, code: number, retryAfter = 0, description = 'refused'): void {
-    this.#refusals.push({ method, code, retryAfter, description });
+  /** The next call of this method is refused; with `chat` the next one there. */
+  refuse(method: string, code: number, retryAfter = 0, description = 'refused', chat?: number): void {
+    this.#refusals.push({ method, code, retryAfter, description, chat });
+  }
+
+  /** Updates that the bot does not have yet. */
+  get waiting(): number {
+    return this.#updates.length;
   }
 
   /** The topic of a session, when it is there. */
@@ -138,7 +145,9 @@ export class Telegram {
     this.calls.push({ method, body, at: performance.now() });
     if (method === 'getUpdates') return this.#poll(Number(body['offset'] ?? 0), request.signal);
     if (this.hangs) await new Promise((_resolve, reject) => request.signal.addEventListener('abort', reject));
-    const at = this.#refusals.findIndex((one) => one.method === method);
+    const at = this.#refusals.findIndex(
+      (one) => one.method === method && (one.chat === undefined || one.chat === body['chat_id']),
+    );
     const [refusal] = at < 0 ? [] : this.#refusals.splice(at, 1);
     if (refusal) return refused(refusal.code, refusal.description, refusal.retryAfter);
     return this.#act(method, body);
@@ -183,7 +192,9 @@ export class Telegram {
   async #poll(offset: number, signal: AbortSignal): Promise<Response> {
     this.#updates = this.#updates.filter((one) => Number(one['update_id']) >= offset);
     const until = performance.now() + POLL_LIMIT_MS;
+    this.polling += 1;
     while (this.#updates.length === 0 && performance.now() < until && !signal.aborted) await Bun.sleep(5);
+    this.polling -= 1;
     return result(this.#updates);
   }
 
