@@ -128,6 +128,7 @@ class TelegramChat {
   async open(): Promise<void> {
     removeRecordings(this.deps.config);
     await this.#outgoing.open();
+    this.#questions.open();
     this.#unwatch = this.deps.control.watch([], (session, state) => {
       this.#statuses.set(session, state?.status ?? 'stopped');
       this.#wakeup.notify();

@@ -43,6 +43,11 @@ export class ChatQuestions {
 
   constructor(readonly deps: ChatQuestionsDeps) {}
 
+  /** Shows the ends that an earlier run did not show. */
+  open(): void {
+    for (const { token } of this.deps.state.asked) this.#showEnd(token);
+  }
+
   /** Shows what this session asks now, and takes the buttons from what it does not ask any more. */
   async show(session: string, isWaiting: boolean): Promise<void> {
     const { control, state } = this.deps;
@@ -159,14 +164,18 @@ export class ChatQuestions {
     }
   }
 
-  /** The message loses its buttons and shows what was chosen, if it had any. */
+  /** The message loses its buttons and shows what was chosen. */
   #close({ token }: AskedInChat, done: string, given?: AskedInChat['given']): void {
+    if (this.#asked(token)?.done !== null) return;
+    this.deps.state.change(token, { done: cutTo(done, NOTE_LIMIT), ...(given && { given }) });
+    this.#showEnd(token);
+  }
+
+  #showEnd(token: string): void {
     const { state, topics } = this.deps;
-    const asked = this.#asked(token);
-    if (!asked || asked.done !== null) return;
-    const note = cutTo(done, NOTE_LIMIT);
-    state.change(token, { done: note, text: '', ...(given && { given }) });
-    if (asked.message !== 0) topics.replaceSoon(asked.message, `${asked.text}\n\n${note}`);
+    const { message = 0, text = '', done = null } = this.#asked(token) ?? {};
+    if (message === 0 || text === '' || done === null) return;
+    topics.replaceSoon(message, `${text}\n\n${done}`, undefined, () => state.change(token, { text: '' }));
   }
 
   /** The chat forgets a press after a while, so this is tried once. */

@@ -24,7 +24,7 @@ export interface AskedInChat {
   question: number;
   /** 0: it may not have been said yet. */
   message: number;
-  /** Empty when it is done. */
+  /** Empty when the chat shows what became of it. */
   text: string;
   askedAt: number;
   /** The options that are ticked, where several may be chosen. */

@@ -2,7 +2,7 @@ import { Refusal } from '../../core/refusal.ts';
 import { holdLock } from '../../platform/lock-file.ts';
 import type { ControlFile } from '../../protocols/control/config.ts';
 import type { TelegramApi } from './api.ts';
-import { isTopicGone } from './api.ts';
+import { isFinal, isTopicGone } from './api.ts';
 import { cutTo, piecesOf } from './pieces.ts';
 
 const NAME_LIMIT = 128;
@@ -51,7 +51,8 @@ export class Topics {
           const made = this.#known(session, gone);
           if (made) return made;
           const name = cutTo(session, NAME_LIMIT);
-          const topic = await api.now((one, signal) => one.createForumTopic(group, name, {}, signal));
+          // Without the signal: a call that our end cuts off would leave a topic that nobody knows.
+          const topic = await api.now((one) => one.createForumTopic(group, name));
           config.setTopic(session, topic.message_thread_id);
           return topic.message_thread_id;
         } finally {
@@ -104,16 +105,22 @@ export class Topics {
     await api.inTurn(group, (one, signal) => one.editMessageText(group, message, text.toWellFormed(), other, signal));
   }
 
-  /** The same when it is its turn; nobody waits for it. */
-  replaceSoon(message: number, text: string, buttons?: Buttons): void {
-    this.#owned(this.replace(message, text, buttons));
+  /** The same when it is its turn; nobody waits for it. `end` is called when the chat has taken it, or refused it for good. */
+  replaceSoon(message: number, text: string, buttons?: Buttons, end = (): void => {}): void {
+    this.#owned(this.replace(message, text, buttons), end);
   }
 
-  #owned(saying: Promise<unknown>): void {
+  #owned(saying: Promise<unknown>, end = (): void => {}): void {
     const { api } = this.deps;
-    saying.catch((error: unknown) => {
-      if (!api.isClosed) api.options.log('chat_refused', { because: api.because(error) });
-    });
+    saying
+      .catch((error: unknown) => {
+        if (!isFinal(error)) throw error;
+        api.options.log('chat_refused', { because: error.description });
+      })
+      .then(end)
+      .catch((error: unknown) => {
+        if (!api.isClosed) api.options.log('chat_trouble', { because: api.because(error) });
+      });
   }
 
   #known(session: string, gone: number): number {
