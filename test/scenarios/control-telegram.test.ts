@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { ControlRig } from '../support/control-rig.ts';
+import { pixelsOf } from '../support/png.ts';
 import { Telegram } from '../support/telegram.ts';
 import { within } from '../support/within.ts';
 
@@ -94,6 +95,17 @@ describe('sessions in Telegram', () => {
     expect(path.startsWith(rig.folder('api'))).toBe(true);
     expect([readFileSync(path, 'utf8'), statSync(path).mode & 0o777]).toEqual(['a jpeg', 0o600]);
     expect(readdirSync(`${rig.home}/.ccc`).filter((one) => one.startsWith('voice'))).toEqual([]);
+  });
+
+  it('are shown as a picture [CCC-197]', async () => {
+    const { rig, telegram } = await started();
+    const topic = await telegram.topic('api');
+    await rig.ask('api', 'hello');
+    telegram.write('/screenshot', { topic });
+    await within(60_000, async () => telegram.posted.some(({ photo }) => photo !== undefined));
+    const { photo = new Uint8Array(), topic: place } = telegram.posted.find((one) => one.photo) ?? {};
+    const { width, height } = pixelsOf(photo);
+    expect([place, width > 200, height > 100]).toEqual([topic, true, true]);
   });
 
   it('do all else while the chat hangs, and the chat gets it later [CCC-144]', async () => {

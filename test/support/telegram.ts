@@ -18,6 +18,7 @@ export interface Posted {
   /** The data of each button, by row. */
   buttons: { text: string; callback_data: string }[][];
   edited: boolean;
+  photo?: Uint8Array;
 }
 
 interface Call {
@@ -141,7 +142,7 @@ export class Telegram {
     if (file) return this.#file(pathname.slice(`/file/bot${this.token}/`.length));
     if (!pathname.startsWith(`/bot${this.token}/`)) return refused(401, 'Unauthorized');
     const method = pathname.split('/').at(-1) ?? '';
-    const body = (await request.json().catch(() => ({}))) as Record<string, unknown>;
+    const body = await bodyOf(request);
     this.calls.push({ method, body, at: performance.now() });
     if (method === 'getUpdates') return this.#poll(Number(body['offset'] ?? 0), request.signal);
     if (this.hangs) await new Promise((_resolve, reject) => request.signal.addEventListener('abort', reject));
@@ -169,6 +170,18 @@ export class Telegram {
         const id = this.#nextMessage++;
         this.posted.push({ id, chat: Number(body['chat_id']), topic, text, buttons: buttonsOf(body), edited: false });
         return result({ message_id: id, date: 1, chat: { id: body['chat_id'], type: 'supergroup' }, text });
+      }
+      case 'sendPhoto': {
+        const photo = body['photo'];
+        if (!(photo instanceof Uint8Array)) return refused(400, 'Bad Request: there is no photo in the request');
+        const id = this.#nextMessage++;
+        const chat = Number(body['chat_id']);
+        const place = {
+          chat,
+          topic: body['message_thread_id'] === undefined ? undefined : Number(body['message_thread_id']),
+        };
+        this.posted.push({ id, ...place, text: '', photo, buttons: [], edited: false });
+        return result({ message_id: id, date: 1, chat: { id: chat, type: 'supergroup' }, photo: [] });
       }
       case 'editMessageText': {
         const message = this.posted.find(({ id }) => id === body['message_id']);
@@ -202,6 +215,21 @@ export class Telegram {
     const bytes = this.files.get(path.replace('files/', ''));
     return bytes ? new Response(bytes) : refused(404, 'Not Found');
   }
+}
+
+/** JSON, or a form with files. */
+async function bodyOf(request: Request): Promise<Record<string, unknown>> {
+  if (!request.headers.get('content-type')?.startsWith('multipart/form-data'))
+    return (await request.json().catch(() => ({}))) as Record<string, unknown>;
+  const body: Record<string, unknown> = {};
+  const form = await request.formData();
+  const attached = (value: string) =>
+    value.startsWith('attach://') ? (form.get(value.slice('attach://'.length)) ?? value) : value;
+  for (const [name, value] of form) {
+    const given = typeof value === 'string' ? attached(value) : value;
+    body[name] = typeof given === 'string' ? given : new Uint8Array(await given.arrayBuffer());
+  }
+  return body;
 }
 
 const result = (value: unknown): Response => Response.json({ ok: true, result: value });

@@ -2,6 +2,7 @@ import { Refusal } from '../../core/refusal.ts';
 import { Wakeup, withLimit } from '../../core/wait.ts';
 import type { SessionStatus } from '../../core/ports/session.ts';
 import type { Chat, ChatDeps } from '../../protocols/control/chat.ts';
+import { pngInBackground } from '../../sessions/picture/background.ts';
 import { TelegramApi } from './api.ts';
 import { Incoming } from './incoming.ts';
 import { removeRecordings } from './media.ts';
@@ -26,6 +27,7 @@ interface BotSettings {
 /** For tests. */
 export interface BridgeOptions {
   transcribeMs?: number;
+  draw?: (styled: string) => Promise<Uint8Array>;
 }
 
 /** Shows sessions in Telegram while `bot_token` and `chat_id` are in the file. A change of the file needs no restart. */
@@ -122,7 +124,14 @@ class TelegramChat {
     this.#api = api;
     this.#outgoing = new Outgoing(parts);
     this.#questions = new ChatQuestions(parts);
-    this.#incoming = new Incoming({ ...parts, ...options, questions: this.#questions, user, group });
+    this.#incoming = new Incoming({
+      ...parts,
+      draw: pngInBackground,
+      ...options,
+      questions: this.#questions,
+      user,
+      group,
+    });
   }
 
   async open(): Promise<void> {

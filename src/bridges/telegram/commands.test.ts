@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test';
 import { existsSync } from 'node:fs';
 import { TelegramRig } from '../../../test/support/telegram-rig.ts';
+import type { Posted } from '../../../test/support/telegram.ts';
 import { within } from '../../../test/support/within.ts';
 
 const DEADLINE = 20_000;
@@ -31,6 +32,28 @@ describe('a command in Telegram', () => {
     rig.telegram.write(text, { topic });
     expect((await rig.telegram.said(said)).topic).toBe(topic);
     expect(rig.server.control.asked).toEqual([]);
+  });
+
+  it('/screenshot shows a picture of the terminal [CCC-197]', async () => {
+    rig = await TelegramRig.start();
+    rig.server.control.screens.set('api', '\x1b[31mred\x1b[0m');
+    const topic = await rig.telegram.topic('api');
+    rig.telegram.write('/screenshot', { topic });
+    await within(DEADLINE, async () => rig.telegram.posted.length === 1);
+    const [{ photo = new Uint8Array(), ...shown } = {}] = rig.telegram.posted as Partial<Posted>[];
+    expect([shown.topic, Buffer.from(photo.subarray(1, 4)).toString()]).toEqual([topic, 'PNG']);
+  });
+
+  it.each([
+    ['it cannot be drawn', async () => Promise.reject(new Error('no memory')), 0],
+    ['the chat refuses it', async () => new Uint8Array([1]), 400],
+  ])('/screenshot shows the text if %s [CCC-197]', async (_why, draw, refusal) => {
+    rig = await TelegramRig.start({}, {}, { draw });
+    rig.server.control.screens.set('api', '\x1b[31mthe screen\x1b[0m');
+    if (refusal !== 0) rig.telegram.refuse('sendPhoto', refusal, 0, 'Bad Request: PHOTO_INVALID_DIMENSIONS');
+    const topic = await rig.telegram.topic('api');
+    rig.telegram.write('/screenshot', { topic });
+    expect((await rig.telegram.said('the screen')).topic).toBe(topic);
   });
 
   it('is no path: that is a text for the session [CCC-173]', async () => {

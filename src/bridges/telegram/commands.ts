@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import type { Env } from '../../core/env.ts';
+import type { Log } from '../../core/service.ts';
 import type { SessionControl } from '../../core/sessions/control.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { userHome } from '../../platform/env.ts';
@@ -24,7 +25,13 @@ export interface ChatCommandDeps {
   control: SessionControl;
   config: ControlFile;
   env: Env;
+  /** A screen with styles as a PNG. */
+  draw: (styled: string) => Promise<Uint8Array>;
+  log: Log;
 }
+
+/** What a command says. `text` is for a chat that does not take the picture. */
+export type ChatAnswer = string | { png: Uint8Array; text: string };
 
 /** A command of the user, in the topic of a session or outside of one. */
 export interface ChatCommand {
@@ -35,9 +42,8 @@ export interface ChatCommand {
 }
 
 interface Act {
-  /** What is said. */
-  run(deps: ChatCommandDeps, command: ChatCommand, begun: Begun): string | Promise<string>;
-  /** It changes something. What it finds before that is stored, so that a run after a crash does it once. */
+  run(deps: ChatCommandDeps, command: ChatCommand, begun: Begun): ChatAnswer | Promise<ChatAnswer>;
+  /** It changes something, and says a text. What it finds before that is stored, so that a run after a crash does it once. */
   before?(deps: ChatCommandDeps, command: ChatCommand): string | Promise<string>;
 }
 
@@ -66,7 +72,18 @@ const COMMANDS: Record<string, Act> = {
     },
   },
 
-  screenshot: { run: ({ control }, command) => control.screen(meant(command), SCREEN_LINES) },
+  screenshot: {
+    async run({ control, draw, log }, command) {
+      const session = meant(command);
+      const text = await control.screen(session, SCREEN_LINES);
+      try {
+        return { text, png: await draw(await control.screen(session, SCREEN_LINES, { styles: true })) };
+      } catch (error) {
+        log('picture_trouble', { because: error instanceof Error ? error.message : String(error) });
+        return text;
+      }
+    },
+  },
 
   continue: {
     before: async ({ control }, command) => pidOf(control, meant(command)),
@@ -137,7 +154,7 @@ export async function beforeCommand(deps: ChatCommandDeps, command: ChatCommand)
 }
 
 /** Does it, and returns what is said. Throws a Refusal. */
-export async function runCommand(deps: ChatCommandDeps, command: ChatCommand, begun: Begun): Promise<string> {
+export async function runCommand(deps: ChatCommandDeps, command: ChatCommand, begun: Begun): Promise<ChatAnswer> {
   const act = actOf(command);
   if (!act) return `there is no command /${command.name.slice(0, 60)}; see /help`;
   return act.run(deps, command, begun);

@@ -1,10 +1,9 @@
 import type { Message, Update, User } from 'grammy/types';
 import type { SessionStore } from '../../core/ports/session-store.ts';
-import type { Log } from '../../core/service.ts';
 import { Refusal } from '../../core/refusal.ts';
 import type { TelegramApi } from './api.ts';
 import { beforeCommand, commandIn, runCommand } from './commands.ts';
-import type { ChatCommand, ChatCommandDeps } from './commands.ts';
+import type { ChatAnswer, ChatCommand, ChatCommandDeps } from './commands.ts';
 import { photoPrompt, voicePrompt } from './media.ts';
 import type { MediaPrompt } from './media.ts';
 import type { ChatQuestions } from './questions.ts';
@@ -26,7 +25,6 @@ export interface IncomingDeps extends ChatCommandDeps {
   publish: () => Promise<void>;
   now: () => number;
   transcribeMs?: number;
-  log: Log;
 }
 
 /**
@@ -100,7 +98,9 @@ export class Incoming {
     const who = nameOf(message.from);
     const command = commandIn(message.text ?? '', session, who);
     if (command) {
-      await topics.sayAt(place, await this.#command(id, command));
+      const said = await this.#command(id, command);
+      if (typeof said === 'string') await topics.sayAt(place, said);
+      else await topics.showAt(place, said);
       return;
     }
     if (!isForSession(message)) return;
@@ -112,7 +112,7 @@ export class Incoming {
   }
 
   /** Does it once, whatever run does it. What is said. */
-  async #command(id: number, command: ChatCommand): Promise<string> {
+  async #command(id: number, command: ChatCommand): Promise<ChatAnswer> {
     const { state } = this.deps;
     const begun = state.begun(id);
     if (begun && begun.said !== null) return begun.said;
@@ -121,7 +121,7 @@ export class Incoming {
       if (before === null) return runCommand(this.deps, command, { before: '', isAgain: false });
       state.begin(id, { before, said: null });
       const said = await this.#orSay(() => runCommand(this.deps, command, { before, isAgain: begun !== null }));
-      state.begin(id, { before, said });
+      state.begin(id, { before, said: typeof said === 'string' ? said : said.text });
       return said;
     });
   }
@@ -202,7 +202,7 @@ export class Incoming {
   }
 
   /** What it returns, or why it failed. What our end cut off is not said: the next run does it. */
-  async #orSay(act: () => Promise<string>): Promise<string> {
+  async #orSay(act: () => Promise<ChatAnswer>): Promise<ChatAnswer> {
     try {
       return await act();
     } catch (error) {

@@ -1,3 +1,4 @@
+import { InputFile } from 'grammy/web';
 import { Refusal } from '../../core/refusal.ts';
 import { holdLock } from '../../platform/lock-file.ts';
 import type { ControlFile } from '../../protocols/control/config.ts';
@@ -96,6 +97,19 @@ export class Topics {
       first ||= sent.message_id;
     }
     return first;
+  }
+
+  /** Shows a picture, or says its text where the chat does not take it. */
+  async showAt({ chat, topic }: ChatPlace, { png, text }: { png: Uint8Array; text: string }): Promise<void> {
+    const { api } = this.deps;
+    const file = new InputFile(png, 'screen.png');
+    const other = topic === undefined ? {} : { message_thread_id: topic };
+    try {
+      await api.inTurn(chat, (one, signal) => one.sendPhoto(chat, file, other, signal));
+    } catch (error) {
+      if (!isFinal(error)) throw error;
+      await this.sayAt({ chat, topic }, text);
+    }
   }
 
   /** Replaces a message in the group. Without buttons it loses those that it had. */
