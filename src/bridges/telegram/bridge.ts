@@ -107,6 +107,8 @@ class TelegramChat {
   readonly #wakeup = new Wakeup();
   /** Sessions whose questions are being looked at. */
   readonly #asking = new Map<string, Promise<void>>();
+  /** Why a question could not be shown last: it is tried every second, and said once. */
+  #askTrouble = '';
   #unwatch = (): void => {};
   #running: Promise<unknown> = Promise.resolve();
 
@@ -189,7 +191,9 @@ class TelegramChat {
       .show(session, this.#statuses.get(session) === 'waiting')
       .catch((error: unknown) => {
         if (error instanceof Refusal || this.#api.isClosed) return;
-        this.deps.log('chat_trouble', { because: this.#api.because(error) });
+        const because = this.#api.because(error);
+        if (because !== this.#askTrouble) this.deps.log('chat_trouble', { because });
+        this.#askTrouble = because;
       })
       .finally(() => this.#asking.delete(session));
     this.#asking.set(session, asking);

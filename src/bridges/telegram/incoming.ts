@@ -126,7 +126,7 @@ export class Incoming {
     });
   }
 
-  async #prompt({ id, message, session, who, place, isAgain }: Incame): Promise<void> {
+  async #prompt({ id, message, session, who, place, isAgain }: WrittenMessage): Promise<void> {
     const { api, control, store, topics, questions } = this.deps;
     if (isAgain) {
       const lines = await store.history({ session, limit: LOOK_BACK, from: 'human' });
@@ -219,7 +219,7 @@ export class Incoming {
   }
 }
 
-interface Incame {
+interface WrittenMessage {
   id: number;
   message: Message;
   session: string;
