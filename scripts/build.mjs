@@ -16,8 +16,8 @@ const FLAGS = [
   // What runs once need not be compiled: without this a send takes some 3 % more CPU time.
   '--compile-jit-policy=4',
 ];
-// The relay's worker is a program inside the program.
-const ENTRIES = ['src/cli/main.ts', 'src/store/maildir/export-worker.ts'];
+// A worker is a program inside the program: that of the relay, and the one that draws pictures.
+const ENTRIES = ['src/cli/main.ts', 'src/store/maildir/export-worker.ts', 'src/sessions/picture/png-worker.ts'];
 
 const bun = await setUp();
 mkdirSync(`${root}dist`, { recursive: true });

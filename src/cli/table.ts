@@ -23,6 +23,7 @@ const relay = () => import('./commands/relay.ts');
 const sessions = () => import('./commands/sessions.ts');
 const ask = () => import('./commands/ask.ts');
 const control = () => import('./commands/control.ts');
+const screenshot = () => import('./commands/screenshot.ts');
 const setup = () => import('./commands/setup.ts');
 const demo = () => import('./commands/demo.ts');
 const config = () => import('./commands/config.ts');
@@ -76,7 +77,7 @@ export const PARLEY_COMMANDS: readonly ListedRow[] = [
   row('Sessions', 'ask', 'give a prompt to a session and wait for its answer', ask),
   row('Sessions', 'prompt', 'give a prompt to a session and do not wait', control),
   row('Sessions', 'queue', 'list prompts that were not answered yet, or cancel one', control),
-  row('Sessions', 'screenshot', "show the last lines of a session's terminal", control),
+  row('Sessions', 'screenshot', "show the last lines of a session's terminal, or draw them", screenshot),
   row('Sessions', 'questions', 'show what a session asks its user', control),
   row('Sessions', 'answer', 'answer a question of a session', control),
   row('History', 'events', 'list the messages that I may see, with their state', history),

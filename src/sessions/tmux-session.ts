@@ -1,4 +1,6 @@
 import { statSync } from 'node:fs';
+import { stripVTControlCharacters } from 'node:util';
+import type { ScreenOptions } from '../core/ports/session.ts';
 import { Refusal } from '../core/refusal.ts';
 import type { TmuxServer } from './tmux.ts';
 
@@ -6,6 +8,9 @@ import type { TmuxServer } from './tmux.ts';
 const SHOWN = 50;
 const SIZE = ['-x', '200', '-y', String(SHOWN)];
 const SHELL = /^-?(sh|ash|dash|bash|zsh|ksh|fish)$/;
+
+/** An escape sequence that begins or ends a style. */
+const SGR = /\x1b\[[\d;:]*m/g;
 
 const SETTLE_MS = 2000;
 const LOOK_MS = 50;
@@ -148,13 +153,28 @@ export async function paneOn(server: TmuxServer, tty: string): Promise<Pane | nu
 }
 
 /** At most so many lines of a pane, the last ones; what is blank below them does not count. */
-export async function lastLines(server: TmuxServer, pane: string, lines: number): Promise<string> {
-  const printed = await server.at(pane, ['capture-pane', '-p', '-t', pane, '-S', `-${lines}`]);
-  const all = printed.trimEnd().split('\n');
+export async function lastLines(
+  server: TmuxServer,
+  pane: string,
+  lines: number,
+  { styles = false }: ScreenOptions = {},
+): Promise<string> {
+  const words = ['capture-pane', '-p', '-t', pane, '-S', `-${lines}`];
+  if (styles) return lastStyledLines(await server.at(pane, [...words, '-e', '-N']), lines);
+  const all = (await server.at(pane, words)).trimEnd().split('\n');
   return all
     .slice(-lines)
     .map((line) => line.trimEnd())
     .join('\n');
+}
+
+/** A style goes on over the ends of lines until another one begins: what the lines left out began is put before the others. */
+function lastStyledLines(printed: string, lines: number): string {
+  const all = printed.split('\n');
+  while (all.length > 1 && stripVTControlCharacters(all.at(-1) ?? '').trim() === '') all.pop();
+  const kept = all.splice(-lines);
+  const begun = all.join('').match(SGR)?.join('').split('\x1b[0m').at(-1) ?? '';
+  return begun + kept.join('\n');
 }
 
 /** A server whose last session has just ended goes down; the next command starts another one. */

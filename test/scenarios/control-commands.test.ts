@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { ControlRig } from '../support/control-rig.ts';
+import { pixelsOf } from '../support/png.ts';
 import { PARLEY, personAt } from '../support/program.ts';
 import { within } from '../support/within.ts';
 
@@ -196,6 +197,23 @@ describe('parley sessions, screenshot, questions and answer', () => {
     expect((await rig.run('parley', ['questions', 'api'])).out).toBe('no question is open\n');
     const answer = await rig.run('parley', ['answer', 'api', '0', '1']);
     expect([answer.code, answer.err]).toEqual([64, 'parley: no pending questions for this session\n']);
+  });
+
+  it('draws the terminal as a picture, for you only', async () => {
+    const rig = await aRig().listen();
+    await rig.ask('api', 'hello');
+    const cwd = rig.folder('api');
+    const named = await rig.run('parley', ['screenshot', 'api', 'screen.svg'], { cwd });
+    expect([named.out, named.code]).toEqual([`${cwd}/screen.svg\n`, 0]);
+    expect(readFileSync(`${cwd}/screen.svg`, 'utf8')).toContain('hello</text>');
+    expect(statSync(`${cwd}/screen.svg`).mode & 0o777).toBe(0o600);
+    const { out } = await rig.run('parley', ['screenshot', 'api', '--png'], { cwd });
+    expect(out).toMatch(/\/api-\d{8}-\d{6}\.png\n$/);
+    const { width, height } = pixelsOf(readFileSync(out.trim()));
+    expect([width > 200, height > 100]).toEqual([true, true]);
+    expect((await rig.run('parley', ['screenshot', 'api', '-', '--svg'], { cwd })).out).toStartWith('<svg ');
+    const unclear = await rig.run('parley', ['screenshot', 'api', 'screen.gif'], { cwd });
+    expect([unclear.err.includes('say which kind of picture: --png or --svg'), unclear.code]).toEqual([true, 64]);
   });
 
   it('follow every change', async () => {

@@ -1,11 +1,12 @@
 // Sessions on other hosts: the compiled program on both sides, the system's ssh and sshd, tmux, and the stand-in for Claude Code.
 import { afterEach, describe, expect, it } from 'bun:test';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { ControlRig } from '../support/control-rig.ts';
 import { noSshd, Sshd } from '../support/ssh.ts';
 import type { FarHost } from '../support/ssh.ts';
+import { Telegram } from '../support/telegram.ts';
 import { within } from '../support/within.ts';
 
 const closing: { close(): Promise<void> }[] = [];
@@ -23,14 +24,14 @@ interface Place {
 }
 
 /** A server here with `api`, and `msi:backend` on another host. */
-async function twoHosts(): Promise<Place> {
+async function twoHosts(settings: object = {}): Promise<Place> {
   const rig = new ControlRig();
   const sshd = await Sshd.start(rig.home);
   closing.push(sshd, rig);
   const far = sshd.host();
   rig.configure(
     { api: {}, 'msi:backend': { host: 'msi', path: far.folder('backend') } },
-    { hosts: { msi: far.entry } },
+    { hosts: { msi: far.entry }, ...settings },
   );
   await rig.listen();
   return { rig, sshd, far };
@@ -288,6 +289,25 @@ describe.skipIf(noSshd !== null)('a host', () => {
     sshd.trust();
     await up(place);
     expect((await rig.ask('msi:backend', 'now'))['response']).toBe('re: now');
+  });
+
+  it('gets photos from the chat, saved on its own host [CCC-196]', async () => {
+    const telegram = new Telegram();
+    closing.push(telegram);
+    const place = await twoHosts(telegram.settings);
+    const { rig, far } = place;
+    await up(place);
+    const jpeg = crypto.getRandomValues(Buffer.alloc(60_000));
+    telegram.files.set('ph', Buffer.concat(Array.from({ length: 50 }, () => jpeg)));
+    const photo = [{ file_id: 'ph', file_unique_id: 'ph', width: 10, height: 10 }];
+    telegram.write(undefined, { topic: await telegram.topic('msi:backend'), fields: { photo, caption: 'Look:' } });
+    await telegram.said(/^re: Look: /);
+    const [line] = (await rig.history('msi:backend')) as unknown as Record<string, string>[];
+    const path = line?.['path'] ?? '';
+    expect(path.startsWith(`${far.folder('backend')}/.ccc/photo-`)).toBe(true);
+    expect(far.claude.prompts()).toEqual([`Look: ${path}`]);
+    expect(readFileSync(path)).toEqual(Buffer.from(telegram.files.get('ph') ?? []));
+    expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 
   it('that is not configured, or has no Parley, is said so [CCC-129]', async () => {

@@ -1,7 +1,9 @@
 import { afterEach, describe, expect, it } from 'bun:test';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { ControlRig } from '../support/control-rig.ts';
+import { pixelsOf } from '../support/png.ts';
 import { Telegram } from '../support/telegram.ts';
+import { within } from '../support/within.ts';
 
 const opened: { close(): Promise<void> }[] = [];
 afterEach(async () => {
@@ -95,6 +97,17 @@ describe('sessions in Telegram', () => {
     expect(readdirSync(`${rig.home}/.ccc`).filter((one) => one.startsWith('voice'))).toEqual([]);
   });
 
+  it('are shown as a picture [CCC-197]', async () => {
+    const { rig, telegram } = await started();
+    const topic = await telegram.topic('api');
+    await rig.ask('api', 'hello');
+    telegram.write('/screenshot', { topic });
+    await within(60_000, async () => telegram.posted.some(({ photo }) => photo !== undefined));
+    const { photo = new Uint8Array(), topic: place } = telegram.posted.find((one) => one.photo) ?? {};
+    const { width, height } = pixelsOf(photo);
+    expect([place, width > 200, height > 100]).toEqual([topic, true, true]);
+  });
+
   it('do all else while the chat hangs, and the chat gets it later [CCC-144]', async () => {
     const { rig, telegram } = await started();
     const topic = await telegram.topic('api');
@@ -110,6 +123,32 @@ describe('sessions in Telegram', () => {
     const history = await rig.history('api');
     expect(telegram.in(topic)).toEqual(history.map(({ from, text }) => (from === 'api' ? `🤖 [ci] ${text}` : text)));
     expect(history).toHaveLength(4);
+  });
+
+  it('are made, prompted and answered once if the server is killed before it can say so [CCC-194]', async () => {
+    const { rig, telegram } = await started();
+    const topic = await telegram.topic('api');
+    const options = [{ label: 'PostgreSQL' }, { label: 'MongoDB' }];
+    const questions = [{ question: 'Which database?', header: 'Database', options, multiSelect: false }];
+    await rig.send('api', `ask @@${JSON.stringify({ asks: [{ questions }] })}@@`);
+    const { id, buttons } = await telegram.said(/^❓/);
+    telegram.hangs = true;
+    telegram.press(buttons[1]?.[0]?.callback_data ?? '', id);
+    telegram.write('/new other', { topic });
+    telegram.write('/away', { topic });
+    telegram.write('then build it', { topic });
+    const settings = (): string => readFileSync(`${rig.home}/.ccc.json`, 'utf8');
+    await within(
+      60_000,
+      async () => rig.claude.prompts().includes('then build it') && /"away": *true/.test(settings()),
+    );
+    await rig.end('SIGKILL');
+    telegram.hangs = false;
+    await rig.listen();
+    for (const said of ['re: then build it', /^away:/, /^new session other/, /✅ MongoDB$/]) await telegram.said(said);
+    expect(rig.claude.prompts().filter((text) => text === 'then build it')).toHaveLength(1);
+    expect(rig.claude.noted().flatMap(({ end }) => end ?? [])).toEqual([{ answers: { 'Which database?': 'MongoDB' } }]);
+    expect([settings().includes('"other"'), /"away": *true/.test(settings())]).toEqual([true, true]);
   });
 
   it('keep the token of the bot to themselves [CCC-194]', async () => {

@@ -66,6 +66,10 @@ class FileDriver implements SessionDriver {
     return '';
   }
 
+  async saveFile(): Promise<string> {
+    return '';
+  }
+
   async close(): Promise<void> {}
 
   /** Whole lines only: the test may be writing the last one. */

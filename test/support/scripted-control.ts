@@ -1,4 +1,5 @@
-import type { SessionState } from '../../src/core/ports/session.ts';
+import { stripVTControlCharacters } from 'node:util';
+import type { ScreenOptions, SessionState } from '../../src/core/ports/session.ts';
 import type { SessionStore, StoredPrompt } from '../../src/core/ports/session-store.ts';
 import { SessionAnswers } from '../../src/core/questions/answers.ts';
 import type { AnswerEnd, AnswerRequest, PendingQuestions } from '../../src/core/questions/questions.ts';
@@ -6,6 +7,7 @@ import type { PromptEnd, PromptRequest, PromptSent, SessionControl, Started } fr
 import { Refusal } from '../../src/core/refusal.ts';
 import { targetOf } from '../../src/protocols/control/config.ts';
 import type { ControlFile } from '../../src/protocols/control/config.ts';
+import { saveClientFile } from '../../src/sessions/client-files.ts';
 import { ScriptedQuestions } from './scripted-questions.ts';
 
 /** What a session of the script does with a prompt: an answer, or how it ends without one. */
@@ -19,6 +21,9 @@ export class ScriptedControl implements SessionControl {
   readonly asked: PromptRequest[] = [];
   readonly restarted: string[] = [];
   restartFails: Refusal | null = null;
+  sendFails: Refusal | null = null;
+  /** A restart takes until this is resolved. */
+  restartGate: Promise<void> = Promise.resolve();
   screens = new Map<string, string>();
   readonly #asking = new Map<string, { script: ScriptedQuestions; answers: SessionAnswers }>();
   #watchers = new Set<{
@@ -72,6 +77,7 @@ export class ScriptedControl implements SessionControl {
   }
 
   async send(request: PromptRequest): Promise<PromptSent> {
+    if (this.sendFails) throw this.sendFails;
     const { prompt, end } = await this.#say(request);
     void end.then(async (said): Promise<unknown> => {
       if (typeof said !== 'string') return null;
@@ -91,6 +97,7 @@ export class ScriptedControl implements SessionControl {
   async restart(session: string): Promise<{ started: Started }> {
     if (this.restartFails) throw this.restartFails;
     this.restarted.push(session);
+    await this.restartGate;
     return { started: 'resumed' };
   }
 
@@ -98,10 +105,16 @@ export class ScriptedControl implements SessionControl {
     this.becomes(session, { status: 'stopped' });
   }
 
-  async screen(session: string, lines: number): Promise<string> {
+  async screen(session: string, lines: number, { styles = false }: ScreenOptions = {}): Promise<string> {
     const screen = this.screens.get(session);
     if (screen === undefined) throw new Refusal('not_found', 'it does not run');
-    return screen.split('\n').slice(-lines).join('\n');
+    const shown = screen.split('\n').slice(-lines).join('\n');
+    return styles ? shown : stripVTControlCharacters(shown);
+  }
+
+  async saveFile(session: string, name: string, bytes: Uint8Array): Promise<string> {
+    const folder = this.config.session(session)?.path ?? '';
+    return saveClientFile(folder, name, bytes);
   }
 
   /** What a session asks; it can be told to ask. */
@@ -117,11 +130,23 @@ export class ScriptedControl implements SessionControl {
     return this.#answers(session).answers.answer(request);
   }
 
+  /** As after a restart: the dialog is open, and nobody knows what was chosen so far. */
+  forgetsAnswers(session: string): void {
+    const { script } = this.#answers(session);
+    this.#asking.set(session, { script, answers: this.#newAnswers(session, script) });
+  }
+
   #answers(session: string): { script: ScriptedQuestions; answers: SessionAnswers } {
     const known = this.#asking.get(session);
     if (known) return known;
     const script = new ScriptedQuestions();
-    const answers = new SessionAnswers({
+    const made = { script, answers: this.#newAnswers(session, script) };
+    this.#asking.set(session, made);
+    return made;
+  }
+
+  #newAnswers(session: string, script: ScriptedQuestions): SessionAnswers {
+    return new SessionAnswers({
       driver: () => script,
       mayApprove: async () => this.config.read().control_may_approve,
       now: Date.now,
@@ -131,8 +156,6 @@ export class ScriptedControl implements SessionControl {
         await this.publish();
       },
     });
-    this.#asking.set(session, { script, answers });
-    return { script, answers };
   }
 
   async queue(session?: string): Promise<StoredPrompt[]> {

@@ -5,6 +5,7 @@ import { HostUnreachable } from '../../src/core/ports/session.ts';
 import type {
   Prompt,
   RecordPlace,
+  ScreenOptions,
   SessionDriver,
   SessionState,
   SessionTarget,
@@ -40,6 +41,8 @@ export class ScriptedClient {
   readonly attempts: Attempt[] = [];
   /** What was taken out of its queue. */
   readonly takenBack: string[] = [];
+  /** What was saved for it, by name. */
+  readonly files = new Map<string, Uint8Array>();
   starts = 0;
   stops = 0;
   looks = 0;
@@ -261,8 +264,14 @@ export class ScriptedDriver implements SessionDriver {
     this.client.stop();
   }
 
-  async screen(lines: number): Promise<string> {
-    return `${lines} lines of ${this.client.name}`;
+  async screen(lines: number, { styles = false }: ScreenOptions = {}): Promise<string> {
+    return `${lines} ${styles ? 'styled ' : ''}lines of ${this.client.name}`;
+  }
+
+  async saveFile(name: string, bytes: Uint8Array, offset = 0): Promise<string> {
+    const { files } = this.client;
+    files.set(name, Buffer.concat([(files.get(name) ?? new Uint8Array()).subarray(0, offset), bytes]));
+    return `${this.target.folder}/${name}`;
   }
 
   async close(): Promise<void> {

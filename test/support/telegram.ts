@@ -20,6 +20,7 @@ export interface Posted {
   /** The data of each button, by row. */
   buttons: { text: string; callback_data: string }[][];
   edited: boolean;
+  photo?: Uint8Array;
 }
 
 interface Call {
@@ -41,7 +42,9 @@ export class Telegram {
   readonly reactions: [message: number, emoji: string][] = [];
   readonly files = new Map<string, Uint8Array>();
   hangs = false;
-  #refusals: { method: string; code: number; retryAfter: number; description: string }[] = [];
+  /** Polls that wait for updates now. */
+  polling = 0;
+  #refusals: { method: string; code: number; retryAfter: number; description: string; chat: number | undefined }[] = [];
   #updates: Record<string, unknown>[] = [];
   #nextUpdate = 500;
   #nextMessage = 1000;
@@ -62,9 +65,14 @@ export class Telegram {
     return { bot_token: this.token, chat_id: this.user, group_id: this.group, api_root: this.root };
   }
 
-  /** The next call of this method is refused. */
-  refuse(method: string, code: number, retryAfter = 0, description = 'refused'): void {
-    this.#refusals.push({ method, code, retryAfter, description });
+  /** The next call of this method is refused; with `chat` the next one there. */
+  refuse(method: string, code: number, retryAfter = 0, description = 'refused', chat?: number): void {
+    this.#refusals.push({ method, code, retryAfter, description, chat });
+  }
+
+  /** Updates that the bot does not have yet. */
+  get waiting(): number {
+    return this.#updates.length;
   }
 
   /** The topic of a session, when it is there. */
@@ -138,11 +146,13 @@ export class Telegram {
     if (file) return this.#file(pathname.slice(`/file/bot${this.token}/`.length));
     if (!pathname.startsWith(`/bot${this.token}/`)) return refused(401, 'Unauthorized');
     const method = pathname.split('/').at(-1) ?? '';
-    const body = (await request.json().catch(() => ({}))) as Record<string, unknown>;
+    const body = await bodyOf(request);
     this.calls.push({ method, body, at: performance.now() });
     if (method === 'getUpdates') return this.#poll(Number(body['offset'] ?? 0), request.signal);
     if (this.hangs) await new Promise((_resolve, reject) => request.signal.addEventListener('abort', reject));
-    const at = this.#refusals.findIndex((one) => one.method === method);
+    const at = this.#refusals.findIndex(
+      (one) => one.method === method && (one.chat === undefined || one.chat === body['chat_id']),
+    );
     const [refusal] = at < 0 ? [] : this.#refusals.splice(at, 1);
     if (refusal) return refused(refusal.code, refusal.description, refusal.retryAfter);
     return this.#act(method, body);
@@ -164,6 +174,18 @@ export class Telegram {
         const id = this.#nextMessage++;
         this.posted.push({ id, chat: Number(body['chat_id']), topic, text, buttons: buttonsOf(body), edited: false });
         return result({ message_id: id, date: 1, chat: { id: body['chat_id'], type: 'supergroup' }, text });
+      }
+      case 'sendPhoto': {
+        const photo = body['photo'];
+        if (!(photo instanceof Uint8Array)) return refused(400, 'Bad Request: there is no photo in the request');
+        const id = this.#nextMessage++;
+        const chat = Number(body['chat_id']);
+        const place = {
+          chat,
+          topic: body['message_thread_id'] === undefined ? undefined : Number(body['message_thread_id']),
+        };
+        this.posted.push({ id, ...place, text: '', photo, buttons: [], edited: false });
+        return result({ message_id: id, date: 1, chat: { id: chat, type: 'supergroup' }, photo: [] });
       }
       case 'editMessageText': {
         const message = this.posted.find(({ id }) => id === body['message_id']);
@@ -193,7 +215,9 @@ export class Telegram {
   async #poll(offset: number, signal: AbortSignal): Promise<Response> {
     this.#updates = this.#updates.filter((one) => Number(one['update_id']) >= offset);
     const until = performance.now() + POLL_LIMIT_MS;
+    this.polling += 1;
     while (this.#updates.length === 0 && performance.now() < until && !signal.aborted) await Bun.sleep(5);
+    this.polling -= 1;
     return result(this.#updates);
   }
 
@@ -201,6 +225,21 @@ export class Telegram {
     const bytes = this.files.get(path.replace('files/', ''));
     return bytes ? new Response(bytes) : refused(404, 'Not Found');
   }
+}
+
+/** JSON, or a form with files. */
+async function bodyOf(request: Request): Promise<Record<string, unknown>> {
+  if (!request.headers.get('content-type')?.startsWith('multipart/form-data'))
+    return (await request.json().catch(() => ({}))) as Record<string, unknown>;
+  const body: Record<string, unknown> = {};
+  const form = await request.formData();
+  const attached = (value: string) =>
+    value.startsWith('attach://') ? (form.get(value.slice('attach://'.length)) ?? value) : value;
+  for (const [name, value] of form) {
+    const given = typeof value === 'string' ? attached(value) : value;
+    body[name] = typeof given === 'string' ? given : new Uint8Array(await given.arrayBuffer());
+  }
+  return body;
 }
 
 const result = (value: unknown): Response => Response.json({ ok: true, result: value });

@@ -1,6 +1,5 @@
 import { Api, GrammyError } from 'grammy/web';
 import type { Update } from 'grammy/types';
-import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
 import type { Log } from '../../core/service.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { withLimit } from '../../core/wait.ts';
@@ -12,7 +11,7 @@ const CALL_SECONDS = 15;
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30_000;
 /** Telegram gives bots no larger files. */
-export const FILE_LIMIT = 20 * 1024 * 1024;
+const FILE_LIMIT = 20 * 1024 * 1024;
 
 export interface ApiOptions {
   token: string;
@@ -21,8 +20,8 @@ export interface ApiOptions {
 }
 
 /**
- * The Bot API for one bot. What is said goes out in order, one at a time; while the chat is down or says "too many", it waits. The token is
- * in no error: it is a part of every address, so errors are only shown by `because`.
+ * The Bot API for one bot. What is said in a chat goes out in order, one at a time; while it is down or says "too many", it waits. The token
+ * is in no error: it is a part of every address, so errors are only shown by `because`.
  */
 export class TelegramApi {
   readonly #api: Api;
@@ -30,7 +29,8 @@ export class TelegramApi {
   readonly #root: string;
   readonly #closed = new AbortController();
   readonly #end = Promise.withResolvers<void>();
-  #turn: Promise<unknown> = Promise.resolve();
+  /** By chat: a group that takes nothing does not keep back the private chat. */
+  readonly #turns = new Map<number, Promise<unknown>>();
   #isDown = false;
 
   constructor(readonly options: ApiOptions) {
@@ -50,10 +50,13 @@ export class TelegramApi {
     return this.#polling.getUpdates(given, this.#closed.signal as never);
   }
 
-  /** One call, after all that were asked for before it. It is made again until the chat takes it or refuses it for good. */
-  inTurn<T>(call: (api: Api, signal: never) => Promise<T>): Promise<T> {
-    const done = this.#turn.then(() => this.#untilTaken(call));
-    this.#turn = done.catch(() => {});
+  /** One call, after all that were asked for before it in this chat. It is made again until the chat takes it or refuses it for good. */
+  inTurn<T>(chat: number, call: (api: Api, signal: never) => Promise<T>): Promise<T> {
+    const done = (this.#turns.get(chat) ?? Promise.resolve()).then(() => this.#untilTaken(call));
+    this.#turns.set(
+      chat,
+      done.catch(() => {}),
+    );
     return done;
   }
 
@@ -70,28 +73,22 @@ export class TelegramApi {
     return asked ? before : ms;
   }
 
-  /** A file that somebody sent, for this user only. Throws a Refusal if it is too large or cannot be had. */
-  async download(fileId: string, path: string): Promise<void> {
+  /** A file that the user sent. Throws a Refusal if it is too large or cannot be had. */
+  async download(fileId: string): Promise<Uint8Array> {
     const { file_path: place, file_size: size = 0 } = await this.now((api, signal) => api.getFile(fileId, signal));
     if (size > FILE_LIMIT) throw tooLarge();
     const url = `${this.#root}/file/bot${this.options.token}/${place}`;
     const signal = AbortSignal.any([this.#closed.signal, AbortSignal.timeout(4 * CALL_SECONDS * 1000)]);
     const response = await fetch(url, { signal });
     if (!response.ok || !response.body) throw new Refusal('unreachable', `the chat gave no file (${response.status})`);
-    const fd = openSync(path, 'wx', 0o600);
+    const chunks: Uint8Array[] = [];
     let bytes = 0;
-    try {
-      for await (const chunk of response.body) {
-        bytes += chunk.length;
-        if (bytes > FILE_LIMIT) throw tooLarge();
-        writeSync(fd, chunk);
-      }
-    } catch (error) {
-      rmSync(path, { force: true });
-      throw error;
-    } finally {
-      closeSync(fd);
+    for await (const chunk of response.body) {
+      bytes += chunk.length;
+      if (bytes > FILE_LIMIT) throw tooLarge();
+      chunks.push(chunk);
     }
+    return Buffer.concat(chunks);
   }
 
   /** Why something failed, without the token. */
@@ -124,7 +121,7 @@ export class TelegramApi {
 }
 
 /** The chat has refused the call; the same call would be refused again. */
-function isFinal(error: unknown): boolean {
+export function isFinal(error: unknown): error is GrammyError {
   return error instanceof GrammyError && error.error_code === 400;
 }
 

@@ -1,13 +1,9 @@
 import { afterEach, describe, expect, it } from 'bun:test';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import type { LogFacts } from '../../core/service.ts';
-import type { Chat } from '../../protocols/control/chat.ts';
-import { ScriptedServer } from '../../../test/support/control-server.ts';
-import { aQuestion } from '../../../test/support/scripted-questions.ts';
+import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { Refusal } from '../../core/refusal.ts';
 import { Telegram } from '../../../test/support/telegram.ts';
+import { TelegramRig } from '../../../test/support/telegram-rig.ts';
 import { within } from '../../../test/support/within.ts';
-import { openTelegram } from './bridge.ts';
-import type { BridgeOptions } from './bridge.ts';
 
 const DEADLINE = 20_000;
 
@@ -16,63 +12,15 @@ afterEach(async () => {
   for (const one of opened.splice(0).reverse()) await one.close();
 });
 
-/** A bot and its chat, on sessions that a script plays. */
-class Rig {
-  readonly logged: LogFacts[] = [];
-  chat: Chat | null = null;
-
-  private constructor(
-    readonly telegram: Telegram,
-    readonly server: ScriptedServer,
-  ) {}
-
-  static async start(settings: object = {}, env: Record<string, string> = {}, options: BridgeOptions = {}) {
-    const telegram = new Telegram();
-    const server = await ScriptedServer.start();
-    const rig = new Rig(telegram, server);
-    opened.push(telegram, server);
-    rig.configure(settings);
-    await rig.open(env, options);
-    return rig;
-  }
-
-  configure(settings: object = {}): void {
-    const path = `${this.server.home}/api`;
-    mkdirSync(path, { recursive: true });
-    this.server.configure({ sessions: { api: { path } }, ...this.telegram.settings, ...settings });
-  }
-
-  async open(env: Record<string, string> = {}, options: BridgeOptions = {}): Promise<void> {
-    const { control, config, home } = this.server;
-    this.chat = await openTelegram(
-      {
-        control,
-        config,
-        store: control.store,
-        env: { HOME: home, PATH: process.env['PATH'] ?? '', ...env },
-        publish: async () => this.chat?.changed(),
-        now: Date.now,
-        log: (_event, facts) => this.logged.push(facts),
-      },
-      options,
-    );
-    opened.push(this.chat);
-  }
-
-  /** What a program sends, and its answer. */
-  async ask(text: string): Promise<void> {
-    await this.server.control.ask({ session: 'api', text, from: 'api', agent: 'ci', deadline: null });
-    this.chat?.changed();
-  }
-
-  get created(): number {
-    return this.telegram.calls.filter(({ method }) => method === 'createForumTopic').length;
-  }
+async function started(...args: Parameters<typeof TelegramRig.start>): Promise<TelegramRig> {
+  const rig = await TelegramRig.start(...args);
+  opened.push(rig);
+  return rig;
 }
 
 describe('what sessions say in Telegram', () => {
   it('arrives whole and in order when the chat asks to wait [CCC-193]', async () => {
-    const rig = await Rig.start();
+    const rig = await started();
     const topic = await rig.telegram.topic('api');
     const answer = '😀'.repeat(9000);
     rig.server.control.scripts.set('api', async () => answer);
@@ -87,7 +35,7 @@ describe('what sessions say in Telegram', () => {
   });
 
   it('gets a new topic if a person deleted the old one [CCC-191]', async () => {
-    const rig = await Rig.start();
+    const rig = await started();
     const old = await rig.telegram.topic('api');
     rig.telegram.topics.delete(old);
     await rig.ask('hello');
@@ -98,7 +46,7 @@ describe('what sessions say in Telegram', () => {
   });
 
   it('has one topic however many processes make it [CCC-191]', async () => {
-    const rig = await Rig.start({ bot_token: '' });
+    const rig = await started({ bot_token: '' });
     rig.configure();
     await Promise.all([rig.open(), rig.open(), rig.open()]);
     await within(DEADLINE, async () => rig.server.config.session('api')?.topic_id !== 0);
@@ -108,7 +56,7 @@ describe('what sessions say in Telegram', () => {
   });
 
   it('needs a group, and without one nothing fails [CCC-191]', async () => {
-    const rig = await Rig.start({ group_id: 0 });
+    const rig = await started({ group_id: 0 });
     await rig.ask('hello');
     rig.telegram.write('/list', { chat: rig.telegram.user });
     await rig.telegram.said(/^api: stopped/);
@@ -116,7 +64,7 @@ describe('what sessions say in Telegram', () => {
   });
 
   it('is corrected if it was not delivered [CCC-189]', async () => {
-    const rig = await Rig.start();
+    const rig = await started();
     const gate = Promise.withResolvers<void>();
     rig.server.control.scripts.set('api', async () => {
       await gate.promise;
@@ -136,17 +84,57 @@ describe('what sessions say in Telegram', () => {
   it('goes to the API root of the environment, else to that of the file [CCC-190]', async () => {
     const other = new Telegram();
     opened.push(other);
-    const rig = await Rig.start({}, { CCC_TELEGRAM_API_ROOT: other.root });
+    const rig = await started({}, { CCC_TELEGRAM_API_ROOT: other.root });
     await rig.ask('hello');
     await other.said('re: hello');
     expect(rig.telegram.calls).toEqual([]);
   });
 
+  it('begins with what comes now, in a group that is new', async () => {
+    const rig = await started({ group_id: 0 });
+    await rig.ask('before');
+    rig.configure();
+    await rig.telegram.topic('api');
+    await rig.ask('now');
+    await rig.telegram.said('re: now');
+    expect(rig.telegram.posted.map(({ text }) => text)).toEqual(['🤖 [ci] now', 're: now']);
+  });
+
+  it('is shown without a look at the pages that it names, and without blank messages', async () => {
+    const rig = await started();
+    await rig.telegram.topic('api');
+    rig.server.control.scripts.set('api', async () => `https://evil.example/?secret${' '.repeat(9000)}end`);
+    await rig.ask('hello');
+    await rig.telegram.said(/end$/);
+    const bodies = rig.telegram.calls.filter(({ method }) => method === 'sendMessage').map(({ body }) => body);
+    expect(bodies.map((body) => body['link_preview_options'])).toEqual(bodies.map(() => ({ is_disabled: true })));
+    expect(rig.telegram.posted).toHaveLength(3);
+  });
+
+  it('keeps back neither the private chat nor other sessions if the group refuses it', async () => {
+    const rig = await started();
+    await rig.telegram.topic('api');
+    for (let times = 0; times < 9; times++)
+      rig.telegram.refuse('sendMessage', 403, 0, 'Forbidden: bot was kicked', rig.telegram.group);
+    await rig.ask('hello');
+    await within(DEADLINE, async () => rig.logged.some(({ because }) => String(because).includes('kicked')));
+    rig.telegram.write('/ping', { chat: rig.telegram.user });
+    expect((await rig.telegram.said('pong')).chat).toBe(rig.telegram.user);
+  });
+
+  it('has a topic although the chat refuses that of another session', async () => {
+    const rig = await started({ bot_token: '' });
+    rig.telegram.refuse('createForumTopic', 400, 0, 'Bad Request: TOPIC_TITLE_EMPTY');
+    const path = `${rig.server.home}/api`;
+    rig.configure({ sessions: { ' ': { path }, web: { path } } });
+    await rig.telegram.topic('web');
+  });
+
   it('is not said again after a restart, and what was said meanwhile is', async () => {
-    const rig = await Rig.start();
+    const rig = await started();
     await rig.ask('one');
     await rig.telegram.said('re: one');
-    await within(DEADLINE, async () => remembered(rig).includes('"shown":{"api":2}'));
+    await within(DEADLINE, async () => rig.remembered().shown['api'] === 2);
     await rig.chat?.close();
     await rig.ask('two');
     await rig.open();
@@ -157,60 +145,52 @@ describe('what sessions say in Telegram', () => {
 
 describe('what a person does in Telegram', () => {
   it('is handled once, also if the server was killed before it was done [CCC-194]', async () => {
-    const rig = await Rig.start();
+    const rig = await started();
     const topic = await rig.telegram.topic('api');
     const update = rig.telegram.write('only once', { topic });
     await rig.telegram.said('re: only once');
-    await within(DEADLINE, async () => remembered(rig).includes('"pending":[]'));
-    await rig.chat?.close();
-    // As a server leaves it that was killed behind the prompt, and one that was killed before it.
-    const state = JSON.parse(remembered(rig)) as Record<string, unknown>;
-    const message = { chat: { id: rig.telegram.group }, message_thread_id: topic, is_topic_message: true };
-    const from = { id: rig.telegram.user, username: 'ada' };
-    state['pending'] = [
-      { update_id: update, message: { ...message, from, text: 'only once' } },
-      { update_id: update + 1, message: { ...message, from, text: 'not yet' } },
-    ];
-    writeFileSync(`${rig.server.config.folder}/telegram.json`, JSON.stringify(state));
+    // Behind the prompt, and before it.
+    await rig.killedWith([rig.wrote(update, 'only once', topic), rig.wrote(update + 1, 'not yet', topic)]);
     await rig.open();
     await rig.telegram.said('re: not yet');
     expect(rig.server.control.asked.map(({ text }) => text)).toEqual(['only once', 'not yet']);
-    await within(DEADLINE, async () => remembered(rig).includes('"pending":[]'));
+    await rig.quiet();
   });
 
-  it.each([
-    ['/ping', 'pong'],
-    ['/help', /\/screenshot/],
-    ['/list', /^api: idle/],
-    ['/list@some_bot', /^api: idle/],
-    ['/status', 'api: idle'],
-    ['/screenshot', 'the screen'],
-    ['/continue', '🔄 [ada] Session continued'],
-    ['/away', /^away/],
-    ['/kill', /^api was ended/],
-    ['/new other', /^new session other/],
-    ['/new api', /there already/],
-    ['/c ls', 'a shell by chat is off (allow_shell in ~/.ccc.json)'],
-    ['/rc ls', 'a shell by chat is off (allow_shell in ~/.ccc.json)'],
-    ['/nothing', 'there is no command /nothing; see /help'],
-  ])('%s answers in the topic [CCC-197]', async (text, said) => {
-    const rig = await Rig.start();
-    rig.server.control.becomes('api', { status: 'idle' });
-    rig.server.control.screens.set('api', 'the screen');
+  it('costs nothing if it is a stranger [CCC-194]', async () => {
+    const rig = await started();
     const topic = await rig.telegram.topic('api');
-    rig.telegram.write(text, { topic });
-    expect((await rig.telegram.said(said)).topic).toBe(topic);
+    rig.telegram.write('/ping', { topic });
+    await rig.telegram.said('pong');
+    await rig.quiet();
+    const path = `${rig.server.config.folder}/telegram.json`;
+    const before = statSync(path).ino;
+    for (let times = 0; times < 50; times++) rig.telegram.write(`spam ${times}`, { topic, from: 666, chat: 666 });
+    await within(DEADLINE, async () => rig.telegram.waiting === 0);
+    expect(statSync(path).ino).toBe(before);
     expect(rig.server.control.asked).toEqual([]);
   });
 
-  it('makes and removes sessions in the file [CCC-164, CCC-197]', async () => {
-    const rig = await Rig.start();
-    rig.telegram.write('/new other', { chat: rig.telegram.user });
-    const topic = await rig.telegram.topic('other');
-    expect(rig.server.config.session('other')?.path).toBe('~/other');
-    await within(DEADLINE, async () => rig.server.config.session('other')?.topic_id === topic);
-    rig.telegram.write('/kill', { topic });
-    await within(DEADLINE, async () => rig.server.config.session('other') === null);
+  it('is refused with words if the session has too many prompts', async () => {
+    const rig = await started();
+    const topic = await rig.telegram.topic('api');
+    rig.server.control.sendFails = new Refusal('busy', 'the queue of this session is full');
+    rig.telegram.write('one more', { topic });
+    expect((await rig.telegram.said('⚠️ the queue of this session is full')).topic).toBe(topic);
+  });
+
+  it('as voice is shown as it was understood [CCC-195]', async () => {
+    const rig = await started({ transcription_cmd: 'cat' });
+    const topic = await rig.telegram.topic('api');
+    rig.telegram.files.set('vo', Buffer.from('run the tests'));
+    writeFileSync(`${rig.server.config.folder}/voice-0-1.ogg`, 'of a server that was killed');
+    await rig.chat?.close();
+    await rig.open();
+    rig.telegram.write(undefined, { topic, fields: { voice: { file_id: 'vo', file_unique_id: 'vo', duration: 1 } } });
+    await rig.telegram.said('re: run the tests');
+    await rig.telegram.said('📝 run the tests');
+    expect(rig.telegram.in(topic)[0]).toBe('🎤 Transcribing…');
+    expect(readdirSync(rig.server.config.folder).filter((one) => one.startsWith('voice'))).toEqual([]);
   });
 
   it.each([
@@ -219,7 +199,7 @@ describe('what a person does in Telegram', () => {
     ['prints nothing', 'true', 'the transcription is empty'],
     ['is not set', '', 'set transcription_cmd in ~/.ccc.json to send voice messages'],
   ])('as voice is not lost in silence if the transcription %s [CCC-195]', async (_what, command, because) => {
-    const rig = await Rig.start({ transcription_cmd: command }, {}, { transcribeMs: 1000 });
+    const rig = await started({ transcription_cmd: command }, {}, { transcribeMs: 1000 });
     const topic = await rig.telegram.topic('api');
     rig.telegram.files.set('vo', Buffer.from('sound'));
     rig.telegram.write(undefined, { topic, fields: { voice: { file_id: 'vo', file_unique_id: 'vo', duration: 1 } } });
@@ -232,7 +212,7 @@ describe('what a person does in Telegram', () => {
   });
 
   it('as a photo above 20 MB is refused, and nothing is kept [CCC-196]', async () => {
-    const rig = await Rig.start();
+    const rig = await started();
     const topic = await rig.telegram.topic('api');
     rig.telegram.files.set('ph', new Uint8Array(20 * 1024 * 1024 + 1));
     const photo = [{ file_id: 'ph', file_unique_id: 'ph', width: 10, height: 10 }];
@@ -242,33 +222,4 @@ describe('what a person does in Telegram', () => {
     expect(existsSync(folder) ? readdirSync(folder).filter((one) => one.startsWith('photo')) : []).toEqual([]);
     expect(rig.server.control.asked).toEqual([]);
   });
-
-  it('late with a button changes nothing: the dialog was answered elsewhere [CCC-107, CCC-192]', async () => {
-    const rig = await Rig.start();
-    await rig.telegram.topic('api');
-    const script = rig.server.control.questionsOf('api');
-    script.asks([aQuestion()]);
-    rig.server.control.becomes('api', { status: 'waiting', waitingFor: 'input needed' });
-    const { id, buttons } = await rig.telegram.said(/^❓/);
-    script.asks([aQuestion()]);
-    rig.telegram.press(buttons[0]?.[0]?.callback_data ?? '', id);
-    const [toast] = await rig.telegram.toasted(1);
-    expect(toast).toMatch(/not open any more/);
-    expect(script.entered).toEqual([]);
-    await within(DEADLINE, async () => rig.telegram.posted.find((one) => one.id === id)?.buttons.length === 0);
-  });
-
-  it('answers a question with words of their own by a reply to it', async () => {
-    const rig = await Rig.start();
-    const topic = await rig.telegram.topic('api');
-    const script = rig.server.control.questionsOf('api');
-    script.asks([aQuestion()]);
-    rig.server.control.becomes('api', { status: 'waiting', waitingFor: 'input needed' });
-    const { id } = await rig.telegram.said(/^❓/);
-    rig.telegram.write('a file', { topic, fields: { reply_to_message: { message_id: id } } });
-    await rig.telegram.said('Chosen: a file');
-    expect(script.entered).toEqual([[{ text: 'a file' }]]);
-  });
 });
-
-const remembered = (rig: Rig): string => readFileSync(`${rig.server.config.folder}/telegram.json`, 'utf8');

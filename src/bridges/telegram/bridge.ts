@@ -2,8 +2,10 @@ import { Refusal } from '../../core/refusal.ts';
 import { Wakeup, withLimit } from '../../core/wait.ts';
 import type { SessionStatus } from '../../core/ports/session.ts';
 import type { Chat, ChatDeps } from '../../protocols/control/chat.ts';
+import { pngInBackground } from '../../sessions/picture/background.ts';
 import { TelegramApi } from './api.ts';
 import { Incoming } from './incoming.ts';
+import { removeRecordings } from './media.ts';
 import { Outgoing } from './outgoing.ts';
 import { ChatQuestions } from './questions.ts';
 import { ChatState } from './state.ts';
@@ -12,7 +14,7 @@ import { Topics } from './topics.ts';
 
 /** How often settings are read, and sessions that ask are looked at. */
 const LOOK_MS = 1000;
-/** How long a close waits for a call that is under way. */
+/** How long the end of the server waits for what is under way. */
 const CLOSE_MS = 500;
 const ROOT_VARIABLE = 'CCC_TELEGRAM_API_ROOT';
 
@@ -26,6 +28,7 @@ interface BotSettings {
 /** For tests. */
 export interface BridgeOptions {
   transcribeMs?: number;
+  draw?: (styled: string) => Promise<Uint8Array>;
 }
 
 /** Shows sessions in Telegram while `bot_token` and `chat_id` are in the file. A change of the file needs no restart. */
@@ -37,7 +40,10 @@ export async function openTelegram(deps: ChatDeps, options: BridgeOptions = {}):
 
 class TelegramBridge implements Chat {
   #chat: TelegramChat | null = null;
+  /** Of the chat that is open. */
   #settings = '';
+  #renewing: Promise<void> = Promise.resolve();
+  #trouble = '';
   #timer: ReturnType<typeof setTimeout> | undefined;
   #isClosed = false;
 
@@ -47,10 +53,14 @@ class TelegramBridge implements Chat {
   ) {}
 
   async open(): Promise<void> {
+    this.#renewing = this.#renew();
     try {
-      await this.#renew();
+      await this.#renewing;
+      this.#trouble = '';
     } catch (error) {
-      this.deps.log('chat_trouble', { because: error instanceof Error ? error.message : String(error) });
+      const because = error instanceof Error ? error.message : String(error);
+      if (because !== this.#trouble) this.deps.log('chat_trouble', { because });
+      this.#trouble = because;
     }
     if (!this.#isClosed) this.#timer = setTimeout(() => void this.open(), LOOK_MS);
   }
@@ -66,7 +76,8 @@ class TelegramBridge implements Chat {
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#timer);
-    await this.#chat?.close();
+    const closing = this.#renewing.catch(() => {}).then(() => this.#chat?.close());
+    await withLimit(closing, CLOSE_MS);
   }
 
   async #renew(): Promise<void> {
@@ -74,14 +85,16 @@ class TelegramBridge implements Chat {
     const { bot_token: token, chat_id: user, group_id: group, api_root: root } = config.readOrLast();
     const settings: BotSettings = { token, user, group, root: env[ROOT_VARIABLE] || root };
     const text = JSON.stringify(settings);
-    if (text === this.#settings) return;
-    this.#settings = text;
+    if (text === this.#settings || this.#isClosed) return;
+    this.#settings = '';
     await this.#chat?.close();
     this.#chat = null;
-    if (token === '' || user === 0 || this.#isClosed) return;
-    const chat = new TelegramChat(this.deps, settings, this.options);
-    await chat.open();
-    this.#chat = chat;
+    if (token !== '' && user !== 0) {
+      const chat = new TelegramChat(this.deps, settings, this.options);
+      await chat.open();
+      this.#chat = chat;
+    }
+    this.#settings = text;
   }
 }
 
@@ -94,6 +107,10 @@ class TelegramChat {
   readonly #surface: TelegramSurface;
   readonly #statuses = new Map<string, SessionStatus>();
   readonly #wakeup = new Wakeup();
+  /** Sessions whose questions are being looked at. */
+  readonly #asking = new Map<string, Promise<void>>();
+  /** Why a question could not be shown last: it is tried every second, and said once. */
+  #askTrouble = '';
   #unwatch = (): void => {};
   #running: Promise<unknown> = Promise.resolve();
 
@@ -104,7 +121,7 @@ class TelegramChat {
   ) {
     const { config, log } = deps;
     const { token, user, group, root } = settings;
-    const state = new ChatState(config.folder, token);
+    const state = new ChatState(config.folder, token, group);
     const api = new TelegramApi({ token, root, log });
     const topics = new Topics({ api, config, group });
     const parts = { ...deps, api, state, topics };
@@ -112,13 +129,22 @@ class TelegramChat {
     this.#outgoing = new Outgoing(parts);
     this.#questions = new ChatQuestions(parts);
     this.#surface = new TelegramSurface({ ...parts, folder: config.folder, token });
-    const surface = this.#surface;
-    this.#incoming = new Incoming({ ...parts, ...options, questions: this.#questions, surface, user, group });
+    this.#incoming = new Incoming({
+      ...parts,
+      draw: pngInBackground,
+      ...options,
+      questions: this.#questions,
+      surface: this.#surface,
+      user,
+      group,
+    });
   }
 
   async open(): Promise<void> {
+    removeRecordings(this.deps.config);
     await this.#outgoing.open();
     this.#surface.open();
+    this.#questions.open();
     this.#unwatch = this.deps.control.watch([], (session, state) => {
       this.#statuses.set(session, state?.status ?? 'stopped');
       this.#wakeup.notify();
@@ -135,13 +161,15 @@ class TelegramChat {
     this.#wakeup.notify();
   }
 
+  /** Returns when nothing is under way any more. A command in hand is finished. */
   async close(): Promise<void> {
     this.#unwatch();
     const surface = this.#surface.close();
     this.#api.close();
     this.#wakeup.notify();
     this.#wakeup.close();
-    await withLimit(Promise.all([this.#running, surface]), CLOSE_MS);
+    await Promise.all([this.#running, surface]);
+    await Promise.all(this.#asking.values());
   }
 
   /** Says what there is to say, again and again. */
@@ -150,7 +178,7 @@ class TelegramChat {
     while (!this.#api.isClosed) {
       try {
         await this.#outgoing.flush();
-        for (const [name] of this.deps.config.sessions()) await this.#ask(name);
+        for (const [name] of this.deps.config.sessions()) this.#ask(name);
         pause = 0;
         this.#wakeup.notifyIn(LOOK_MS);
         await this.#wakeup.next();
@@ -163,11 +191,17 @@ class TelegramChat {
   }
 
   /** A host that does not answer keeps nothing back but its own questions. */
-  async #ask(session: string): Promise<void> {
-    try {
-      await this.#questions.show(session, this.#statuses.get(session) === 'waiting');
-    } catch (error) {
-      if (!(error instanceof Refusal) || this.#api.isClosed) throw error;
-    }
+  #ask(session: string): void {
+    if (this.#asking.has(session)) return;
+    const asking = this.#questions
+      .show(session, this.#statuses.get(session) === 'waiting')
+      .catch((error: unknown) => {
+        if (error instanceof Refusal || this.#api.isClosed) return;
+        const because = this.#api.because(error);
+        if (because !== this.#askTrouble) this.deps.log('chat_trouble', { because });
+        this.#askTrouble = because;
+      })
+      .finally(() => this.#asking.delete(session));
+    this.#asking.set(session, asking);
   }
 }

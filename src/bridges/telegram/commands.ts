@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import type { Env } from '../../core/env.ts';
+import type { Log } from '../../core/service.ts';
 import type { SessionControl } from '../../core/sessions/control.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { userHome } from '../../platform/env.ts';
@@ -17,89 +18,150 @@ const HELP = `Write in the topic of a session: what you write is typed there, an
 /screenshot shows its terminal
 /away also shows what is typed at the keyboard, or not any more
 /ping`;
+/** A text that begins like this is a command: `/list`, or `/list@name_of_the_bot` in a group. A path is none. */
+const COMMAND = /^\/([A-Za-z]\w*)(?:@\w+)?(?=\s|$)/;
 
 export interface ChatCommandDeps {
   control: SessionControl;
   config: ControlFile;
   env: Env;
+  /** A screen with styles as a PNG. */
+  draw: (styled: string) => Promise<Uint8Array>;
+  log: Log;
 }
 
+/** What a command says. `text` is for a chat that does not take the picture. */
+export type ChatAnswer = string | { png: Uint8Array; text: string };
+
 /** A command of the user, in the topic of a session or outside of one. */
-interface ChatCommand {
-  deps: ChatCommandDeps;
-  session: string | null;
+export interface ChatCommand {
+  name: string;
   words: string[];
+  session: string | null;
   who: string;
 }
 
-/** Each gives what is said. spec: control#chat */
-const COMMANDS: Record<string, (command: ChatCommand) => string | Promise<string>> = {
-  ping: () => 'pong',
-  help: () => HELP,
-  start: () => HELP,
+interface Act {
+  run(deps: ChatCommandDeps, command: ChatCommand, begun: Begun): ChatAnswer | Promise<ChatAnswer>;
+  /** It changes something, and says a text. What it finds before that is stored, so that a run after a crash does it once. */
+  before?(deps: ChatCommandDeps, command: ChatCommand): string | Promise<string>;
+}
 
-  async list({ deps }) {
-    const found = await deps.control.sessions();
-    const lines = found.map(({ name, folder, state }) => `${name}: ${shownState(state).status} (${folder})`);
-    return lines.sort().join('\n') || 'no sessions; make one with /new <name>';
+interface Begun {
+  before: string;
+  /** An earlier run may have done it. */
+  isAgain: boolean;
+}
+
+/** spec: control#chat */
+const COMMANDS: Record<string, Act> = {
+  ping: { run: () => 'pong' },
+  help: { run: () => HELP },
+  start: { run: () => HELP },
+  list: { run: ({ control }) => listed(control) },
+
+  status: {
+    async run({ control }, { session, words: [name = session] }) {
+      if (name === null) return listed(control);
+      const found = (await control.sessions()).find((one) => one.name === name);
+      if (!found) throw new Refusal('not_found', 'session not found');
+      const { status, waiting_for: waiting } = shownState(found.state);
+      const queue = await control.queue(name);
+      const what = waiting === undefined ? status : `waits for you: ${waiting}`;
+      return `${name}: ${what}${queue.length > 0 ? `, ${queue.length} on the way` : ''}`;
+    },
   },
 
-  async status({ deps, session, words: [name = session] }) {
-    if (name === null) return COMMANDS['list']?.({ deps, session, words: [], who: '' }) ?? '';
-    const found = (await deps.control.sessions()).find((one) => one.name === name);
-    if (!found) throw new Refusal('not_found', 'session not found');
-    const { status, waiting_for: waiting } = shownState(found.state);
-    const queue = await deps.control.queue(name);
-    const what = waiting === undefined ? status : `waits for you: ${waiting}`;
-    return `${name}: ${what}${queue.length > 0 ? `, ${queue.length} on the way` : ''}`;
+  screenshot: {
+    async run({ control, draw, log }, command) {
+      const session = meant(command);
+      const text = await control.screen(session, SCREEN_LINES);
+      try {
+        return { text, png: await draw(await control.screen(session, SCREEN_LINES, { styles: true })) };
+      } catch (error) {
+        log('picture_trouble', { because: error instanceof Error ? error.message : String(error) });
+        return text;
+      }
+    },
   },
 
-  async screenshot(command) {
-    return command.deps.control.screen(meant(command), SCREEN_LINES);
+  continue: {
+    before: async ({ control }, command) => pidOf(control, meant(command)),
+    async run({ control }, command, { before, isAgain }) {
+      const session = meant(command);
+      const pid = isAgain ? await pidOf(control, session) : '';
+      // Another client than before: it was started again.
+      if (pid === '' || pid === before) await control.restart(session);
+      return `🔄 [${command.who}] Session continued`;
+    },
   },
 
-  async continue(command) {
-    const session = meant(command);
-    await command.deps.control.restart(session);
-    return `🔄 [${command.who}] Session continued`;
+  new: {
+    before: () => '',
+    run({ config, env }, { words: [name = '', ...rest] }, { isAgain }) {
+      const { host, base } = splitName(newSessionName(name));
+      const { projects_dir: here, hosts } = config.read();
+      const root = (host === 'local' ? here : hosts[host]?.projects_dir) || '~';
+      const given = rest.join(' ') || base;
+      const path = /^[/~]/.test(given) ? given : `${root}/${given}`;
+      const there = config.session(name);
+      if (!there && host === 'local') mkdirSync(path.replace(/^~(?=\/|$)/, userHome(env)), { recursive: true });
+      if (!there || !isAgain || there.path !== path) config.add(name, { path });
+      return `new session ${name} (${path}); write in its topic`;
+    },
   },
 
-  async new({ deps: { config, env }, words: [name = '', ...rest] }) {
-    const { host, base } = splitName(newSessionName(name));
-    const settings = config.read();
-    const root = host === 'local' ? settings.projects_dir : (settings.hosts[host]?.projects_dir ?? '');
-    const path = rest.join(' ') || `${root || '~'}/${base}`;
-    config.add(name, { path });
-    if (host === 'local') mkdirSync(path.replace(/^~(?=\/|$)/, userHome(env)), { recursive: true });
-    return `new session ${name} (${path}); write in its topic`;
+  kill: {
+    before: () => '',
+    async run({ control, config }, { session, words: [name = session] }, { isAgain }) {
+      if (name === null) throw new Refusal('invalid_request', 'which session? /kill <name>');
+      const isThere = config.session(name) !== null;
+      if (!isThere && !isAgain) throw new Refusal('not_found', 'session not found');
+      if (isThere) {
+        await control.stop(name);
+        config.remove(name);
+      }
+      return `${name} was ended and removed; its history is kept`;
+    },
   },
 
-  async kill({ deps: { control, config }, session, words: [name = session] }) {
-    if (name === null) throw new Refusal('invalid_request', 'which session? /kill <name>');
-    if (!config.session(name)) throw new Refusal('not_found', 'session not found');
-    await control.stop(name);
-    config.remove(name);
-    return `${name} was ended and removed; its history is kept`;
+  away: {
+    before: ({ config }) => (config.read().away ? 'away' : 'back'),
+    run({ config }, _command, { before }) {
+      const isAway = before !== 'away';
+      config.setAway(isAway);
+      return isAway
+        ? 'away: what is typed at the keyboard is shown here, too'
+        : 'back: the keyboard is not shown any more';
+    },
   },
 
-  away({ deps: { config } }) {
-    const away = !config.read().away;
-    config.setAway(away);
-    return away ? 'away: what is typed at the keyboard is shown here, too' : 'back: the keyboard is not shown any more';
-  },
-
-  c: shell,
-  rc: shell,
+  c: { run: shell },
+  rc: { run: shell },
 };
 
-/** The answer to a message that begins with a slash. */
-export async function chatCommand(deps: ChatCommandDeps, text: string, session: string | null, who: string) {
-  // In a group people may write `/list@name_of_the_bot`.
-  const [word = '', ...words] = text.slice(1).trim().split(/\s+/);
-  const name = word.split('@')[0] ?? '';
-  const act = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
-  if (!act) return `there is no command /${name.slice(0, 60)}; see /help`;
-  return act({ deps, session, words: words.filter(Boolean), who });
+/** The command in a message of the user; null if it is a text for the session. */
+export function commandIn(text: string, session: string | null, who: string): ChatCommand | null {
+  const [all, name] = COMMAND.exec(text) ?? [];
+  if (all === undefined || name === undefined) return null;
+  const words = text.slice(all.length).split(/\s+/).filter(Boolean);
+  return { name: name.toLowerCase(), words, session, who };
+}
+
+/** What a command finds before it changes something; null if it changes nothing. */
+export async function beforeCommand(deps: ChatCommandDeps, command: ChatCommand): Promise<string | null> {
+  return (await actOf(command)?.before?.(deps, command)) ?? null;
+}
+
+/** Does it, and returns what is said. Throws a Refusal. */
+export async function runCommand(deps: ChatCommandDeps, command: ChatCommand, begun: Begun): Promise<ChatAnswer> {
+  const act = actOf(command);
+  if (!act) return `there is no command /${command.name.slice(0, 60)}; see /help`;
+  return act.run(deps, command, begun);
+}
+
+function actOf({ name }: ChatCommand): Act | undefined {
+  return Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
 }
 
 function meant({ session, words }: ChatCommand): string {
@@ -108,7 +170,19 @@ function meant({ session, words }: ChatCommand): string {
   return name;
 }
 
-function shell({ deps: { config } }: ChatCommand): string {
+async function listed(control: SessionControl): Promise<string> {
+  const found = await control.sessions();
+  const lines = found.map(({ name, folder, state }) => `${name}: ${shownState(state).status} (${folder})`);
+  return lines.sort().join('\n') || 'no sessions; make one with /new <name>';
+}
+
+/** The client of a session; empty if none runs. */
+async function pidOf(control: SessionControl, session: string): Promise<string> {
+  const found = (await control.sessions()).find(({ name }) => name === session);
+  return String(found?.state.pid ?? '');
+}
+
+function shell({ config }: ChatCommandDeps): string {
   return config.read().allow_shell
     ? 'a shell by chat is not in this version'
     : 'a shell by chat is off (allow_shell in ~/.ccc.json)';

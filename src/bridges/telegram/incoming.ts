@@ -1,10 +1,9 @@
 import type { Message, Update, User } from 'grammy/types';
 import type { SessionStore } from '../../core/ports/session-store.ts';
-import type { Log } from '../../core/service.ts';
 import { Refusal } from '../../core/refusal.ts';
 import type { TelegramApi } from './api.ts';
-import { chatCommand } from './commands.ts';
-import type { ChatCommandDeps } from './commands.ts';
+import { beforeCommand, commandIn, runCommand } from './commands.ts';
+import type { ChatAnswer, ChatCommand, ChatCommandDeps } from './commands.ts';
 import { photoPrompt, voicePrompt } from './media.ts';
 import type { MediaPrompt } from './media.ts';
 import type { ChatQuestions } from './questions.ts';
@@ -28,16 +27,22 @@ export interface IncomingDeps extends ChatCommandDeps {
   publish: () => Promise<void>;
   now: () => number;
   transcribeMs?: number;
-  log: Log;
 }
 
 /**
  * What the user writes and presses. Only one user is heard. An update is stored before the chat hears that we have it, and dropped when it
- * was handled, so none is lost and none counts twice.
+ * was handled, so none is lost; a run that was killed leaves it to the next one, which finds out what was done:
+ *
+ * - A prompt has the id of its update in the history.
+ * - A command that changes something is stored before it acts, with what it finds, and again with what it says.
+ * - A button is good for one dialog, and says what to choose, not what to change.
+ *
+ * What is said about it may be said twice.
  */
 export class Incoming {
   /** By session: its prompts keep their order. */
   readonly #turns = new Map<string, Promise<unknown>>();
+  readonly #work = new Set<Promise<void>>();
 
   constructor(readonly deps: IncomingDeps) {}
 
@@ -49,91 +54,132 @@ export class Incoming {
     while (!api.isClosed) {
       try {
         const updates = await api.updates(state.offset);
-        pause = 0;
         if (api.isClosed) break;
-        state.received(updates);
-        for (const update of updates) this.#begin(update, false);
+        const heard = updates.filter((update) => this.#isHeard(update));
+        state.received(updates, heard);
+        for (const update of heard) this.#begin(update, false);
+        pause = 0;
       } catch (error) {
         if (api.isClosed) break;
         if (pause === 0) log('chat_poll_trouble', { because: api.because(error) });
         pause = await api.pause(error, pause);
       }
     }
+    // Another chat may go on with what is pending: then nothing of it is in hand here any more.
+    await Promise.all(this.#work);
   }
 
   #begin(update: Update, isAgain: boolean): void {
+    const work = this.#untilHandled(update, isAgain).finally(() => this.#work.delete(work));
+    this.#work.add(work);
+  }
+
+  async #untilHandled(update: Update, isAgain: boolean): Promise<void> {
     const { api, state, log } = this.deps;
-    void this.#handle(update, isAgain)
-      .catch((error: unknown) => log('chat_trouble', { because: api.because(error) }))
-      .finally(() => {
-        // What was cut off by our end is handled by the next run.
-        if (!api.isClosed) state.handled(update);
-      });
+    try {
+      if (this.#isHeard(update)) await this.#handle(update, isAgain);
+    } catch (error) {
+      if (!api.isClosed) log('chat_trouble', { because: api.because(error) });
+    }
+    // What was cut off by our end is handled by the next run.
+    if (api.isClosed) return;
+    try {
+      state.handled(update);
+    } catch (error) {
+      log('chat_trouble', { because: api.because(error) });
+    }
   }
 
   async #handle({ update_id: id, message, callback_query: query }: Update, isAgain: boolean): Promise<void> {
-    if (query) {
-      const chat = query.message?.chat.id ?? 0;
-      if (this.#isHeard(query.from, chat)) await this.deps.questions.press(query, nameOf(query.from));
-      return;
-    }
-    if (!message?.from || !this.#isHeard(message.from, message.chat.id)) return;
+    const { questions, topics, group } = this.deps;
+    if (query) return questions.press(query, nameOf(query.from));
+    if (!message?.from) return;
     const topic = message.is_topic_message ? message.message_thread_id : undefined;
     const place = { chat: message.chat.id, topic };
-    const session = message.chat.id === this.deps.group ? this.deps.topics.sessionIn(topic) : null;
+    const session = message.chat.id === group ? topics.sessionIn(topic) : null;
     const who = nameOf(message.from);
-    if (message.text?.startsWith('/')) {
-      const said = await this.#orSay(() => chatCommand(this.deps, message.text ?? '', session, who));
-      await this.deps.topics.sayAt(place, said);
+    const command = commandIn(message.text ?? '', session, who);
+    if (command) {
+      const said = await this.#command(id, command);
+      if (typeof said === 'string') await topics.sayAt(place, said);
+      else await topics.showAt(place, said);
       return;
     }
-    const isPrompt = message.text ?? message.voice ?? message.audio ?? message.photo ?? message.document;
-    if (!isPrompt) return;
+    if (!isForSession(message)) return;
     if (session === null) {
       const said = message.chat.id === this.deps.user ? await this.deps.surface.post(message) : null;
-      if (said !== '') await this.deps.topics.sayAt(place, said ?? 'write in the topic of a session; see /help');
+      if (said !== '') await topics.sayAt(place, said ?? 'write in the topic of a session; see /help');
       return;
     }
     await this.#inTurn(session, () => this.#prompt({ id, message, session, who, place, isAgain }));
   }
 
-  async #prompt({ id, message, session, who, place, isAgain }: Incame): Promise<void> {
-    const { control, store, topics, questions } = this.deps;
+  /** Does it once, whatever run does it. What is said. */
+  async #command(id: number, command: ChatCommand): Promise<ChatAnswer> {
+    const { state } = this.deps;
+    const begun = state.begun(id);
+    if (begun && begun.said !== null) return begun.said;
+    return this.#orSay(async () => {
+      const before = begun?.before ?? (await beforeCommand(this.deps, command));
+      if (before === null) return runCommand(this.deps, command, { before: '', isAgain: false });
+      state.begin(id, { before, said: null });
+      const said = await this.#orSay(() => runCommand(this.deps, command, { before, isAgain: begun !== null }));
+      state.begin(id, { before, said: typeof said === 'string' ? said : said.text });
+      return said;
+    });
+  }
+
+  async #prompt({ id, message, session, who, place, isAgain }: WrittenMessage): Promise<void> {
+    const { api, control, store, topics, questions } = this.deps;
     if (isAgain) {
       const lines = await store.history({ session, limit: LOOK_BACK, from: 'human' });
       if (lines.some(({ update_id: stored }) => stored === id)) return;
-    }
-    const replied = message.reply_to_message?.message_id;
-    const answered = replied !== undefined && message.text ? await questions.reply(replied, message.text, who) : null;
-    if (answered !== null) {
-      await topics.sayAt(place, answered);
-      return;
     }
     let prompt: MediaPrompt;
     try {
       prompt = await this.#read(message, session);
     } catch (error) {
-      if (this.deps.api.isClosed) throw error;
+      if (api.isClosed) throw error;
       await this.#failed(message, session, who, id, this.#because(error));
       return;
     }
+    const replied = message.photo ? undefined : message.reply_to_message?.message_id;
+    const answered = replied === undefined ? null : await questions.reply(replied, prompt.text, who);
+    if (answered !== null) {
+      await topics.sayAt(place, answered);
+      return;
+    }
     const fields = { ...prompt.fields, update_id: id };
-    // How it ends is said by what follows the history.
-    await control.send({ session, text: prompt.text, from: 'human', username: who, deadline: null, fields });
+    try {
+      // How it ends is said by what follows the history.
+      await control.send({ session, text: prompt.text, from: 'human', username: who, deadline: null, fields });
+      if (questions.isAsking(session))
+        topics.saySoon(session, '⏳ waits until the question is answered; to answer it, reply to it');
+    } catch (error) {
+      if (api.isClosed || !(error instanceof Refusal)) throw error;
+      await topics.sayAt(place, `⚠️ ${error.message}`);
+    }
   }
 
-  #read(message: Message, session: string): Promise<MediaPrompt> {
+  async #read(message: Message, session: string): Promise<MediaPrompt> {
+    const { topics } = this.deps;
     if (message.photo) return photoPrompt(this.deps, session, message);
-    if (message.voice ?? message.audio) return voicePrompt(this.deps, message);
+    if (message.voice ?? message.audio) {
+      topics.saySoon(session, '🎤 Transcribing…');
+      const prompt = await voicePrompt(this.deps, message);
+      topics.saySoon(session, `📝 ${prompt.text}`);
+      return prompt;
+    }
     if (message.text === undefined)
       throw new Refusal('invalid_request', 'files are not taken; send text, voice or a photo');
-    return Promise.resolve({ text: message.text, fields: {} });
+    return { text: message.text, fields: {} };
   }
 
   /** Said in the chat, and stored. */
   async #failed(message: Message, session: string, who: string, id: number, because: string): Promise<void> {
     const { store, topics, publish, now } = this.deps;
-    const type = message.photo ? ('photo' as const) : message.document ? ('document' as const) : ('voice' as const);
+    const isVoice = message.voice ?? message.audio;
+    const type = message.photo ? ('photo' as const) : isVoice ? ('voice' as const) : ('document' as const);
     const line = { session, ts: Math.floor(now() / 1000), from: 'human' as const, username: who, type, update_id: id };
     const caption = message.caption === undefined ? {} : { caption: message.caption };
     await store.record({ ...line, ...caption, text: message.caption ?? '', status: 'failed', error: because });
@@ -141,10 +187,12 @@ export class Incoming {
     await topics.say(session, `⚠️ ${because}`);
   }
 
-  /** The user in their private chat, or in their group. */
-  #isHeard(from: User, chat: number): boolean {
+  /** Of the user, in their private chat or in their group. */
+  #isHeard({ message, callback_query: query }: Update): boolean {
     const { user, group } = this.deps;
-    return chat === user || (from.id === user && chat === group);
+    const from = (query ?? message)?.from?.id;
+    const chat = (query ? query.message : message)?.chat.id;
+    return from !== undefined && (chat === user || (from === user && chat === group));
   }
 
   #inTurn(session: string, act: () => Promise<void>): Promise<void> {
@@ -156,10 +204,12 @@ export class Incoming {
     return done;
   }
 
-  async #orSay(act: () => Promise<string>): Promise<string> {
+  /** What it returns, or why it failed. What our end cut off is not said: the next run does it. */
+  async #orSay(act: () => Promise<ChatAnswer>): Promise<ChatAnswer> {
     try {
       return await act();
     } catch (error) {
+      if (this.deps.api.isClosed) throw error;
       return this.#because(error);
     }
   }
@@ -172,7 +222,7 @@ export class Incoming {
   }
 }
 
-interface Incame {
+interface WrittenMessage {
   id: number;
   message: Message;
   session: string;
@@ -180,6 +230,11 @@ interface Incame {
   place: ChatPlace;
   /** An earlier run may have handled it. */
   isAgain: boolean;
+}
+
+/** A person wrote or sent something; the chat's own notices are nothing to a session. */
+function isForSession({ text, photo, voice, audio, document, video, video_note: note, sticker }: Message): boolean {
+  return [text, photo, voice, audio, document, video, note, sticker].some((part) => part !== undefined);
 }
 
 function nameOf({ username, first_name: name, id }: User): string {

@@ -1,22 +1,21 @@
 import type { Message } from 'grammy/types';
-import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import type { Env } from '../../core/env.ts';
 import type { SessionMessage } from '../../core/ports/session-store.ts';
+import type { SessionControl } from '../../core/sessions/control.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { withLimit } from '../../core/wait.ts';
-import { userHome } from '../../platform/env.ts';
-import { hostOf } from '../../protocols/control/config.ts';
 import type { ControlFile } from '../../protocols/control/config.ts';
-import { FILE_LIMIT } from './api.ts';
 import type { TelegramApi } from './api.ts';
 
 const TRANSCRIBE_MS = 60_000;
 const OUTPUT_LIMIT = 1024 * 1024;
-const KEEP_PHOTOS_MS = 7 * 24 * 3600_000;
 const CAPTION = 'Analyze this image:';
+const VOICE = /^voice-[0-9a-f-]+\.ogg$/;
 
 export interface MediaDeps {
   api: TelegramApi;
+  control: Pick<SessionControl, 'saveFile'>;
   config: ControlFile;
   env: Env;
   /** How long a transcription may take; one minute unless a test says less. */
@@ -36,10 +35,10 @@ export async function voicePrompt(deps: MediaDeps, message: Message): Promise<Me
   if (!voice) throw new Refusal('invalid_request', 'there is no voice in it');
   const { transcription_cmd: command } = config.read();
   if (command === '') throw new Refusal('bad_config', 'set transcription_cmd in ~/.ccc.json to send voice messages');
-  if ((voice.file_size ?? 0) > FILE_LIMIT) throw new Refusal('invalid_request', 'the file is too large (limit 20 MB)');
+  const bytes = await api.download(voice.file_id);
   const path = `${config.folder}/voice-${crypto.randomUUID()}.ogg`;
   try {
-    await api.download(voice.file_id, path);
+    writeFileSync(path, bytes, { mode: 0o600, flag: 'wx' });
     const text = await transcribed(deps, command, path);
     return { text, fields: { type: 'voice', transcription: text } };
   } finally {
@@ -47,25 +46,17 @@ export async function voicePrompt(deps: MediaDeps, message: Message): Promise<Me
   }
 }
 
-/** Saves a photo in the folder of its session, where the client may read it. */
-export async function photoPrompt(
-  { api, config, env }: MediaDeps,
-  session: string,
-  message: Message,
-): Promise<MediaPrompt> {
+/** Removes the recordings of a run that was killed. */
+export function removeRecordings({ folder }: ControlFile): void {
+  for (const name of readdirSync(folder)) if (VOICE.test(name)) rmSync(`${folder}/${name}`, { force: true });
+}
+
+/** Saves a photo in the folder of its session, on its host, where the client may read it. */
+export async function photoPrompt(deps: MediaDeps, session: string, message: Message): Promise<MediaPrompt> {
   const photo = message.photo?.toSorted((a, b) => a.width * a.height - b.width * b.height).at(-1);
-  const entry = config.session(session);
-  if (!photo || !entry) throw new Refusal('invalid_request', 'there is no photo in it');
-  if (hostOf(session, entry) !== 'local')
-    throw new Refusal('invalid_request', 'photos for sessions on other hosts are not in this version');
-  if ((photo.file_size ?? 0) > FILE_LIMIT) throw new Refusal('invalid_request', 'the file is too large (limit 20 MB)');
-  const folder = `${entry.path.replace(/^~(?=\/|$)/, userHome(env))}/.ccc`;
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  // Photos are no part of the project.
-  if (!existsSync(`${folder}/.gitignore`)) writeFileSync(`${folder}/.gitignore`, '*\n', { mode: 0o600 });
-  removeOld(folder);
-  const path = `${folder}/photo-${crypto.randomUUID().slice(0, 13)}.jpg`;
-  await api.download(photo.file_id, path);
+  if (!photo) throw new Refusal('invalid_request', 'there is no photo in it');
+  const bytes = await deps.api.download(photo.file_id);
+  const path = await deps.control.saveFile(session, `photo-${crypto.randomUUID()}.jpg`, bytes);
   const caption = message.caption?.trim() || CAPTION;
   return { text: `${caption} ${path}`, fields: { type: 'photo', caption, path } };
 }
@@ -98,13 +89,5 @@ function end(pid: number): void {
     process.kill(-pid, 'SIGKILL');
   } catch {
     // It has ended by now.
-  }
-}
-
-function removeOld(folder: string): void {
-  for (const name of readdirSync(folder)) {
-    const path = `${folder}/${name}`;
-    const stat = /^photo-[0-9a-f-]+\.jpg$/.test(name) ? statSync(path, { throwIfNoEntry: false }) : undefined;
-    if (stat && Date.now() - stat.mtimeMs > KEEP_PHOTOS_MS) rmSync(path, { force: true });
   }
 }

@@ -1,7 +1,7 @@
 import type { SessionMessage, SessionStore } from '../../core/ports/session-store.ts';
 import type { Log } from '../../core/service.ts';
 import type { ControlFile } from '../../protocols/control/config.ts';
-import { GrammyError } from 'grammy/web';
+import { isFinal } from './api.ts';
 import type { ChatState, ShownPrompt } from './state.ts';
 import type { Topics } from './topics.ts';
 import { cutTo, PIECE_LIMIT } from './pieces.ts';
@@ -23,6 +23,7 @@ export interface OutgoingDeps {
  */
 export class Outgoing {
   #notices: { session: string; text: string }[] = [];
+  #refused = '';
 
   constructor(readonly deps: OutgoingDeps) {}
 
@@ -40,8 +41,9 @@ export class Outgoing {
   async flush(): Promise<void> {
     const { config, topics } = this.deps;
     for (const [name] of config.sessions()) {
-      await topics.ensure(name);
-      await this.#showLines(name);
+      // The chat may refuse this one's topic, for its name. Others have theirs.
+      const topic = await this.#orSkip(() => topics.ensure(name));
+      if (topic !== null) await this.#showLines(name);
     }
     await this.#correct();
     for (let next = this.#notices[0]; next; next = this.#notices[0]) {
@@ -104,8 +106,10 @@ export class Outgoing {
     try {
       return await say();
     } catch (error) {
-      if (!(error instanceof GrammyError) || error.error_code !== 400) throw error;
-      this.deps.log('chat_refused', { because: error.description });
+      if (!isFinal(error)) throw error;
+      // It may be refused every second.
+      if (error.description !== this.#refused) this.deps.log('chat_refused', { because: error.description });
+      this.#refused = error.description;
       return null;
     }
   }

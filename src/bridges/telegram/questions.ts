@@ -1,20 +1,29 @@
 import type { CallbackQuery } from 'grammy/types';
-import type { Choice } from '../../core/ports/session.ts';
+import type { AskedQuestion, Choice } from '../../core/ports/session.ts';
+import { visibleLine, visibleText } from '../../core/gate.ts';
 import { wordsOf } from '../../core/questions/questions.ts';
 import type { AnswerEnd, PendingQuestions } from '../../core/questions/questions.ts';
 import type { SessionControl } from '../../core/sessions/control.ts';
 import { answerSaid } from '../../protocols/control/phrases.ts';
+import { isFinal } from './api.ts';
 import type { TelegramApi } from './api.ts';
 import type { AskedInChat, ChatState } from './state.ts';
-import type { Topics } from './topics.ts';
+import type { Buttons, Topics } from './topics.ts';
 import { cutTo, PIECE_LIMIT } from './pieces.ts';
 
 const GONE = 'This question is not open any more.';
+const ELSEWHERE = '☑️ answered elsewhere, or not open any more';
 /** What fits on a button, and into the answer to a press. */
 const LABEL_LIMIT = 60;
 const TOAST_LIMIT = 200;
 const NOTE_LIMIT = 500;
 const TEXT_LIMIT = PIECE_LIMIT - NOTE_LIMIT - 20;
+
+/**
+ * What a button carries: `q:<token>:1` chooses option 1. Where several may be chosen, `+1` ticks it, `-1` takes the tick away, and `ok` is
+ * the end: the same press twice does the same.
+ */
+const BUTTON = /^q:([\w-]+):(?:([+-]?)(\d{1,3})|ok)$/;
 
 export interface ChatQuestionsDeps {
   control: SessionControl;
@@ -23,91 +32,150 @@ export interface ChatQuestionsDeps {
   topics: Topics;
 }
 
-/** What sessions ask, with a button for each option. A button carries a token, and is good for one dialog only. */
+/**
+ * What sessions ask, with a button for each option. A button carries a token, and is good for one dialog only.
+ *
+ * A question is stored before it is said, and said again with the same token if we were killed in between. What was chosen is stored when
+ * it was given; answers to a part of a set are given again after a restart, because the session has them in memory only.
+ */
 export class ChatQuestions {
   readonly #entering = new Set<string>();
 
   constructor(readonly deps: ChatQuestionsDeps) {}
 
+  /** Shows the ends that an earlier run did not show. */
+  open(): void {
+    for (const { token } of this.deps.state.asked) this.#showEnd(token);
+  }
+
   /** Shows what this session asks now, and takes the buttons from what it does not ask any more. */
   async show(session: string, isWaiting: boolean): Promise<void> {
     const { control, state } = this.deps;
-    const open = state.asked.filter((one) => one.session === session && one.done === null);
-    if (!isWaiting && open.length === 0) return;
+    const before = state.asked.filter((one) => one.session === session);
+    if (!isWaiting && before.every(({ done }) => done !== null)) return;
     const pending = await control.questions(session);
-    for (const asked of open) {
-      // It was pressed meanwhile.
-      if (asked.done !== null || this.#entering.has(asked.token)) continue;
-      const choice = pending?.call === asked.call ? pending.choices[asked.question] : undefined;
-      if (pending?.call !== asked.call) await this.#close(asked, '☑️ answered elsewhere, or not open any more');
-      else if (choice) await this.#close(asked, `✅ ${wordsOf(pending, asked.question, choice)}`);
+    for (const { token } of before) {
+      const asked = this.#asked(token);
+      if (!asked || this.#entering.has(token)) continue;
+      if (pending?.call !== asked.call) {
+        this.#close(asked, ELSEWHERE);
+        continue;
+      }
+      const choice = pending.choices[asked.question];
+      if (choice) this.#close(asked, `✅ ${wordsOf(pending, asked.question, choice)}`);
+      else if (asked.given) await this.#give(asked, asked.given);
     }
     if (pending) await this.#ask(session, pending);
   }
 
   /** A button was pressed by the user. */
-  async press(query: CallbackQuery, who: string): Promise<void> {
-    const [, token = '', option = ''] = (query.data ?? '').split(':');
-    const asked = this.deps.state.asked.find((one) => one.token === token);
-    const said = asked ? await this.#answer(asked, { options: [Number(option)] }, who) : GONE;
-    await this.#toast(query.id, said);
+  async press({ id, data = '', message }: CallbackQuery, who: string): Promise<void> {
+    const [match, token = '', sign, option] = BUTTON.exec(data) ?? [];
+    const asked = this.#asked(token);
+    if (!match || !asked) return this.#toast(id, GONE);
+    // We were killed when it was said.
+    if (asked.message === 0 && message) this.deps.state.change(token, { message: message.message_id });
+    if (sign) return this.#toast(id, await this.#tick(asked, Number(option), sign === '+'));
+    const options = option === undefined ? (asked.ticked ?? []) : [Number(option)];
+    await this.#toast(id, await this.#answer(asked, { options }, who));
   }
 
-  /** A person replied to a question with words of their own. False if that was no question. */
+  /** A person replied to a message with words of their own. Null if that was no question. */
   async reply(message: number, text: string, who: string): Promise<string | null> {
     const asked = this.deps.state.asked.find((one) => one.message === message);
     return asked ? this.#answer(asked, { text }, who) : null;
   }
 
-  async #answer(asked: AskedInChat, choice: Choice, who: string): Promise<string> {
-    if (asked.done !== null) return `Too late. ${asked.done}`;
-    if (this.#entering.has(asked.token)) return 'Another press is being entered.';
-    this.#entering.add(asked.token);
+  /** The chat shows a question of this session that waits. */
+  isAsking(session: string): boolean {
+    return this.deps.state.asked.some((one) => one.session === session && one.done === null);
+  }
+
+  #asked(token: string): AskedInChat | undefined {
+    return this.deps.state.asked.find((one) => one.token === token);
+  }
+
+  async #answer({ token }: AskedInChat, choice: Choice, who: string): Promise<string> {
+    if (this.#entering.has(token)) return 'Another press is being entered.';
+    this.#entering.add(token);
     try {
-      const { session, question, call } = asked;
-      const pending = await this.deps.control.questions(session);
-      if (pending?.call !== call) {
-        await this.#close(asked, '☑️ answered elsewhere, or not open any more');
-        return GONE;
-      }
-      const askedAt = Math.floor(asked.askedAt / 1000);
-      const answer = { question, choice, askedAt, agent: who, mayApprove: true };
-      const end = await this.deps.control.answer(session, answer);
-      if (end.outcome === 'answered') await this.#close(asked, `✅ ${end.words}`);
-      if (end.outcome === 'none') await this.#close(asked, '☑️ answered elsewhere, or not open any more');
+      const { asked, pending } = await this.#open(token);
+      if (!asked) return GONE;
+      if (asked.done !== null) return `Too late. ${asked.done}`;
+      if (!pending) return GONE;
+      const end = await this.#give(asked, { choice, who });
+      if (end.outcome === 'answered') this.#close(asked, `✅ ${end.words}`, { choice, who });
+      if (end.outcome === 'none') this.#close(asked, ELSEWHERE);
       return saidOf(end);
     } finally {
-      this.#entering.delete(asked.token);
+      this.#entering.delete(token);
     }
   }
 
-  async #ask(session: string, { call, kind, questions, choices, askedAt }: PendingQuestions): Promise<void> {
+  async #tick({ token, done }: AskedInChat, option: number, isOn: boolean): Promise<string> {
+    if (done !== null) return `Too late. ${done}`;
     const { state, topics } = this.deps;
-    for (const [at, { question, header, options, multiSelect }] of questions.entries()) {
-      const isShown = state.asked.some((one) => one.session === session && one.call === call && one.question === at);
-      if (isShown || choices[at]) continue;
-      const token = Buffer.from(crypto.getRandomValues(new Uint8Array(9))).toString('base64url');
-      const described = options.map(({ label, description }) => `• ${label}${description ? `: ${description}` : ''}`);
-      const sign = kind === 'question' ? '❓' : '🔐';
-      const hint = multiSelect ? ['', 'Press one, or reply with your own words.'] : [];
-      const text = cutTo([`${sign} ${header}`, question, '', ...described, ...hint].join('\n'), TEXT_LIMIT);
-      const rows = options.map(({ label }, index) => [
-        { text: cutTo(label, LABEL_LIMIT) || String(index + 1), callback_data: `q:${token}:${index}` },
-      ]);
-      const message = await topics.say(session, text, { inline_keyboard: rows });
-      state.ask({ token, session, call, question: at, message, text, askedAt, done: null });
+    // At once: the next press may be the end.
+    const others = (this.#asked(token)?.ticked ?? []).filter((one) => one !== option);
+    state.change(token, { ticked: isOn ? [...others, option].sort((a, b) => a - b) : others });
+    const { asked, pending } = await this.#open(token);
+    const question = asked && pending?.questions[asked.question];
+    if (!question) return GONE;
+    const { message, text, ticked = [], done: end } = this.#asked(token) ?? asked;
+    if (end === null) topics.replaceSoon(message, text, buttonsOf(question, token, ticked));
+    return `${isOn ? '☑️' : '☐'} ${question.options[option]?.label ?? ''}`;
+  }
+
+  /** A question as it is remembered, and its dialog if that is still open. */
+  async #open(token: string): Promise<{ asked: AskedInChat | undefined; pending: PendingQuestions | null }> {
+    const asked = this.#asked(token);
+    if (!asked || asked.done !== null) return { asked, pending: null };
+    const pending = await this.deps.control.questions(asked.session);
+    if (pending?.call === asked.call) return { asked, pending };
+    this.#close(asked, ELSEWHERE);
+    return { asked, pending: null };
+  }
+
+  #give(asked: AskedInChat, { choice, who }: { choice: Choice; who: string }): Promise<AnswerEnd> {
+    const { session, question, askedAt } = asked;
+    const request = { question, choice, askedAt: Math.floor(askedAt / 1000), agent: who, mayApprove: true };
+    return this.deps.control.answer(session, request);
+  }
+
+  async #ask(session: string, { call, kind, questions, choices, askedAt }: PendingQuestions): Promise<void> {
+    const { state, topics, api } = this.deps;
+    for (const [at, question] of questions.entries()) {
+      const known = state.asked.find((one) => one.session === session && one.call === call && one.question === at);
+      if (choices[at] || (known && (known.message !== 0 || known.done !== null))) continue;
+      const whole = textOf(kind, question);
+      const text = cutTo(whole, TEXT_LIMIT);
+      const token = known?.token ?? Buffer.from(crypto.getRandomValues(new Uint8Array(9))).toString('base64url');
+      if (!known) state.ask({ token, session, call, question: at, message: 0, text, askedAt, done: null });
+      try {
+        // Nobody should approve what they cannot read.
+        if (text !== whole) await topics.say(session, whole);
+        const message = await topics.say(session, text, buttonsOf(question, token, known?.ticked ?? []));
+        state.change(token, { message });
+      } catch (error) {
+        if (!isFinal(error)) throw error;
+        api.options.log('chat_refused', { because: error.description });
+        state.change(token, { text: '', done: 'The chat did not take this question.' });
+      }
     }
   }
 
   /** The message loses its buttons and shows what was chosen. */
-  async #close({ token, message, text }: AskedInChat, done: string): Promise<void> {
-    const { state, topics, api } = this.deps;
-    const note = cutTo(done, NOTE_LIMIT);
-    state.answered(token, note);
-    // Not awaited: a press is answered while other messages wait.
-    topics
-      .replace(message, `${text}\n\n${note}`)
-      .catch((error: unknown) => api.options.log('chat_refused', { because: api.because(error) }));
+  #close({ token }: AskedInChat, done: string, given?: AskedInChat['given']): void {
+    if (this.#asked(token)?.done !== null) return;
+    this.deps.state.change(token, { done: cutTo(done, NOTE_LIMIT), ...(given && { given }) });
+    this.#showEnd(token);
+  }
+
+  #showEnd(token: string): void {
+    const { state, topics } = this.deps;
+    const { message = 0, text = '', done = null } = this.#asked(token) ?? {};
+    if (message === 0 || text === '' || done === null) return;
+    topics.replaceSoon(message, `${text}\n\n${done}`, undefined, () => state.change(token, { text: '' }));
   }
 
   /** The chat forgets a press after a while, so this is tried once. */
@@ -119,6 +187,27 @@ export class ChatQuestions {
       api.options.log('chat_refused', { because: api.because(error) });
     }
   }
+}
+
+/** Models write it, and a person approves by it: nothing in it is invisible, or read otherwise than it is. */
+function textOf(kind: PendingQuestions['kind'], { question, header, options, multiSelect }: AskedQuestion): string {
+  const sign = kind === 'question' ? '❓' : '🔐';
+  const described = options.map(({ label, description }) => `• ${label}${description ? `: ${description}` : ''}`);
+  const hint = multiSelect ? ['', 'Tick what you choose, then press Done; or reply with your own words.'] : [];
+  return visibleText([`${sign} ${header}`, question, '', ...described, ...hint].join('\n')).toWellFormed();
+}
+
+/** One row for each option. */
+function buttonsOf({ options, multiSelect }: AskedQuestion, token: string, ticked: readonly number[]): Buttons {
+  const rows = options.map(({ label }, at) => {
+    const isTicked = ticked.includes(at);
+    const text = cutTo(visibleLine(label).trim().toWellFormed(), LABEL_LIMIT) || String(at + 1);
+    const tick = isTicked ? '☑️ ' : '☐ ';
+    const sign = isTicked ? '-' : '+';
+    return [{ text: multiSelect ? tick + text : text, callback_data: `q:${token}:${multiSelect ? sign : ''}${at}` }];
+  });
+  if (multiSelect) rows.push([{ text: 'Done', callback_data: `q:${token}:ok` }]);
+  return { inline_keyboard: rows };
 }
 
 function saidOf(end: AnswerEnd): string {

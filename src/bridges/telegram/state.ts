@@ -1,6 +1,9 @@
+import * as v from 'valibot';
 import type { Update } from 'grammy/types';
 import { mkdirSync, readFileSync } from 'node:fs';
+import type { Choice } from '../../core/ports/session.ts';
 import { isMissing } from '../../core/disk.ts';
+import { Schema } from '../../core/schema.ts';
 import { replaceFile } from '../../platform/files.ts';
 
 /** A prompt that the chat has shown, until it ends. */
@@ -19,42 +22,80 @@ export interface AskedInChat {
   call: string;
   /** Index of the question in its set. */
   question: number;
+  /** 0: it may not have been said yet. */
   message: number;
+  /** Empty when the chat shows what became of it. */
   text: string;
   askedAt: number;
+  /** The options that are ticked, where several may be chosen. */
+  ticked?: readonly number[];
+  /** What was chosen here, and by whom. */
+  given?: { choice: Choice; who: string };
   /** What became of it; buttons are gone then. */
   done: string | null;
+}
+
+/** A command that changes something, from before it acts until the chat has its answer. */
+export interface BegunCommand {
+  /** What it found when it began. A later run tells by it what is left to do. */
+  before: string;
+  /** What it says; null: it may not be done yet. */
+  said: string | null;
 }
 
 interface Remembered {
   /** The bot whose updates these are. */
   bot: string;
+  /** The group with the topics and messages. */
+  group: number;
   offset: number;
   /** Updates that the chat counts as received, and that were not handled to their end. */
   pending: Update[];
+  /** By the id of its update. */
+  begun: Record<string, BegunCommand>;
   /** By session: the last line of its history that the chat has shown. */
   shown: Record<string, number>;
   open: ShownPrompt[];
   asked: AskedInChat[];
 }
 
+/** What must hold for us to go on with a file; fields that came later may be missing. */
+const Stored = new Schema(() =>
+  v.looseObject({
+    bot: v.string(),
+    group: v.exactOptional(v.number()),
+    offset: v.number(),
+    pending: v.array(v.looseObject({ update_id: v.number() })),
+    begun: v.exactOptional(v.record(v.string(), v.object({ before: v.string(), said: v.nullable(v.string()) }))),
+    shown: v.record(v.string(), v.number()),
+    open: v.array(v.looseObject({ id: v.number(), session: v.string() })),
+    asked: v.array(v.looseObject({ token: v.string(), session: v.string(), call: v.string(), text: v.string() })),
+  }),
+);
+
 /** Questions that are remembered, so that a late press can be told what happened. */
 const MOST_ASKED = 200;
 
-/** What the bridge remembers between two runs: `~/.ccc/telegram.json`, for this user only. Nothing in it is a secret of the bot. */
+/**
+ * What the bridge remembers between two runs: `~/.ccc/telegram.json`, for this user only. Nothing in it is a secret of the bot. A change is
+ * on disk when its method returns; if it throws, nothing has changed.
+ */
 export class ChatState {
+  /** The first run with this bot and this group. */
   readonly isNew: boolean;
   readonly #path: string;
-  readonly #state: Remembered;
+  #state: Remembered;
 
-  constructor(folder: string, token: string) {
+  constructor(folder: string, token: string, group: number) {
     this.#path = `${folder}/telegram.json`;
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     const bot = token.split(':')[0] ?? '';
+    const shown = { group, shown: {}, open: [], asked: [] };
+    const fresh: Remembered = { bot, offset: 0, pending: [], begun: {}, ...shown };
     const found = read(this.#path);
-    this.isNew = found?.bot !== bot;
-    const fresh: Remembered = { bot, offset: 0, pending: [], shown: {}, open: [], asked: [] };
-    this.#state = found?.bot === bot ? { ...fresh, ...found } : fresh;
+    const isSameBot = found?.bot === bot;
+    this.isNew = !isSameBot || (found.group ?? group) !== group;
+    this.#state = isSameBot ? { ...fresh, ...found, ...(this.isNew ? shown : { group }) } : fresh;
   }
 
   get offset(): number {
@@ -73,18 +114,25 @@ export class ChatState {
     return this.#state.asked;
   }
 
-  /** These came. They are on disk before the chat hears that we have them. */
-  received(updates: readonly Update[]): void {
-    const last = updates.at(-1);
-    if (!last) return;
-    this.#state.pending.push(...updates);
-    this.#state.offset = last.update_id + 1;
-    this.#save();
+  /** These came, and those that are `heard` are handled. They are on disk before the chat hears that we have them. */
+  received(updates: readonly Update[], heard: readonly Update[]): void {
+    const offset = (updates.at(-1)?.update_id ?? this.offset - 1) + 1;
+    // Strangers can write to a bot as much as they like: that is not worth a write to the disk.
+    if (heard.length === 0) this.#state = { ...this.#state, offset };
+    else this.#save({ offset, pending: [...this.pending, ...heard] });
   }
 
-  handled(update: Update): void {
-    this.#state.pending = this.#state.pending.filter(({ update_id: id }) => id !== update.update_id);
-    this.#save();
+  handled({ update_id: id }: Update): void {
+    const { [id]: _, ...begun } = this.#state.begun;
+    this.#save({ pending: this.pending.filter((one) => one.update_id !== id), begun });
+  }
+
+  begun(update: number): BegunCommand | null {
+    return this.#state.begun[update] ?? null;
+  }
+
+  begin(update: number, command: BegunCommand): void {
+    this.#save({ begun: { ...this.#state.begun, [update]: command } });
   }
 
   shownUpTo(session: string): number | undefined {
@@ -92,35 +140,35 @@ export class ChatState {
   }
 
   show(session: string, line: number, prompt?: ShownPrompt): void {
-    this.#state.shown[session] = line;
-    if (prompt) this.#state.open.push(prompt);
-    this.#save();
+    const open = prompt ? [...this.open, prompt] : this.#state.open;
+    this.#save({ shown: { ...this.#state.shown, [session]: line }, open });
   }
 
   ended(id: number): void {
-    this.#state.open = this.#state.open.filter((one) => one.id !== id);
-    this.#save();
+    this.#save({ open: this.open.filter((one) => one.id !== id) });
   }
 
   ask(asked: AskedInChat): void {
-    this.#state.asked = [...this.#state.asked, asked].slice(-MOST_ASKED);
-    this.#save();
+    this.#save({ asked: [...this.asked, asked].slice(-MOST_ASKED) });
   }
 
-  answered(token: string, done: string): void {
-    for (const asked of this.#state.asked) if (asked.token === token) asked.done = done;
-    this.#save();
+  /** The question of this token, with what is new of it. */
+  change(token: string, fields: Partial<AskedInChat>): void {
+    this.#save({ asked: this.asked.map((one) => (one.token === token ? { ...one, ...fields } : one)) });
   }
 
-  #save(): void {
-    replaceFile(this.#path, JSON.stringify(this.#state), { flush: true });
+  #save(fields: Partial<Remembered>): void {
+    const next = { ...this.#state, ...fields };
+    replaceFile(this.#path, JSON.stringify(next), { flush: true });
+    this.#state = next;
   }
 }
 
 /** A file that cannot be understood is as good as none: then nothing of the past is shown again. */
-function read(path: string): Partial<Remembered> | null {
+function read(path: string): (Partial<Remembered> & { bot: string }) | null {
   try {
-    return JSON.parse(readFileSync(path, 'utf8')) as Partial<Remembered>;
+    const stored = JSON.parse(readFileSync(path, 'utf8')) as Partial<Remembered> & { bot: string };
+    return Stored.safeParse(stored).success ? stored : null;
   } catch (error) {
     if (isMissing(error) || error instanceof SyntaxError) return null;
     throw error;

@@ -207,20 +207,6 @@ const queueCommand = command({
   },
 });
 
-const screenshotCommand = command({
-  usage: 'screenshot <session>',
-  about: "The last lines of a session's terminal, as text.",
-  options: { lines: { type: 'string', value: 'n', help: 'how many (default 50)' } },
-  words: [1, 1],
-  examples: ['parley screenshot api', 'parley screenshot api --lines 10'],
-  async run(context: Context, values, [session]) {
-    const limit = countFrom(values.lines, 50);
-    const answer = await requestSession(context, { cmd: 'screenshot', session, limit });
-    if (context.json) return context.sayJson(answer);
-    context.say(visibleText(String(answer['response'])));
-  },
-});
-
 interface Asked {
   question: string;
   header: string;
@@ -308,7 +294,7 @@ export async function tellSessionHistory(context: Context, session: string, limi
 }
 
 /** A request for a session. If there is none of that name, the error names the nearest, or those that there are. */
-async function requestSession(context: Context, fields: Record<string, unknown>): Promise<Answered> {
+export async function requestSession(context: Context, fields: Record<string, unknown>): Promise<Answered> {
   try {
     return await requestControl(context.env, fields);
   } catch (error) {
@@ -351,7 +337,6 @@ export const commands = {
   sessions: sessionsCommand,
   session: sessionCommand,
   queue: queueCommand,
-  screenshot: screenshotCommand,
   questions: questionsCommand,
   answer: answerCommand,
 };

@@ -3,6 +3,7 @@ import { basename } from 'node:path';
 import type {
   Prompt,
   RecordPlace,
+  ScreenOptions,
   SessionDriver,
   SessionState,
   SessionTarget,
@@ -13,6 +14,7 @@ import { Refusal } from '../../core/refusal.ts';
 import { typeInto } from '../../delivery/terminal.ts';
 import { isProcessAlive, signalTo, ttyOf } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
+import { saveClientFile } from '../../sessions/client-files.ts';
 import { lastLines, paneOn, TmuxSession, tmuxNameOf, type Pane } from '../../sessions/tmux-session.ts';
 import { type TmuxPane, TmuxServer } from '../../sessions/tmux.ts';
 import { ClaudeOpening } from './opening.ts';
@@ -238,11 +240,15 @@ export class ClaudeSessionDriver implements SessionDriver {
     this.#seen = null;
   }
 
-  async screen(lines: number): Promise<string> {
+  async screen(lines: number, options?: ScreenOptions): Promise<string> {
     const live = await this.#live();
     const pane = live ? (await this.#terminalOf(live))?.pane : (await this.#session.pane())?.id;
     if (pane === undefined) throw new Refusal('unreachable', live ? 'no terminal' : 'the session is not running');
-    return lastLines(this.#tmux, pane, lines);
+    return lastLines(this.#tmux, pane, lines, options);
+  }
+
+  async saveFile(name: string, bytes: Uint8Array, offset?: number): Promise<string> {
+    return saveClientFile(this.target.folder, name, bytes, offset);
   }
 
   async close(): Promise<void> {

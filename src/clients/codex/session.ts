@@ -4,12 +4,14 @@ import type { Env } from '../../core/env.ts';
 import type {
   Prompt,
   RecordPlace,
+  ScreenOptions,
   SessionDriver,
   SessionState,
   SessionTarget,
   Submission,
   TurnEvent,
 } from '../../core/ports/session.ts';
+import { saveClientFile } from '../../sessions/client-files.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { signalTo } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
@@ -193,10 +195,14 @@ export class CodexSession implements SessionDriver {
     }
   }
 
-  async screen(lines: number): Promise<string> {
-    const text = await this.#window.lines(lines);
+  async screen(lines: number, options?: ScreenOptions): Promise<string> {
+    const text = await this.#window.lines(lines, options);
     if (text === null) throw new Refusal('not_found', 'no terminal');
     return text;
+  }
+
+  async saveFile(name: string, bytes: Uint8Array, offset?: number): Promise<string> {
+    return saveClientFile(this.target.folder, name, bytes, offset);
   }
 
   async close(): Promise<void> {

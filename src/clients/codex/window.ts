@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs';
 import type { Env } from '../../core/env.ts';
+import type { ScreenOptions } from '../../core/ports/session.ts';
 import { isProcessAlive, startOf, ttyOf } from '../../platform/process.ts';
 import { isFree, lastLines, panesOf, TmuxSession, tmuxNameOf, type ListedPane } from '../../sessions/tmux-session.ts';
 import { TmuxServer } from '../../sessions/tmux.ts';
@@ -123,9 +124,9 @@ export class CodexWindow {
     if (found) await endOf(found);
   }
 
-  async lines(count: number): Promise<string | null> {
+  async lines(count: number, options?: ScreenOptions): Promise<string | null> {
     const pane = await this.#session.pane();
-    return pane && lastLines(this.#tmux, pane.id, count);
+    return pane && lastLines(this.#tmux, pane.id, count, options);
   }
 
   lastLine(): Promise<string> {

@@ -103,6 +103,11 @@ export interface QuestionDriver {
   answer(call: string, choices: readonly Choice[], signal: AbortSignal): Promise<Answering>;
 }
 
+export interface ScreenOptions {
+  /** With colours and styles, as escape sequences (SGR). */
+  styles?: boolean;
+}
+
 /** The host of a session does not answer. What the session does now is not known, and a prompt that it has may still be answered. */
 export class HostUnreachable extends Refusal {
   constructor(message: string) {
@@ -141,6 +146,11 @@ export interface SessionDriver {
   /** Ends the client and its terminal. Nothing happens if it does not run. */
   stop(): Promise<void>;
   /** The last lines of its terminal. Throws a Refusal if it does not run or has no terminal. */
-  screen(lines: number): Promise<string>;
+  screen(lines: number, options?: ScreenOptions): Promise<string>;
+  /**
+   * Saves a file for the client to read, in the folder of the session, for this user only; its path there. A long file is saved in parts:
+   * each says where it begins, and follows the one before it.
+   */
+  saveFile(name: string, bytes: Uint8Array, offset?: number): Promise<string>;
   close(): Promise<void>;
 }

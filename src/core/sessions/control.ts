@@ -1,5 +1,5 @@
 import { Refusal } from '../refusal.ts';
-import type { SessionDriver, SessionState, SessionTarget } from '../ports/session.ts';
+import type { ScreenOptions, SessionDriver, SessionState, SessionTarget } from '../ports/session.ts';
 import type { SessionMessage, SessionStore, StoredPrompt } from '../ports/session-store.ts';
 import type { AnswerEnd, AnswerRequest, PendingQuestions } from '../questions/questions.ts';
 import { reasonOf } from './client.ts';
@@ -111,7 +111,9 @@ export interface SessionControl {
   restart(session: string): Promise<{ started: Started }>;
   /** Ends the client. Prompts that were not typed are withdrawn. */
   stop(session: string): Promise<void>;
-  screen(session: string, lines: number): Promise<string>;
+  screen(session: string, lines: number, options?: ScreenOptions): Promise<string>;
+  /** Saves a file in the folder of the session, also on its host, for its client to read. Its path there. */
+  saveFile(session: string, name: string, bytes: Uint8Array): Promise<string>;
   /** What the session asks its user now, if it does; for 5 minutes from when it asked. */
   questions(session: string): Promise<PendingQuestions | null>;
   /** Answers one question of those that are open. What was chosen becomes history when the client has gone on with it. */
@@ -217,8 +219,12 @@ class Control implements SessionControl {
     await (await this.#worker(session)).stop();
   }
 
-  async screen(session: string, lines: number): Promise<string> {
-    return (await this.#worker(session)).screen(lines);
+  async screen(session: string, lines: number, options?: ScreenOptions): Promise<string> {
+    return (await this.#worker(session)).driver.screen(lines, options);
+  }
+
+  async saveFile(session: string, name: string, bytes: Uint8Array): Promise<string> {
+    return (await this.#worker(session)).driver.saveFile(name, bytes);
   }
 
   async questions(session: string): Promise<PendingQuestions | null> {

@@ -132,8 +132,8 @@ export class SessionWorker {
     return this.#driver.state();
   }
 
-  screen(lines: number): Promise<string> {
-    return this.#driver.screen(lines);
+  get driver(): Pick<SessionDriver, 'screen' | 'saveFile'> {
+    return this.#driver;
   }
 
   /** A prompt was stored, or the settings of the session have changed. */

@@ -144,7 +144,8 @@ const COMMANDS: Record<string, Handler> = {
   async screenshot(deps, request) {
     known(deps, request);
     try {
-      return { ok: true, response: await deps.control.screen(request.session, limitOf(request, SCREEN_LINES)) };
+      const { session, styles } = request;
+      return { ok: true, response: await deps.control.screen(session, limitOf(request, SCREEN_LINES), { styles }) };
     } catch (error) {
       if (!(error instanceof Refusal) || error instanceof HostUnreachable) throw error;
       throw new ControlError(`capture failed: ${line(error.message)}`);

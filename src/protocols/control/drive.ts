@@ -33,7 +33,8 @@ const FarTarget = new Schema(() =>
 export type FarTarget = Described<typeof FarTarget>;
 
 const Since = new Schema(() => v.object({ since: v.string() }));
-const Lines = new Schema(() => v.object({ lines: v.number() }));
+const Screen = new Schema(() => v.object({ lines: v.number(), styles: v.optional(v.boolean(), false) }));
+const FilePart = new Schema(() => v.object({ name: v.string(), data: v.string(), offset: v.number() }));
 const Answered = new Schema(() =>
   v.object({
     call: v.string(),
@@ -55,7 +56,14 @@ const METHODS: Record<string, Method> = {
   takeBack: async (driver, params) => (await driver.takeBack?.(read(PromptParams, params))) ?? {},
   start: (driver) => driver.start(),
   stop: async (driver) => (await driver.stop()) ?? {},
-  screen: (driver, params) => driver.screen(read(Lines, params).lines),
+  screen: (driver, params) => {
+    const { lines, styles } = read(Screen, params);
+    return driver.screen(lines, { styles });
+  },
+  saveFile: (driver, params) => {
+    const { name, data, offset } = read(FilePart, params);
+    return driver.saveFile(name, Buffer.from(data, 'base64'), offset);
+  },
   question: async (driver) => ({ question: (await driver.questions?.open()) ?? null }),
   answer: async (driver, params, signal) => {
     const { call, choices } = read(Answered, params);

@@ -33,5 +33,8 @@ export class NoDriver implements SessionDriver {
   async screen(): Promise<never> {
     throw new Refusal('unreachable', 'no terminal');
   }
+  async saveFile(): Promise<never> {
+    throw new Refusal('unreachable', this.because);
+  }
   async close(): Promise<void> {}
 }

@@ -83,6 +83,16 @@ it('drives a session there by its name without the host, in a folder of that hos
   expect(await driver.state()).toMatchObject({ status: 'stopped' });
 });
 
+it('shows styles, and saves a file there in parts [CCC-98, CCC-196]', async () => {
+  const { driver, client } = new ScriptedHost();
+  expect(await driver.screen(7, { styles: true })).toBe('7 styled lines of backend');
+  const bytes = crypto.getRandomValues(new Uint8Array(60_000));
+  const photo = Buffer.concat(Array.from({ length: 20 }, () => bytes));
+  expect(await driver.saveFile('photo-1.jpg', photo)).toBe('/home/far/code/photo-1.jpg');
+  expect(client.files.get('photo-1.jpg')).toEqual(photo);
+  expect(await driver.saveFile('photo-2.jpg', new Uint8Array())).toBe('/home/far/code/photo-2.jpg');
+});
+
 it('says a refusal of the host as one of its own', async () => {
   const { driver, client } = new ScriptedHost();
   Object.assign(client, { isRunning: false, startFailure: 'No conversation found' });

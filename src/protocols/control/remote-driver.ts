@@ -7,6 +7,7 @@ import type {
   Prompt,
   QuestionDriver,
   RecordPlace,
+  ScreenOptions,
   SessionDriver,
   SessionState,
   SessionTarget,
@@ -26,6 +27,8 @@ import type { Hosts } from './hosts.ts';
 const LOOK_MS = 5000;
 const READ_MS = 60_000;
 const ACT_MS = 60_000;
+/** A file goes there in parts of so many bytes, so that what others ask of the host does not wait for all of it. */
+const PART_BYTES = 256 * 1024;
 
 const State = new Schema(() =>
   v.object({
@@ -170,8 +173,17 @@ export class RemoteDriver implements SessionDriver {
     await this.#call(Anything, 'stop', {}, ACT_MS);
   }
 
-  screen(lines: number): Promise<string> {
-    return this.#call(Text, 'screen', { lines }, ACT_MS);
+  screen(lines: number, { styles = false }: ScreenOptions = {}): Promise<string> {
+    return this.#call(Text, 'screen', { lines, styles }, ACT_MS);
+  }
+
+  async saveFile(name: string, bytes: Uint8Array, offset = 0): Promise<string> {
+    let path = '';
+    for (let at = 0; at === 0 || at < bytes.length; at += PART_BYTES) {
+      const data = bytes.subarray(at, at + PART_BYTES).toBase64();
+      path = await this.#call(Text, 'saveFile', { name, data, offset: offset + at }, ACT_MS);
+    }
+    return path;
   }
 
   async #question(): Promise<OpenQuestion | null> {

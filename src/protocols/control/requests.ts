@@ -39,6 +39,8 @@ const ControlRequest = new Schema(() =>
     timeout_seconds: count(),
     /** Ours: an `ask` says the id of its prompt before its answer. */
     progress: v.nullish(v.boolean(), false),
+    /** Ours: `screenshot` with colours and styles. */
+    styles: v.nullish(v.boolean(), false),
     /** Ours: `history` also of a session that was removed. */
     deleted: v.nullish(v.boolean(), false),
   }),
