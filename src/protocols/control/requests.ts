@@ -39,6 +39,8 @@ const ControlRequest = new Schema(() =>
     timeout_seconds: count(),
     /** Ours: an `ask` says the id of its prompt before its answer. */
     progress: v.nullish(v.boolean(), false),
+    /** Ours: what a hook of Claude Code was told of the dialog beside which it waits. */
+    event: v.nullish(v.unknown()),
     /** Ours: `history` also of a session that was removed. */
     deleted: v.nullish(v.boolean(), false),
   }),
