@@ -128,7 +128,7 @@ async function asking(steps: Step[]) {
   /** How many hooks run. */
   const hooks = async (): Promise<number> => {
     const { stdout } = Bun.spawn(['ps', '-eo', 'pid,args'], { stdout: 'pipe' });
-    const words = (await new Response(stdout).text()).split('\n').filter((line) => /ccc dialog$/.test(line.trim()));
+    const words = (await new Response(stdout).text()).split('\n').filter((line) => line.trim().endsWith('ccc dialog'));
     return words.filter((line) => homeOf(Number(line.trim().split(' ')[0])) === place.home).length;
   };
   return { model, place, request, asked, answer, session, sources, hooks, stop };

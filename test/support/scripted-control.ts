@@ -1,7 +1,12 @@
 import type { SessionState } from '../../src/core/ports/session.ts';
 import type { SessionStore, StoredPrompt } from '../../src/core/ports/session-store.ts';
 import { SessionAnswers } from '../../src/core/questions/answers.ts';
-import type { AnswerEnd, AnswerRequest, PendingQuestions } from '../../src/core/questions/questions.ts';
+import type {
+  AnsweredQuestions,
+  AnswerEnd,
+  AnswerRequest,
+  PendingQuestions,
+} from '../../src/core/questions/questions.ts';
 import type { PromptEnd, PromptRequest, PromptSent, SessionControl, Started } from '../../src/core/sessions/control.ts';
 import { Refusal } from '../../src/core/refusal.ts';
 import { targetOf } from '../../src/protocols/control/config.ts';
@@ -20,6 +25,7 @@ export class ScriptedControl implements SessionControl {
   readonly restarted: string[] = [];
   restartFails: Refusal | null = null;
   screens = new Map<string, string>();
+  now: () => number = Date.now;
   readonly #asking = new Map<string, { script: ScriptedQuestions; answers: SessionAnswers }>();
   #watchers = new Set<{
     sessions: readonly string[];
@@ -117,20 +123,18 @@ export class ScriptedControl implements SessionControl {
     return this.#answers(session).answers.answer(request);
   }
 
+  async answered(session: string): Promise<AnsweredQuestions | null> {
+    return this.#answers(session).answers.last;
+  }
+
   #answers(session: string): { script: ScriptedQuestions; answers: SessionAnswers } {
     const known = this.#asking.get(session);
     if (known) return known;
     const script = new ScriptedQuestions();
-    const answers = new SessionAnswers({
-      driver: () => script,
-      mayApprove: async () => this.config.read().control_may_approve,
-      now: Date.now,
-      record: async (words) => {
-        const ts = Math.floor(Date.now() / 1000);
-        await this.store.record({ session, ts, from: 'human', text: `Selected: ${words}` });
-        await this.publish();
-      },
-    });
+    const { store, publish } = this;
+    const mayApprove = async (): Promise<boolean> => this.config.read().control_may_approve;
+    const now = (): number => this.now();
+    const answers = new SessionAnswers({ session, driver: () => script, mayApprove, store, publish, now });
     this.#asking.set(session, { script, answers });
     return { script, answers };
   }

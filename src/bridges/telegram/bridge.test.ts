@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import type { LogFacts } from '../../core/service.ts';
 import type { Chat } from '../../protocols/control/chat.ts';
 import { ScriptedServer } from '../../../test/support/control-server.ts';
+import { EXPIRES_MS } from '../../core/questions/questions.ts';
 import { aQuestion } from '../../../test/support/scripted-questions.ts';
 import { Telegram } from '../../../test/support/telegram.ts';
 import { within } from '../../../test/support/within.ts';
@@ -256,6 +257,33 @@ describe('what a person does in Telegram', () => {
     expect(toast).toMatch(/not open any more/);
     expect(script.entered).toEqual([]);
     await within(DEADLINE, async () => rig.telegram.posted.find((one) => one.id === id)?.buttons.length === 0);
+  });
+
+  it('is told who chose what, where a program answered the question [CCC-105, CCC-107]', async () => {
+    const rig = await Rig.start();
+    await rig.telegram.topic('api');
+    rig.server.control.questionsOf('api').asks([aQuestion()]);
+    rig.server.control.becomes('api', { status: 'waiting', waitingFor: 'input needed' });
+    const { id } = await rig.telegram.said(/^❓/);
+    const answer = { cmd: 'answer', session: 'api', question_index: 0, option_index: 1, from: 'ci' };
+    expect(await rig.server.ask(answer)).toMatchObject({ ok: true });
+    const shown = () => rig.telegram.posted.find((one) => one.id === id);
+    await within(DEADLINE, async () => shown()?.text.endsWith('☑️ ci: MongoDB') === true);
+  });
+
+  it('is told that nobody answered within 5 minutes, and the buttons are gone [CCC-105]', async () => {
+    const rig = await Rig.start();
+    await rig.telegram.topic('api');
+    const { control } = rig.server;
+    const askedAt = Date.now() - EXPIRES_MS - 60_000;
+    control.now = () => askedAt;
+    control.questionsOf('api').asks([aQuestion()], { askedAt });
+    control.becomes('api', { status: 'waiting', waitingFor: 'input needed' });
+    const { id } = await rig.telegram.said(/^❓/);
+    control.now = Date.now;
+    const shown = () => rig.telegram.posted.find((one) => one.id === id);
+    await within(DEADLINE, async () => shown()?.text.includes('⌛ not answered within 5 minutes') === true);
+    expect([shown()?.buttons, control.questionsOf('api').entered]).toEqual([[], []]);
   });
 
   it('answers a question with words of their own by a reply to it', async () => {

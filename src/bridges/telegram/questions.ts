@@ -1,6 +1,6 @@
 import type { CallbackQuery } from 'grammy/types';
 import type { Choice } from '../../core/ports/session.ts';
-import { wordsOf } from '../../core/questions/questions.ts';
+import { EXPIRES_MS, wordsOf } from '../../core/questions/questions.ts';
 import type { AnswerEnd, PendingQuestions } from '../../core/questions/questions.ts';
 import type { SessionControl } from '../../core/sessions/control.ts';
 import { answerSaid } from '../../protocols/control/phrases.ts';
@@ -39,7 +39,7 @@ export class ChatQuestions {
       // It was pressed meanwhile.
       if (asked.done !== null || this.#entering.has(asked.token)) continue;
       const choice = pending?.call === asked.call ? pending.choices[asked.question] : undefined;
-      if (pending?.call !== asked.call) await this.#close(asked, '☑️ answered elsewhere, or not open any more');
+      if (pending?.call !== asked.call) await this.#close(asked, await this.#whyClosed(asked, isWaiting));
       else if (choice) await this.#close(asked, `✅ ${wordsOf(pending, asked.question, choice)}`);
     }
     if (pending) await this.#ask(session, pending);
@@ -67,7 +67,7 @@ export class ChatQuestions {
       const { session, question, call } = asked;
       const pending = await this.deps.control.questions(session);
       if (pending?.call !== call) {
-        await this.#close(asked, '☑️ answered elsewhere, or not open any more');
+        await this.#close(asked, await this.#whyClosed(asked, true));
         return GONE;
       }
       const askedAt = Math.floor(asked.askedAt / 1000);
@@ -79,6 +79,16 @@ export class ChatQuestions {
     } finally {
       this.#entering.delete(asked.token);
     }
+  }
+
+  /** What became of a question that nobody answered here. */
+  async #whyClosed({ session, call, question, askedAt }: AskedInChat, isWaiting: boolean): Promise<string> {
+    const answered = await this.deps.control.answered(session);
+    if (answered?.call === call) return `☑️ ${answered.agent ?? 'api'}: ${answered.words[question] ?? ''}`;
+    const isExpired = isWaiting && Date.now() - askedAt > EXPIRES_MS;
+    return isExpired
+      ? '⌛ not answered within 5 minutes; if it is still open, answer it at the terminal'
+      : '☑️ answered elsewhere, or not open any more';
   }
 
   async #ask(session: string, { call, kind, questions, choices, askedAt }: PendingQuestions): Promise<void> {

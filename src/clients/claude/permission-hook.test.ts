@@ -4,7 +4,7 @@ import type { DialogCall, DialogEnd } from '../../../test/support/claude-dialog.
 import { ClaudeTui } from '../../../test/support/claude-tui.ts';
 import { within } from '../../../test/support/within.ts';
 import type { AskedQuestion, Choice, OpenQuestion } from '../../core/ports/session.ts';
-import { type Decision, decisionFor, WaitingHooks } from './permission-hook.ts';
+import { type Decision, decisionFor, addHook } from './permission-hook.ts';
 import { ClaudeSessionDriver } from './session.ts';
 
 const hasTmux = Bun.which('tmux') !== null;
@@ -124,7 +124,7 @@ async function asks(...calls: DialogCall[]) {
       decided.push(decision);
       void claude.order({ decides: JSON.stringify(end) });
     };
-    const leave = WaitingHooks.add({ conversation, tool, input, decide, end: () => (ended += 1) });
+    const leave = addHook({ conversation, tool, input, decide, end: () => (ended += 1) });
     opened.push({ close: leave });
   };
   const answer = ({ call }: OpenQuestion, ...choices: Choice[]) => session.questions.answer(call, choices, NEVER);

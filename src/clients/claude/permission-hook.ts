@@ -35,19 +35,17 @@ export interface WaitingHook {
   end(): void;
 }
 
-/** The hooks that wait in this process, oldest first. */
-export class WaitingHooks {
-  static readonly #all = new Set<WaitingHook>();
+const waiting = new Set<WaitingHook>();
 
-  /** Returns how to leave. */
-  static add(hook: WaitingHook): () => void {
-    this.#all.add(hook);
-    return () => void this.#all.delete(hook);
-  }
+/** From now on this hook waits in this process. Returns how to leave. */
+export function addHook(hook: WaitingHook): () => void {
+  waiting.add(hook);
+  return () => void waiting.delete(hook);
+}
 
-  static of(conversation: string): WaitingHook[] {
-    return [...this.#all].filter((hook) => hook.conversation === conversation);
-  }
+/** The hooks that wait beside dialogs of a conversation, oldest first. */
+export function hooksBeside(conversation: string): WaitingHook[] {
+  return [...waiting].filter((hook) => hook.conversation === conversation);
 }
 
 /** The words for one question. Claude Code joins several labels, in the order of the dialog. */

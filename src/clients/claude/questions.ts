@@ -7,7 +7,7 @@ import type { TmuxPane } from '../../sessions/tmux.ts';
 import { type Dialog, dialogOn, squashed } from './dialog.ts';
 import { DialogKeys, Gone, Left } from './dialog-keys.ts';
 import { ASK, type OpenCall, OpenCalls } from './open-calls.ts';
-import { answerWords, decisionFor, type WaitingHook, WaitingHooks } from './permission-hook.ts';
+import { answerWords, decisionFor, type WaitingHook, hooksBeside } from './permission-hook.ts';
 import type { ClaudeSession } from './state.ts';
 
 /** So long the client may take to write down what was answered. */
@@ -105,7 +105,7 @@ export class ClaudeQuestions implements QuestionDriver {
 
   /** The hook of the dialog that is open, if it is sure that it is of this one, and its call. */
   #hookOf({ sessionId }: ClaudeSession): { hook: WaitingHook; call: OpenCall } | null {
-    const [hook, ...others] = WaitingHooks.of(sessionId);
+    const [hook, ...others] = hooksBeside(sessionId);
     const calls = this.#calls.open.filter((call) => hook && isOf(hook, call));
     const [call] = calls;
     if (!hook || !call || others.length > 0 || calls.length > 1) return null;
@@ -116,7 +116,7 @@ export class ClaudeQuestions implements QuestionDriver {
   /** The client does not end a hook whose dialog a person has closed. */
   #endHooks({ sessionId }: ClaudeSession): void {
     const { open } = this.#calls;
-    for (const hook of WaitingHooks.of(sessionId)) {
+    for (const hook of hooksBeside(sessionId)) {
       hook.call ??= open.find((call) => isOf(hook, call))?.id;
       if (hook.call !== undefined && !open.some(({ id }) => id === hook.call)) hook.end();
     }

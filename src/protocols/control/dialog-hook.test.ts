@@ -3,7 +3,7 @@ import type { ControlCaller } from '../../../test/support/control-caller.ts';
 import { ScriptedServer } from '../../../test/support/control-server.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { within } from '../../../test/support/within.ts';
-import { WaitingHooks } from '../../clients/claude/permission-hook.ts';
+import { hooksBeside } from '../../clients/claude/permission-hook.ts';
 import { answerBeside } from './dialog-hook.ts';
 
 const DEADLINE = 20_000;
@@ -22,7 +22,7 @@ describe('a hook beside a dialog', () => {
     expect(JSON.parse((await said) ?? '')).toEqual({
       hookSpecificOutput: { hookEventName: 'PermissionRequest', decision: { behavior: 'allow' } },
     });
-    expect(WaitingHooks.of(CONVERSATION)).toEqual([]);
+    expect(hooksBeside(CONVERSATION)).toEqual([]);
   });
 
   it('says nothing and is over at once where no server runs, and fails only inside', async () => {
@@ -54,7 +54,7 @@ describe('a hook beside a dialog', () => {
     const hook = await waiting();
     await within(DEADLINE, async () => server.control.watchers > 0);
     await ends({ server, caller, hook });
-    await within(DEADLINE, async () => WaitingHooks.of(CONVERSATION).length === 0 && server.control.watchers === 0);
+    await within(DEADLINE, async () => hooksBeside(CONVERSATION).length === 0 && server.control.watchers === 0);
     if (!caller.socket.destroyed) expect(await caller.line()).toEqual({ ok: true });
   });
 });
@@ -78,8 +78,8 @@ async function aSession() {
   running.push(server);
   server.control.becomes('api', { status: 'waiting', waitingFor: 'permission prompt', conversation: CONVERSATION });
   const waiting = async () => {
-    await within(DEADLINE, async () => WaitingHooks.of(CONVERSATION).length > 0);
-    return WaitingHooks.of(CONVERSATION)[0];
+    await within(DEADLINE, async () => hooksBeside(CONVERSATION).length > 0);
+    return hooksBeside(CONVERSATION)[0];
   };
   return { server, waiting };
 }

@@ -2,7 +2,7 @@ import type { Env } from '../../core/env.ts';
 import { withLimit } from '../../core/wait.ts';
 import { EXPIRES_MS } from '../../core/questions/questions.ts';
 import type { SessionControl } from '../../core/sessions/control.ts';
-import { type Decision, PermissionEvent, printed, WaitingHooks } from '../../clients/claude/permission-hook.ts';
+import { type Decision, PermissionEvent, printed, addHook } from '../../clients/claude/permission-hook.ts';
 import { ControlClient } from './client.ts';
 
 /** The registry of the client says by then that it waits. */
@@ -25,7 +25,7 @@ export async function decisionBeside(
   if (!session || gone.aborted) return null;
   const { promise, resolve } = Promise.withResolvers<Decision | null>();
   const end = (): void => resolve(null);
-  const leave = WaitingHooks.add({ conversation, tool, input, decide: resolve, end });
+  const leave = addHook({ conversation, tool, input, decide: resolve, end });
   let isWaiting = false;
   const unwatch = control.watch([session.name], (_name, state) => {
     if (state?.status === 'waiting') isWaiting = true;
