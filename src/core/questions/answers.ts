@@ -16,6 +16,11 @@ export interface AnswerDeps {
   now(): number;
 }
 
+interface Given {
+  call: string;
+  choices: Map<number, Choice>;
+}
+
 /**
  * The answers to what one session asks. Several questions in one dialog are answered in any order; when the last answer is there, all of them
  * are entered in their order. Until then they are kept in the store: a caller that was told that its answer is kept need not give it
@@ -25,7 +30,7 @@ export interface AnswerDeps {
  */
 export class SessionAnswers {
   /** Null until the store was read. */
-  #given: { call: string; choices: Map<number, Choice> } | null = null;
+  #given: Given | null = null;
   /** Whose answers are being entered. */
   #entering: OpenQuestion | null = null;
   /** The set that was answered last. */
@@ -70,7 +75,8 @@ export class SessionAnswers {
     );
     if (refusal) return refusal;
     const { question: at, choice } = request;
-    const choices = await this.#choicesFor(open);
+    if (this.#given?.call !== open.call) this.#given = { call: open.call, choices: new Map() };
+    const { choices } = this.#given;
     choices.set(at, choice);
     const words = wordsOf(open, at, choice);
     const left = open.questions.length - choices.size;
@@ -110,15 +116,13 @@ export class SessionAnswers {
     await this.deps.store.keepChoices(this.deps.session, { call, choices: kept });
   }
 
-  /** What was chosen so far in this dialog. */
-  async #choicesFor({ call }: OpenQuestion): Promise<Map<number, Choice>> {
-    if (!this.#given) {
-      const kept = await this.deps.store.choices(this.deps.session);
-      const known = (kept?.choices ?? []).flatMap((choice, at): [number, Choice][] => (choice ? [[at, choice]] : []));
-      this.#given ??= { call: kept?.call ?? '', choices: new Map(known) };
-    }
-    if (this.#given.call !== call) this.#given = { call, choices: new Map() };
-    return this.#given.choices;
+  /** What was chosen so far in a dialog, this one or one before. */
+  async #loaded(): Promise<Given> {
+    if (this.#given) return this.#given;
+    const kept = await this.deps.store.choices(this.deps.session);
+    const known = (kept?.choices ?? []).flatMap((choice, at): [number, Choice][] => (choice ? [[at, choice]] : []));
+    this.#given ??= { call: kept?.call ?? '', choices: new Map(known) };
+    return this.#given;
   }
 
   async #enter(open: OpenQuestion, choices: ReadonlyMap<number, Choice>): Promise<Answering> {
@@ -147,7 +151,10 @@ export class SessionAnswers {
   }
 
   async #withChoices(open: OpenQuestion): Promise<PendingQuestions> {
-    const given = open.questions.length > 1 ? await this.#choicesFor(open) : null;
-    return { ...open, choices: open.questions.map((_question, at) => given?.get(at) ?? null) };
+    const { call, choices } = await this.#loaded();
+    return {
+      ...open,
+      choices: open.questions.map((_question, at) => (call === open.call ? choices.get(at) : null) ?? null),
+    };
   }
 }
