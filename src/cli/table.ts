@@ -173,7 +173,7 @@ export const C2C_COMMANDS: readonly Row<C2c>[] = [
 /** Every command of `ccc`, in the order of its help. */
 const CCC_COMMANDS: readonly Row<Context>[] = [
   ...rows(service, 'setup'),
-  ...rows(() => import('./commands/ccc.ts'), 'listen', 'new', 'kill', 'list', 'version', 'drive', 'hosts'),
+  ...rows(() => import('./commands/ccc.ts'), 'listen', 'new', 'kill', 'list', 'version', 'drive', 'dialog', 'hosts'),
   ...rows(service, 'install-service', 'uninstall-service'),
 ];
 

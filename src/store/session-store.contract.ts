@@ -338,6 +338,16 @@ export function sessionStoreContract(
       expect(await store.binding('api')).toEqual({ conversation: 'd', place: null });
     });
 
+    it('keeps what was chosen last in a dialog, until it is forgotten', async () => {
+      expect(await store.choices('web')).toBeNull();
+      await store.keepChoices('web', { call: 'a', choices: [{ options: [1] }, null] });
+      await store.keepChoices('web', { call: 'b', choices: [null, { options: [0, 2] }, { text: '"no"' }] });
+      await store.keepChoices('api', { call: 'c', choices: [null] });
+      expect(await store.choices('web')).toEqual({ call: 'b', choices: [null, { options: [0, 2] }, { text: '"no"' }] });
+      await store.keepChoices('web', null);
+      expect([await store.choices('web'), (await store.choices('api'))?.call]).toEqual([null, 'c']);
+    });
+
     describe('the lines for the history files', () => {
       it('are all that were not exported, in order', async () => {
         const [first, { id }] = [await store.record(aLine()), await begun()];

@@ -308,6 +308,31 @@ describe('ccc setup', () => {
     expect(statSync(`${rig.home}/.ccc.json`).mtimeMs).toBe(stamp);
   });
 
+  it('adds the hook that answers dialogs to Claude Code, keeps its settings, and takes it out with the service [CCC-198]', async () => {
+    const rig = aRig();
+    const file = `${rig.home}/.claude/settings.json`;
+    mkdirSync(`${rig.home}/.claude`, { recursive: true });
+    const before = '{\n  // mine\n  "model": "opus"\n}\n';
+    writeFileSync(file, before);
+    expect((await rig.script(['ccc', 'setup', '--yes'])).out).toContain(`hook for dialogs added to ${file}\n`);
+    const text = readFileSync(file, 'utf8');
+    expect(text).toContain('// mine');
+    expect(text).toContain(`if [ -x '${PARLEY}' ]; then exec '${PARLEY}' ccc dialog; fi`);
+    expect((await rig.script(['ccc', 'setup', '--yes'])).out).toContain(`hook for dialogs is in ${file}\n`);
+    expect(readFileSync(file, 'utf8')).toBe(text);
+    expect((await rig.person(['ccc', 'uninstall-service'])).out).toContain(`hook for dialogs removed from ${file}`);
+    expect(readFileSync(file, 'utf8')).toBe(before);
+  });
+
+  it('goes on where the settings of Claude Code cannot be read, and says so [CCC-198]', async () => {
+    const rig = aRig();
+    mkdirSync(`${rig.home}/.claude`, { recursive: true });
+    writeFileSync(`${rig.home}/.claude/settings.json`, '{ broken');
+    const done = await rig.script(['ccc', 'setup', '--yes']);
+    expect([done.code, done.err]).toEqual([0, expect.stringContaining('settings.json')]);
+    expect(readFileSync(`${rig.home}/.claude/settings.json`, 'utf8')).toBe('{ broken');
+  });
+
   it.each([
     ['no', []],
     ['yes', ['--dangerously-skip-permissions']],

@@ -21,7 +21,7 @@ function aHome(extra: Record<string, string> = {}) {
 describe('from source the program', () => {
   it('says that it is not compiled', () => {
     const { run } = aHome();
-    expect(run('--version').out).toBe(`parley ${version} (Bun ${Bun.version}, ledger format 4, from source)\n`);
+    expect(run('--version').out).toBe(`parley ${version} (Bun ${Bun.version}, ledger format 5, from source)\n`);
     expect(JSON.parse(run('version', '--json').out)).toMatchObject({ version, compiled: false });
   });
 

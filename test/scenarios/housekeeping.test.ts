@@ -64,7 +64,7 @@ describe('parley doctor', () => {
     const { code, all } = await findings(await anExchange());
     expect(code).toBe(0);
     expect(all.filter(({ level, about }) => level !== 'ok' && !['PATH', 'hook', 'owner'].includes(about))).toEqual([]);
-    expect(all.map(({ what }) => what)).toContain('the ledger is intact (format 4)');
+    expect(all.map(({ what }) => what)).toContain('the ledger is intact (format 5)');
   });
 
   it('makes nothing where there is nothing, and says how to begin', async () => {
@@ -403,12 +403,12 @@ describe('parley version', () => {
   it('tells the version of the package, of Bun and of the ledger', async () => {
     const parley = new Program();
     expect((await parley.run(['--version'])).out).toBe(
-      `parley ${version} (Bun ${Bun.version}, ledger format 4, compiled)\n`,
+      `parley ${version} (Bun ${Bun.version}, ledger format 5, compiled)\n`,
     );
     expect(await parley.json<Record<string, unknown>>(['version'])).toMatchObject({
       version,
       bun: Bun.version,
-      ledgerFormat: 4,
+      ledgerFormat: 5,
       compiled: true,
     });
     expect(readdirSync(parley.home)).toEqual([]);

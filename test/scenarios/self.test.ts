@@ -309,7 +309,7 @@ describe('the launcher of the npm package', () => {
     const { code, out } = run(`${folder}/again`, ['version'], { env: USER(home) });
     expect({ code, out }).toEqual({
       code: 0,
-      out: `parley ${version} (Bun ${Bun.version}, ledger format 4, from source)\n`,
+      out: `parley ${version} (Bun ${Bun.version}, ledger format 5, from source)\n`,
     });
     expect(run('./parley', ['version'], { env: USER(home), cwd: `${folder}/bin` }).code).toBe(0);
     expect(run('sh', ['parley', 'version'], { env: USER(home), cwd: `${folder}/bin` }).code).toBe(0);

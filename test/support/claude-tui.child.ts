@@ -548,6 +548,12 @@ async function order(what: Record<string, string>): Promise<void> {
   }
   if (what['dialog'] !== undefined) openDialog(what['dialog']);
   if (what['close'] !== undefined) await closeDialog();
+  // As its PermissionRequest hook decides.
+  if (what['decides'] !== undefined && asking) {
+    const { ended } = asking;
+    [asking, mode] = [null, 'composer'];
+    ended(JSON.parse(what['decides']) as DialogEnd);
+  }
   if (what['finish'] !== undefined) turn?.finish(what['finish']);
   if (what['status'] !== undefined) register({ status: what['status'] });
   if (what['inbound'] !== undefined) start.inbound = what['inbound'] as NonNullable<ClaudeStart['inbound']>;

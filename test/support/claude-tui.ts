@@ -69,6 +69,8 @@ export interface ClaudeOrder {
   enter?: 'ignored' | 'taken' | 'swallowed';
   dialog?: string;
   close?: '';
+  /** How its hook decides the dialog: a DialogEnd as JSON. */
+  decides?: string;
   finish?: string;
   status?: string;
   quit?: string;

@@ -5,6 +5,7 @@
 //   codex.env, codex.folder, codex.command               // for a CodexSession
 //   codex.answers = (text) => `re: ${text}`;             // null: the turn goes on until `step`, `finish` or `interrupt`
 //   codex.shown                                          // the texts that were in a request to the model
+//   codex.asks(thread, 'item/tool/requestUserInput', {}) // to every client that joined; `resolve` is its user in the window
 import { appendFileSync, existsSync, mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import type { ServerWebSocket } from 'bun';
 import { temporaryHome } from './home.ts';
@@ -32,10 +33,19 @@ interface PlayedThread {
   isPaused: boolean;
 }
 
+/** What waits for the user of a thread. */
+interface PlayedRequest {
+  id: number;
+  thread: PlayedThread;
+  method: string;
+  params: Record<string, unknown>;
+}
+
 interface Frame {
   id?: number | string;
   method?: string;
   params?: Record<string, unknown>;
+  result?: Record<string, unknown>;
 }
 
 const IDLE = { type: 'idle' };
@@ -63,7 +73,16 @@ export class ScriptedCodex {
   readonly silent = new Set<string>();
   #server: Bun.Server<undefined> | null = null;
   readonly #sockets = new Set<ServerWebSocket>();
+  readonly requests = new Map<number, PlayedRequest>();
+  /** Who joined which threads. */
+  readonly #joined = new Map<string, Set<ServerWebSocket>>();
   #count = 0;
+  #requestId = -1;
+  /** The reply of a client is taken, unless this says otherwise. */
+  taken: (request: PlayedRequest, result: Record<string, unknown>) => void = (request, result) =>
+    this.resolve(request, result);
+  /** The items of the turn that runs, as a client sees them that joins. */
+  items: object[] = [];
 
   constructor() {
     mkdirSync(this.folder);
@@ -93,7 +112,10 @@ export class ScriptedCodex {
           this.#sockets.add(socket);
         },
         message: (socket, text) => this.#take(socket, JSON.parse(String(text)) as Frame),
-        close: (socket) => void this.#sockets.delete(socket),
+        close: (socket) => {
+          this.#sockets.delete(socket);
+          for (const sockets of this.#joined.values()) sockets.delete(socket);
+        },
       },
     });
     this.startedAt(0);
@@ -152,6 +174,61 @@ export class ScriptedCodex {
   /** Asks every client something, as for an approval. */
   ask(method: string): void {
     for (const socket of this.#sockets) socket.send(JSON.stringify({ id: 'approval-1', method, params: {} }));
+  }
+
+  /** The thread waits for its user: all that have joined it are asked, and those that join later. */
+  asks(thread: PlayedThread, method: string, params: Record<string, unknown> = {}): PlayedRequest {
+    const id = (this.#requestId += 1);
+    const item = { turnId: 'turn-1', itemId: `call_${id}`, ...params };
+    const request = { id, thread, method, params: { threadId: thread.id, ...item } };
+    this.requests.set(id, request);
+    const call = { type: 'function_call', call_id: item.itemId, name: 'request_user_input' };
+    if (method === 'item/tool/requestUserInput') this.#record(thread, call, 'response_item');
+    for (const socket of this.#joinedTo(thread)) socket.send(JSON.stringify({ id, method, params: request.params }));
+    this.#showWaiting(thread);
+    return request;
+  }
+
+  /** Somebody answers first; `item` is how the item ends with it. */
+  resolve({ id, thread, method, params }: PlayedRequest, result: Record<string, unknown>, item?: object): void {
+    if (!this.requests.delete(id)) return;
+    this.#tellJoined(thread, 'serverRequest/resolved', { threadId: thread.id, requestId: id });
+    const output = { type: 'function_call_output', call_id: params['itemId'], output: JSON.stringify(result) };
+    if (method === 'item/tool/requestUserInput') this.#record(thread, output, 'response_item');
+    else if (item)
+      this.#tellJoined(thread, 'item/completed', { threadId: thread.id, item: { id: params['itemId'], ...item } });
+    this.#showWaiting(thread);
+  }
+
+  /** How many clients have joined a thread. */
+  joinedTo({ id }: PlayedThread): number {
+    return this.#joined.get(id)?.size ?? 0;
+  }
+
+  #showWaiting(thread: PlayedThread): void {
+    const flags = [...this.requests.values()]
+      .filter((request) => request.thread === thread)
+      .map(({ method }) => (method.endsWith('requestApproval') ? 'waitingOnApproval' : 'waitingOnUserInput'));
+    this.status(thread, { type: 'active', activeFlags: [...new Set(flags)] });
+  }
+
+  #joinedTo({ id }: PlayedThread): Set<ServerWebSocket> {
+    const sockets = this.#joined.get(id) ?? new Set();
+    this.#joined.set(id, sockets);
+    return sockets;
+  }
+
+  #tellJoined(thread: PlayedThread, method: string, params: object): void {
+    for (const socket of this.#joinedTo(thread)) socket.send(JSON.stringify({ method, params }));
+  }
+
+  /** A client joins: it gets what waits right behind the answer. */
+  #joins(socket: ServerWebSocket, thread: PlayedThread): void {
+    this.#joinedTo(thread).add(socket);
+    queueMicrotask(() => {
+      for (const { id, method, params, thread: its } of this.requests.values())
+        if (its === thread) socket.send(JSON.stringify({ id, method, params }));
+    });
   }
 
   /** A person types into the window. */
@@ -226,24 +303,28 @@ export class ScriptedCodex {
     this.#record(thread, { type: 'item_completed', turn_id: thread.turn, item });
   }
 
-  #record(thread: PlayedThread, payload: object): void {
+  #record(thread: PlayedThread, payload: object, type = 'event_msg'): void {
     const timestamp = new Date().toISOString();
     const { id, cwd, path } = thread;
     if (!existsSync(path)) writeFileSync(path, `${JSON.stringify({ type: 'session_meta', payload: { id, cwd } })}\n`);
-    appendFileSync(path, `${JSON.stringify({ timestamp, type: 'event_msg', payload })}\n`);
+    appendFileSync(path, `${JSON.stringify({ timestamp, type, payload })}\n`);
   }
 
   #take(socket: ServerWebSocket, frame: Frame): void {
     const { id, method, params = {} } = frame;
-    if (method === undefined) return void this.replies.push(frame);
+    if (method === undefined) {
+      this.replies.push(frame);
+      const request = this.requests.get(Number(id));
+      return request && frame.result ? this.taken(request, frame.result) : undefined;
+    }
     this.called.push(method);
     if (id === undefined) return;
-    const outcome = this.#answer(method, params);
+    const outcome = this.#answer(method, params, socket);
     // As Codex does: without the version.
     if (!this.silent.has(method)) socket.send(JSON.stringify({ id, ...outcome }));
   }
 
-  #answer(method: string, params: Record<string, unknown>): object {
+  #answer(method: string, params: Record<string, unknown>, socket: ServerWebSocket): object {
     const thread = this.threads.get(String(params['threadId']));
     if (method === 'initialize') return { result: { codexHome: this.codexHome } };
     if (method === 'thread/loaded/list') return { result: { data: this.#loaded().map(({ id }) => id) } };
@@ -261,6 +342,13 @@ export class ScriptedCodex {
         if (!pending.includes(item)) queueMicrotask(() => this.#run(thread, item, turn));
         return { result: { turn: { id: turn } } };
       }
+      case 'thread/resume':
+        if (!existsSync(thread.path)) return refused(-32_600, 'no rollout found');
+        this.#joins(socket, thread);
+        return { result: { thread: shown(thread), initialTurnsPage: { data: [{ items: this.items }] } } };
+      case 'thread/unsubscribe':
+        this.#joinedTo(thread).delete(socket);
+        return { result: { status: 'unsubscribed' } };
       case 'thread/queue/list':
         return { result: { data: thread.queue } };
       case 'thread/queue/add': {

@@ -2,7 +2,12 @@ import { stripVTControlCharacters } from 'node:util';
 import type { ScreenOptions, SessionState } from '../../src/core/ports/session.ts';
 import type { SessionStore, StoredPrompt } from '../../src/core/ports/session-store.ts';
 import { SessionAnswers } from '../../src/core/questions/answers.ts';
-import type { AnswerEnd, AnswerRequest, PendingQuestions } from '../../src/core/questions/questions.ts';
+import type {
+  AnsweredQuestions,
+  AnswerEnd,
+  AnswerRequest,
+  PendingQuestions,
+} from '../../src/core/questions/questions.ts';
 import type { PromptEnd, PromptRequest, PromptSent, SessionControl, Started } from '../../src/core/sessions/control.ts';
 import { Refusal } from '../../src/core/refusal.ts';
 import { targetOf } from '../../src/protocols/control/config.ts';
@@ -25,6 +30,7 @@ export class ScriptedControl implements SessionControl {
   /** A restart takes until this is resolved. */
   restartGate: Promise<void> = Promise.resolve();
   screens = new Map<string, string>();
+  now: () => number = Date.now;
   readonly #asking = new Map<string, { script: ScriptedQuestions; answers: SessionAnswers }>();
   #watchers = new Set<{
     sessions: readonly string[];
@@ -136,6 +142,10 @@ export class ScriptedControl implements SessionControl {
     this.#asking.set(session, { script, answers: this.#newAnswers(session, script) });
   }
 
+  async answered(session: string): Promise<AnsweredQuestions | null> {
+    return this.#answers(session).answers.last;
+  }
+
   #answers(session: string): { script: ScriptedQuestions; answers: SessionAnswers } {
     const known = this.#asking.get(session);
     if (known) return known;
@@ -146,16 +156,10 @@ export class ScriptedControl implements SessionControl {
   }
 
   #newAnswers(session: string, script: ScriptedQuestions): SessionAnswers {
-    return new SessionAnswers({
-      driver: () => script,
-      mayApprove: async () => this.config.read().control_may_approve,
-      now: Date.now,
-      record: async (words) => {
-        const ts = Math.floor(Date.now() / 1000);
-        await this.store.record({ session, ts, from: 'human', text: `Selected: ${words}` });
-        await this.publish();
-      },
-    });
+    const { store, publish } = this;
+    const mayApprove = async (): Promise<boolean> => this.config.read().control_may_approve;
+    const now = (): number => this.now();
+    return new SessionAnswers({ session, driver: () => script, mayApprove, store, publish, now });
   }
 
   async queue(session?: string): Promise<StoredPrompt[]> {

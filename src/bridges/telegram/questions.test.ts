@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'bun:test';
 import type { AskedQuestion, OpenQuestion } from '../../core/ports/session.ts';
+import { EXPIRES_MS } from '../../core/questions/questions.ts';
 import { aQuestion } from '../../../test/support/scripted-questions.ts';
 import { TelegramRig } from '../../../test/support/telegram-rig.ts';
 import type { Posted } from '../../../test/support/telegram.ts';
@@ -38,6 +39,30 @@ describe('a question in Telegram', () => {
     expect(toast).toMatch(/not open any more/);
     expect(script.entered).toEqual([]);
     await within(DEADLINE, async () => telegram.posted.find((one) => one.id === id)?.buttons.length === 0);
+  });
+
+  it('shows who chose what, where a program answered it [CCC-105, CCC-107]', async () => {
+    const { telegram } = await asking([aQuestion()]);
+    const { id } = await telegram.said(/^❓/);
+    const answer = { cmd: 'answer', session: 'api', question_index: 0, option_index: 1, from: 'ci' };
+    expect(await rig.server.ask(answer)).toMatchObject({ ok: true });
+    const shown = () => telegram.posted.find((one) => one.id === id);
+    await within(DEADLINE, async () => shown()?.text.endsWith('☑️ ci: MongoDB') === true);
+  });
+
+  it('says that nobody answered within 5 minutes, and its buttons are gone [CCC-105]', async () => {
+    const askedAt = Date.now() - EXPIRES_MS - 60_000;
+    rig = await TelegramRig.start();
+    await rig.telegram.topic('api');
+    const { control } = rig.server;
+    control.now = () => askedAt;
+    control.questionsOf('api').asks([aQuestion()], { askedAt });
+    control.becomes('api', { status: 'waiting', waitingFor: 'input needed' });
+    const { id } = await rig.telegram.said(/^❓/);
+    control.now = Date.now;
+    const shown = () => rig.telegram.posted.find((one) => one.id === id);
+    await within(DEADLINE, async () => shown()?.text.includes('⌛ not answered within 5 minutes') === true);
+    expect([shown()?.buttons, control.questionsOf('api').entered]).toEqual([[], []]);
   });
 
   it('is answered with words of their own by a reply to it [CCC-185]', async () => {

@@ -1,7 +1,7 @@
 import type { CallbackQuery } from 'grammy/types';
 import type { AskedQuestion, Choice } from '../../core/ports/session.ts';
 import { visibleLine, visibleText } from '../../core/gate.ts';
-import { wordsOf } from '../../core/questions/questions.ts';
+import { EXPIRES_MS, wordsOf } from '../../core/questions/questions.ts';
 import type { AnswerEnd, PendingQuestions } from '../../core/questions/questions.ts';
 import type { SessionControl } from '../../core/sessions/control.ts';
 import { answerSaid } from '../../protocols/control/phrases.ts';
@@ -58,7 +58,7 @@ export class ChatQuestions {
       const asked = this.#asked(token);
       if (!asked || this.#entering.has(token)) continue;
       if (pending?.call !== asked.call) {
-        this.#close(asked, ELSEWHERE);
+        this.#close(asked, await this.#whyClosed(asked, isWaiting));
         continue;
       }
       const choice = pending.choices[asked.question];
@@ -112,6 +112,14 @@ export class ChatQuestions {
     }
   }
 
+  /** What became of a question that nobody answered here. */
+  async #whyClosed({ session, call, question, askedAt }: AskedInChat, isWaiting: boolean): Promise<string> {
+    const answered = await this.deps.control.answered(session);
+    if (answered?.call === call) return `☑️ ${answered.agent ?? 'api'}: ${answered.words[question] ?? ''}`;
+    const isExpired = isWaiting && Date.now() - askedAt > EXPIRES_MS;
+    return isExpired ? '⌛ not answered within 5 minutes; if it is still open, answer it at the terminal' : ELSEWHERE;
+  }
+
   async #tick({ token, done }: AskedInChat, option: number, isOn: boolean): Promise<string> {
     if (done !== null) return `Too late. ${done}`;
     const { state, topics } = this.deps;
@@ -132,7 +140,7 @@ export class ChatQuestions {
     if (!asked || asked.done !== null) return { asked, pending: null };
     const pending = await this.deps.control.questions(asked.session);
     if (pending?.call === asked.call) return { asked, pending };
-    this.#close(asked, ELSEWHERE);
+    this.#close(asked, await this.#whyClosed(asked, true));
     return { asked, pending: null };
   }
 

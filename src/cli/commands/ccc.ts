@@ -7,10 +7,12 @@ import { Refusal } from '../../core/refusal.ts';
 import type { OpenService } from '../../core/service.ts';
 import { servingLog } from '../../platform/log.ts';
 import { VERSION } from '../../platform/program.ts';
+import { writeAll } from '../../platform/terminal.ts';
 import { serveUntilSignal, tellWarnings } from '../../platform/serve.ts';
 import { control } from '../../daemon/control.ts';
 import { requestControl } from '../../protocols/control/client.ts';
 import { ControlFile } from '../../protocols/control/config.ts';
+import { answerBeside } from '../../protocols/control/dialog-hook.ts';
 import { serveDrive } from '../../protocols/control/drive.ts';
 import { Hosts } from '../../protocols/control/hosts.ts';
 import { configuredTargets, driverFor } from '../../protocols/control/targets.ts';
@@ -96,6 +98,15 @@ const driveCommand = command({
   usage: 'drive',
   async run(context: Context) {
     await serveDrive(context.env);
+  },
+});
+
+/** Not for people: Claude Code runs it beside each dialog. It never makes the client fail. spec: control#dialog-hook */
+const dialogCommand = command({
+  usage: 'dialog',
+  async run(context: Context) {
+    const said = await answerBeside(context.env, await Bun.stdin.text()).catch(() => null);
+    if (said !== null) writeAll(1, said);
   },
 });
 
@@ -192,5 +203,6 @@ export const commands = {
   list: listCommand,
   version: versionCommand,
   drive: driveCommand,
+  dialog: dialogCommand,
   hosts: hostsCommand,
 };

@@ -5,6 +5,7 @@ import { userHome } from '../../platform/env.ts';
 import { onPath } from '../../platform/search-path.ts';
 import { controlAnswers } from '../../protocols/control/listen-service.ts';
 import { ControlFile, controlPlaces } from '../../protocols/control/config.ts';
+import { installDialogHook, removeDialogHook } from '../../protocols/control/hook-install.ts';
 import { LINGER, notInstalled, UserService } from '../../protocols/control/systemd-service.ts';
 import type { ServiceReport } from '../../protocols/control/systemd-service.ts';
 import type { Context } from '../context.ts';
@@ -101,7 +102,7 @@ async function install(context: Context, service: UserService, isForced: boolean
 function uninstall(context: Context, service: UserService, isForced: boolean): void {
   refuseClients(context, 'remove the service');
   const report = service.uninstall(isForced);
-  if (report) return tell(context, report);
+  if (report) return tell(context, { ...report, done: [...report.done, ...removeDialogHook(context.env)] });
   const how = service.file === 'changed' ? '--force removes it' : 'remove it yourself';
   throw new Refusal('name_taken', `${service.path} ${whose(service)}; it was left alone: ${how}`);
 }
@@ -177,12 +178,26 @@ const setupCommand = command({
     const skips = file.read().flags['claude']?.includes(SKIP) ?? false;
     done.push(`permissions of Claude Code are ${skips ? 'skipped' : 'not skipped'} ("flags" in ${file.path})`);
     if (token !== undefined) done.push('the token is stored; the chat is not in this version');
+    const hook = dialogHook(context);
     const report = await service.install(false);
     const left = `${service.path} ${whose(service)}; it was left alone: parley service install --force replaces it`;
-    tell(context, { done: [...done, ...(report?.done ?? [])], notes: report?.notes ?? [left] });
+    tell(context, {
+      done: [...done, ...hook.done, ...(report?.done ?? [])],
+      notes: [...hook.notes, ...(report?.notes ?? [left])],
+    });
     if (!context.json && Object.keys(sessions).length === 0) context.say('Next: ccc new <name> <folder>');
   },
 });
+
+/** Settings of the client that cannot be read stop nothing: its dialogs are then answered by keys. */
+function dialogHook({ env }: Context): ServiceReport {
+  try {
+    return { done: installDialogHook(env), notes: [] };
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return { done: [], notes: [error.message] };
+  }
+}
 
 function wantsToSkip(context: Context): boolean {
   return isSure(

@@ -27,6 +27,7 @@ interface Entry {
   isMeta?: boolean;
   message?: { content?: string | Block[] };
   toolUseResult?: { answers?: Record<string, string> };
+  permissionDecision?: { source?: string };
 }
 
 /**
@@ -39,11 +40,12 @@ export class OpenCalls {
   #open = new Map<string, OpenCall>();
   /** What the user answered to questions; empty where the user answered nothing. */
   #closed = new Map<string, Record<string, string>>();
+  #decidedBy = new Map<string, string>();
 
   /** Reads on, in this transcript. */
   read(path: string): void {
     if (path !== this.#path) {
-      [this.#path, this.#open, this.#closed] = [path, new Map(), new Map()];
+      [this.#path, this.#open, this.#closed, this.#decidedBy] = [path, new Map(), new Map(), new Map()];
       this.#offset = Math.max(0, (statSync(path, { throwIfNoEntry: false })?.size ?? 0) - TAIL);
     }
     for (const { text, to } of linesFrom(path, this.#offset)) {
@@ -63,7 +65,12 @@ export class OpenCalls {
     return this.#closed.get(id) ?? null;
   }
 
-  #take({ type, isMeta, message, toolUseResult }: Entry): void {
+  /** Who decided whether a call that has ended may run: `hook`, `user` and others; null where that is not recorded. */
+  decidedBy(id: string): string | null {
+    return this.#decidedBy.get(id) ?? null;
+  }
+
+  #take({ type, isMeta, message, toolUseResult, permissionDecision }: Entry): void {
     const content = message?.content ?? [];
     if (typeof content === 'string') {
       // A prompt begins a turn. A call of an earlier one that has no result was cut off.
@@ -75,6 +82,7 @@ export class OpenCalls {
       if (block.type === 'tool_use' && id !== undefined && name !== undefined) this.#open.set(id, { id, name, input });
       if (block.type !== 'tool_result' || ended === undefined) continue;
       if (this.#open.get(ended)?.name === ASK) this.#closed.set(ended, toolUseResult?.answers ?? {});
+      if (permissionDecision?.source !== undefined) this.#decidedBy.set(ended, permissionDecision.source);
       this.#open.delete(ended);
     }
   }

@@ -7,6 +7,7 @@ import type { TmuxPane } from '../../sessions/tmux.ts';
 import { type Dialog, dialogOn, squashed } from './dialog.ts';
 import { DialogKeys, Gone, Left } from './dialog-keys.ts';
 import { ASK, type OpenCall, OpenCalls } from './open-calls.ts';
+import { answerWords, decisionFor, type WaitingHook, hooksBeside } from './permission-hook.ts';
 import type { ClaudeSession } from './state.ts';
 
 /** So long the client may take to write down what was answered. */
@@ -16,6 +17,9 @@ const LOOK_MS = 25;
 const SETTLED_MS = 300;
 /** and in the first seconds of a client: of 20 answers at the age of 2 s four were, at 5 s none. */
 const YOUNG_MS = 5000;
+
+/** A call that was decided and has ended is in the transcript by then. One that runs may take hours. */
+const DECIDED_MS = 500;
 
 /** What the registry says that the client waits for. */
 const WAITS_FOR = { question: 'input needed', permission: 'permission prompt' };
@@ -30,9 +34,11 @@ export interface ClaudePlaces {
 
 /**
  * What Claude Code asks its user. Its registry says that it waits, its transcript has the questions, and of a permission only the screen shows
- * the options. An answer is given by keys: each is pressed only while that dialog is open by all of these signs.
+ * the options.
  *
- * A second way, the PermissionRequest hook, would answer without keys.
+ * Where the PermissionRequest hook waits beside the dialog, it gives the answer. Keys are pressed where none waits, where it could belong to
+ * another call, and for what only the dialog can do: the further options of a permission, and a plan. Each key is pressed only
+ * while that dialog is open by all of the signs above.
  */
 export class ClaudeQuestions implements QuestionDriver {
   readonly #calls = new OpenCalls();
@@ -49,6 +55,8 @@ export class ClaudeQuestions implements QuestionDriver {
       const found = await this.#look();
       if (found?.open.call !== call) return { outcome: 'gone' };
       const { live, open } = found;
+      const byHook = signal.aborted ? null : await this.#answerByHook(found, choices);
+      if (byHook) return byHook;
       const terminal = await this.places.terminalOf(live);
       if (!terminal) return left('Claude Code runs outside of tmux, where no key can be pressed');
       if (!runsIn(live.pid, terminal.tty)) return left(`Claude Code does not run in ${terminal.name}`);
@@ -83,13 +91,65 @@ export class ClaudeQuestions implements QuestionDriver {
       const call = this.#calls.open.find(({ name }) => name === ASK);
       const questions = questionsIn(call);
       const askedAt = askedAtOf(live);
+      this.#endHooks(live);
       return call && questions ? { live, open: { call: call.id, kind: 'question', questions, askedAt } } : null;
     }
     if (live.waitingFor !== WAITS_FOR.permission) return null;
-    const screen = await (await this.places.terminalOf(live))?.screen();
+    this.#endHooks(live);
+    const terminal = await this.places.terminalOf(live);
+    const screen = await terminal?.screen();
     const dialog = screen && dialogOn(screen.lines);
-    const open = dialog && permissionIn(live, dialog, this.#calls.open);
+    const open = terminal ? dialog && permissionIn(live, dialog, this.#calls.open) : this.#permissionOfHook(live);
     return open ? { live, open } : null;
+  }
+
+  /** The hook of the dialog that is open, if it is sure that it is of this one, and its call. */
+  #hookOf({ sessionId }: ClaudeSession): { hook: WaitingHook; call: OpenCall } | null {
+    const [hook, ...others] = hooksBeside(sessionId);
+    const calls = this.#calls.open.filter((call) => hook && isOf(hook, call));
+    const [call] = calls;
+    if (!hook || !call || others.length > 0 || calls.length > 1) return null;
+    hook.call = call.id;
+    return { hook, call };
+  }
+
+  /** The client does not end a hook whose dialog a person has closed. */
+  #endHooks({ sessionId }: ClaudeSession): void {
+    const { open } = this.#calls;
+    for (const hook of hooksBeside(sessionId)) {
+      hook.call ??= open.find((call) => isOf(hook, call))?.id;
+      if (hook.call !== undefined && !open.some(({ id }) => id === hook.call)) hook.end();
+    }
+  }
+
+  /** Outside of tmux nobody sees the screen. What the hook can decide are the two options that every such dialog has. */
+  #permissionOfHook(live: ClaudeSession): OpenQuestion | null {
+    const found = this.#hookOf(live);
+    if (!found || found.call.name === ASK || found.call.name === PLAN) return null;
+    const { id, name, input } = found.call;
+    const question = `${name}\n${JSON.stringify(input, null, 2)}`;
+    const options = [{ label: 'Yes' }, { label: 'No' }];
+    const questions = [{ question, header: name, options, multiSelect: false }];
+    return { call: `${live.pid}-${id}`, kind: 'permission', questions, askedAt: askedAtOf(live) };
+  }
+
+  /** Null if it is not answered this way. */
+  async #answerByHook(
+    { live, open }: { live: ClaudeSession; open: OpenQuestion },
+    choices: readonly Choice[],
+  ): Promise<Answering | null> {
+    const found = this.#hookOf(live);
+    const isQuestion = found?.call.name === ASK;
+    if (!found || isQuestion !== (open.kind === 'question') || (isQuestion && found.call.id !== open.call)) return null;
+    const decision = decisionFor(open, choices, found.hook.input);
+    if (!decision) return null;
+    found.hook.decide(decision);
+    const end = await this.#recorded(live, open, choices);
+    if (isQuestion || end.outcome !== 'answered') return end;
+    const until = performance.now() + DECIDED_MS;
+    for (; performance.now() < until && this.#calls.decidedBy(found.call.id) === null; await Bun.sleep(LOOK_MS))
+      this.#read(live);
+    return (this.#calls.decidedBy(found.call.id) ?? 'hook') === 'hook' ? end : { outcome: 'gone' };
   }
 
   #read({ sessionId }: ClaudeSession): void {
@@ -120,6 +180,10 @@ export class ClaudeQuestions implements QuestionDriver {
       await Bun.sleep(LOOK_MS);
     }
   }
+}
+
+function isOf({ tool, input }: WaitingHook, call: OpenCall): boolean {
+  return call.name === tool && Bun.deepEquals(call.input, input);
 }
 
 /** A registry that does not say since when it waits is not known to us. */
@@ -174,16 +238,9 @@ function isTaken(
   choices: readonly Choice[],
   answers: Record<string, string>,
 ): boolean {
-  return questions.every(({ question, options }, at) => {
-    const choice = choices[at] ?? { options: [] };
-    const words =
-      'text' in choice
-        ? choice.text
-        : choice.options
-            .toSorted((a, b) => a - b)
-            .map((one) => options[one]?.label)
-            .join(', ');
-    return squashed(answers[question] ?? '') === squashed(words);
+  return questions.every((question, at) => {
+    const words = answerWords(question, choices[at] ?? { options: [] });
+    return squashed(answers[question.question] ?? '') === squashed(words);
   });
 }
 

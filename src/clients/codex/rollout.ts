@@ -61,6 +61,23 @@ export function readRollout(since: RolloutPlace): { events: TurnEvent[]; next: R
   return { events, next: { path, offset, ...open } };
 }
 
+/** A call of the model is looked for at the end of a rollout. */
+const CALL_TAIL = 4 * 1024 * 1024;
+
+/** A tool call of the model: when it was made (Unix ms), and what the model was told then; null if that is not recorded yet. */
+export function callIn(path: string, call: string): { at: number; output: string | null } | null {
+  const from = Math.max(0, (statSync(path, { throwIfNoEntry: false })?.size ?? 0) - CALL_TAIL);
+  let found: { at: number; output: string | null } | null = null;
+  for (const { text } of linesFrom(path, from)) {
+    if (!text.includes(JSON.stringify(call))) continue;
+    const { at, payload } = entryIn(text, 'response_item') ?? { at: 0, payload: {} };
+    if (payload['call_id'] !== call) continue;
+    if (payload['type'] === 'function_call') found = { at, output: null };
+    if (payload['type'] === 'function_call_output') found = { at: found?.at ?? at, output: textOf(payload['output']) };
+  }
+  return found;
+}
+
 /** The end of an open turn that Codex never recorded: its daemon ended in it. */
 export function cutOff({ path, turn = '', answer }: Open & { path: string }, at: number): TurnEvent {
   return { kind: 'end', turn, at, ...(answered(path, answer) ?? FAILED) };
@@ -126,9 +143,13 @@ function answered(path: string, from: number | undefined): Outcome | null {
 }
 
 function eventIn(line: string): { at: number; payload: Record<string, unknown> } | null {
+  return entryIn(line, 'event_msg');
+}
+
+function entryIn(line: string, type: string): { at: number; payload: Record<string, unknown> } | null {
   try {
     const entry: unknown = JSON.parse(line);
-    if (!isRecord(entry) || entry['type'] !== 'event_msg' || !isRecord(entry['payload'])) return null;
+    if (!isRecord(entry) || entry['type'] !== type || !isRecord(entry['payload'])) return null;
     const at = Date.parse(textOf(entry['timestamp']));
     return { at: Number.isNaN(at) ? 0 : at, payload: entry['payload'] };
   } catch {

@@ -5,7 +5,7 @@ import { Refusal } from '../../core/refusal.ts';
 import { userHome } from '../../platform/env.ts';
 import { isProcessAlive, startOf } from '../../platform/process.ts';
 import { isRecord, JsonRpcPeer, RemoteError } from '../../wire/jsonrpc.ts';
-import type { Params } from '../../wire/jsonrpc.ts';
+import type { Id, Notification, Params, Request } from '../../wire/jsonrpc.ts';
 
 /** `failed`: the last turn ended with an error. Codex takes the next prompt then, as if it were idle. */
 export type ThreadStatus = 'idle' | 'failed' | 'active' | 'waitingOnApproval' | 'waitingOnUserInput';
@@ -34,8 +34,8 @@ const shared = new Map<string, CodexDaemon>();
 
 /**
  * The daemon of one Codex home, over its control socket (WebSocket, JSON-RPC without the version). One connection per process. It knows
- * every loaded thread: the daemon tells each client about starts, ends and status. It never starts the daemon, and it never answers a
- * request of the daemon: approvals are for the user.
+ * every loaded thread: the daemon tells each client about starts, ends and status. It never starts the daemon, and it replies to a request
+ * of the daemon only where the user answered it.
  */
 export class CodexDaemon {
   /** Loaded threads; empty while there is no connection. */
@@ -43,6 +43,7 @@ export class CodexDaemon {
   /** The conversations and terminals that sessions of ours have, and the name of that session. */
   readonly claims = new Map<string, string>();
   readonly #listeners = new Set<(thread: string | null) => void>();
+  readonly #hearers = new Set<(message: Request | Notification) => void>();
   #users = 0;
   #peer: JsonRpcPeer | null = null;
   #socket: WebSocket | null = null;
@@ -93,6 +94,17 @@ export class CodexDaemon {
       clearInterval(this.#timer);
       this.#timer = undefined;
     };
+  }
+
+  /** Calls back with each request and notification of the daemon. Returns how to stop. */
+  hear(heard: (message: Request | Notification) => void): () => void {
+    this.#hearers.add(heard);
+    return () => void this.#hearers.delete(heard);
+  }
+
+  /** Replies to a request of the daemon. False if there is no connection. */
+  reply(id: Id, result: Params): boolean {
+    return this.#peer?.answer(id, result) ?? false;
   }
 
   /** Throws RemoteError if Codex refuses, NoAnswer if it is late, Refusal `unreachable` if there is no daemon or it goes away. */
@@ -236,9 +248,11 @@ export class CodexDaemon {
 
   #handler(): ConstructorParameters<typeof JsonRpcPeer>[1] {
     return {
-      request: ignore,
+      request: (request) => this.#pass(request),
       broken: ignore,
-      notification: ({ method, params }) => {
+      notification: (notification) => {
+        this.#pass(notification);
+        const { method, params } = notification;
         const { threadId: id } = params;
         if (method === 'thread/started') this.#keep(params);
         else if (typeof id !== 'string') return;
@@ -246,6 +260,10 @@ export class CodexDaemon {
         else if (method === 'thread/status/changed') this.#changed(id, params['status']);
       },
     };
+  }
+
+  #pass(message: Request | Notification): void {
+    for (const heard of this.#hearers) heard(message);
   }
 
   #changed(id: string, status: unknown): void {

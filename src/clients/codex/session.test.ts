@@ -109,6 +109,20 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     expect(codex.called).not.toContain('thread/queue/add');
   });
 
+  it('asks its user in its window and here, until the window is gone [CCC-103]', async () => {
+    const { codex, session } = aCodex();
+    const driver = session();
+    await driver.start();
+    const its = thread(codex, await driver.state());
+    codex.answers = () => null;
+    codex.typed(its, 'go');
+    codex.asks(its, 'item/commandExecution/requestApproval', { startedAtMs: 1000, command: 'touch made' });
+    await within(DEADLINE, async () => (await driver.questions.open())?.kind === 'permission');
+    await Bun.spawn(['tmux', 'kill-server'], { env: codex.env }).exited;
+    // Codex would keep the conversation for us.
+    await within(DEADLINE, async () => (await driver.questions.open()) === null && codex.joinedTo(its) === 0);
+  });
+
   it('begins the next prompt also after an interrupt, when Codex holds its queue back [CCC-180]', async () => {
     const { codex, session } = aCodex();
     const driver = session();

@@ -16,6 +16,7 @@ import { Refusal } from '../../core/refusal.ts';
 import { signalTo } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError, RPC } from '../../wire/jsonrpc.ts';
+import { CodexQuestions } from './questions.ts';
 import { cutOff, endOfRollout, newestConversation, placeIn, readRollout, rolloutOf } from './rollout.ts';
 import type { RolloutPlace } from './rollout.ts';
 import { CodexDaemon, codexHome, isThreadFree, stateOf } from './rpc.ts';
@@ -45,6 +46,7 @@ export class CodexSession implements SessionDriver {
   readonly #daemon: CodexDaemon;
   readonly #window: CodexWindow;
   readonly #folder: string;
+  readonly questions: CodexQuestions;
   #isStarting = false;
   #thread: string | null;
   #record: { id: string; path: string | null } | null = null;
@@ -63,6 +65,7 @@ export class CodexSession implements SessionDriver {
     this.#daemon = CodexDaemon.at(codexHome(env));
     this.#folder = realFolder(target.folder);
     this.#window = new CodexWindow(target.name, this.#folder, this.#daemon.claims, env);
+    this.questions = new CodexQuestions(this.#daemon, () => this.#waitingThread());
     this.#thread = target.conversation;
     if (target.conversation !== null) this.#claim(target.conversation);
   }
@@ -209,6 +212,7 @@ export class CodexSession implements SessionDriver {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#stopNudging?.();
+    this.questions.close();
     for (const stop of this.#stops) stop();
     for (const [key, name] of this.#daemon.claims) if (name === this.target.name) this.#daemon.claims.delete(key);
     this.#daemon.release();
@@ -294,6 +298,13 @@ export class CodexSession implements SessionDriver {
     if (this.#thread !== null) return rolloutOf(home, this.#thread) === null ? null : this.#thread;
     if (this.target.sharesFolder === true) return null;
     return newestConversation(home, this.#folder, (id) => !claims.has(id) && !threads.has(id));
+  }
+
+  /** Not without a window: a thread that nobody else has joined would stay loaded for us. */
+  async #waitingThread(): Promise<Thread | null> {
+    const { status, pid } = await this.state();
+    const isShown = pid !== undefined || this.#isByHand();
+    return status === 'waiting' && isShown ? this.#current() : null;
   }
 
   /** The thread that this session has now. */

@@ -1,4 +1,4 @@
-import type { RecordPlace } from './session.ts';
+import type { Choice, RecordPlace } from './session.ts';
 
 /** One line of a session's history. Fields beside these come from files of an earlier ccc and are passed through. */
 export interface SessionMessage {
@@ -61,6 +61,12 @@ export interface SessionBinding {
   place: RecordPlace | null;
 }
 
+/** What was chosen so far in one dialog: a choice or null for each of its questions. */
+export interface KeptChoices {
+  call: string;
+  choices: (Choice | null)[];
+}
+
 export interface HistoryPage {
   session: string;
   /** Only ids greater than this, oldest first. Absent: the newest ones, oldest first. */
@@ -110,6 +116,10 @@ export interface SessionStore {
   last(session: string): Promise<SessionMessage | null>;
   binding(session: string): Promise<SessionBinding | null>;
   bind(session: string, binding: SessionBinding): Promise<void>;
+  /** The choices that were kept last for a session. */
+  choices(session: string): Promise<KeptChoices | null>;
+  /** Keeps choices in place of earlier ones; null forgets them. */
+  keepChoices(session: string, kept: KeptChoices | null): Promise<void>;
   /** Lines that are not in the history files yet, or changed since, in order. */
   unexported(limit: number): Promise<SessionMessage[]>;
   /** These lines are in the files as they are here. One whose status has changed meanwhile stays unexported. */

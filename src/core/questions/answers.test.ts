@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { aQuestion, ScriptedQuestions } from '../../../test/support/scripted-questions.ts';
 import { within } from '../../../test/support/within.ts';
+import type { KeptChoices, NewSessionMessage } from '../ports/session-store.ts';
 import { SessionAnswers } from './answers.ts';
 import { EXPIRES_MS } from './questions.ts';
 import type { AnswerEnd, AnswerRequest } from './questions.ts';
@@ -54,6 +55,27 @@ describe('an answer', () => {
     expect(await answers.answer(option(0, 1))).toEqual(answered('MongoDB', 0));
     expect(asking.entered).toEqual([[{ options: [1] }, { options: [0, 2] }, { text: 'my own' }]]);
     expect(recorded).toEqual(['MongoDB', 'PostgreSQL, SQLite', 'my own']);
+  });
+
+  it('is kept over a restart of the server until those to the other questions are there, and then forgotten', async () => {
+    const { asking, answers, again, option, recorded, kept } = aSession();
+    const asked = asking.asks([aQuestion(), aQuestion()]);
+    await answers.answer(option(1, 2));
+    const next = again();
+    expect(await next.pending()).toEqual({ ...asked, choices: [null, { options: [2] }] });
+    expect(await next.answer(option(1, 0))).toEqual({ outcome: 'already_answered' });
+    expect(await next.answer(option(0, 1))).toEqual(answered('MongoDB', 0));
+    expect(asking.entered).toEqual([[{ options: [1] }, { options: [2] }]]);
+    expect([recorded, kept()]).toEqual([['MongoDB', 'SQLite'], null]);
+    expect(next.last).toMatchObject({ call: asked.call, words: ['MongoDB', 'SQLite'] });
+  });
+
+  it('that was kept for one dialog is none to the dialog after it [CCC-183]', async () => {
+    const { asking, answers, again, option } = aSession();
+    asking.asks([aQuestion(), aQuestion()]);
+    await answers.answer(option(1, 2));
+    const asked = asking.asks([aQuestion(), aQuestion()]);
+    expect(await again().pending()).toEqual({ ...asked, choices: [null, null] });
   });
 
   it('is the first of two, and the other one is told so [CCC-133]', async () => {
@@ -113,13 +135,8 @@ describe('an answer', () => {
   });
 
   it('finds nothing in a client whose questions cannot be seen', async () => {
-    const { option } = aSession();
-    const blind = new SessionAnswers({
-      driver: () => undefined,
-      mayApprove: async () => true,
-      record: async () => {},
-      now: Date.now,
-    });
+    const { option, answers } = aSession();
+    const blind = new SessionAnswers({ ...answers.deps, driver: () => undefined });
     expect(await blind.pending()).toBeNull();
     expect(await blind.answer(option(0, 0))).toEqual({ outcome: 'none' });
   });
@@ -132,15 +149,29 @@ function aSession() {
   const clock = { now: Date.now() };
   const recorded: string[] = [];
   let isAllowed = false;
-  const answers = new SessionAnswers({
-    driver: () => asking,
-    mayApprove: async () => isAllowed,
-    record: async (words) => void recorded.push(words),
-    now: () => clock.now,
-  });
+  let kept: KeptChoices | null = null;
+  const store = {
+    record: async ({ text }: NewSessionMessage) => {
+      recorded.push(text.replace(/^Selected: /, ''));
+      return { id: 1, session: 'api', ts: 1, from: 'human' as const, text };
+    },
+    choices: async () => structuredClone(kept),
+    keepChoices: async (_session: string, choices: KeptChoices | null) => {
+      kept = structuredClone(choices);
+    },
+  };
+  const again = (): SessionAnswers =>
+    new SessionAnswers({
+      session: 'api',
+      driver: () => asking,
+      mayApprove: async () => isAllowed,
+      store,
+      publish: async () => {},
+      now: () => clock.now,
+    });
   const option = (question: number, ...options: number[]): AnswerRequest => ({ question, choice: { options } });
   const allow = (): void => {
     isAllowed = true;
   };
-  return { asking, answers, option, recorded, clock, allow };
+  return { asking, answers: again(), again, store, option, recorded, clock, allow, kept: () => kept };
 }

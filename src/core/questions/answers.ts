@@ -1,34 +1,49 @@
 import type { Answering, Choice, OpenQuestion, QuestionDriver } from '../ports/session.ts';
 import { EXPIRES_MS, answerRefusal, wordsOf } from './questions.ts';
-import type { AnswerEnd, AnswerRequest, PendingQuestions } from './questions.ts';
+import type { SessionStore } from '../ports/session-store.ts';
+import type { AnsweredQuestions, AnswerEnd, AnswerRequest, PendingQuestions } from './questions.ts';
 
 /** What the answers of one session work with. */
 export interface AnswerDeps {
+  session: string;
   /** The driver as it is now; undefined if its client's questions cannot be answered. */
   driver(): QuestionDriver | undefined;
   /** The user lets programs approve what the client is about to do. */
   mayApprove(): Promise<boolean>;
-  /** Stores what was chosen in the history. */
-  record(words: string, agent: string | undefined): Promise<void>;
+  store: Pick<SessionStore, 'record' | 'choices' | 'keepChoices'>;
+  /** Makes what was stored visible to those who read files. */
+  publish(): Promise<void>;
   now(): number;
+}
+
+interface Given {
+  call: string;
+  choices: Map<number, Choice>;
 }
 
 /**
  * The answers to what one session asks. Several questions in one dialog are answered in any order; when the last answer is there, all of them
- * are entered in their order. Until then they are kept in memory: after a restart such a set waits for all its answers again.
+ * are entered in their order. Until then they are kept in the store: a caller that was told that its answer is kept need not give it
+ * again after a restart.
  *
  * One answer at a time: of two to the same question the first wins.
  */
 export class SessionAnswers {
-  #given: { call: string; choices: Map<number, Choice> } | null = null;
+  /** Null until the store was read. */
+  #given: Given | null = null;
   /** Whose answers are being entered. */
   #entering: OpenQuestion | null = null;
   /** The set that was answered last. */
-  #last: OpenQuestion | null = null;
+  #last: { open: OpenQuestion; answered: AnsweredQuestions } | null = null;
   #turn: Promise<unknown> = Promise.resolve();
   readonly #stop = new AbortController();
 
   constructor(readonly deps: AnswerDeps) {}
+
+  /** What was answered last from here. */
+  get last(): AnsweredQuestions | null {
+    return this.#last?.answered ?? null;
+  }
 
   async pending(): Promise<PendingQuestions | null> {
     const open = await this.#open();
@@ -51,21 +66,24 @@ export class SessionAnswers {
     const open = await this.#open();
     if (!meant || (request.askedAt !== undefined && Math.floor(meant.askedAt / 1000) !== request.askedAt))
       return this.#lastAnswered(request);
-    if (meant.call === this.#last?.call) return this.#lastAnswered(request);
+    if (meant.call === this.#last?.open.call) return this.#lastAnswered(request);
     if (open?.call !== meant.call) return { outcome: 'none' };
     const refusal = answerRefusal(
-      this.#withChoices(open),
+      await this.#withChoices(open),
       request,
       request.mayApprove === true || (await this.deps.mayApprove()),
     );
     if (refusal) return refusal;
     const { question: at, choice } = request;
-    this.#given = this.#given?.call === open.call ? this.#given : { call: open.call, choices: new Map() };
+    if (this.#given?.call !== open.call) this.#given = { call: open.call, choices: new Map() };
     const { choices } = this.#given;
     choices.set(at, choice);
     const words = wordsOf(open, at, choice);
     const left = open.questions.length - choices.size;
-    if (left > 0) return { outcome: 'answered', words, left };
+    if (left > 0) {
+      await this.#keep(open, choices);
+      return { outcome: 'answered', words, left };
+    }
     const end = await this.#enter(open, choices);
     if (end.outcome === 'gone') return { outcome: 'none' };
     if (end.outcome !== 'answered') {
@@ -73,12 +91,38 @@ export class SessionAnswers {
       choices.delete(at);
       return { outcome: 'failed', because: end.because };
     }
-    this.#last = open;
-    for (const question of open.questions.keys()) {
-      const chosen = choices.get(question);
-      if (chosen) await this.deps.record(wordsOf(open, question, chosen), request.agent);
-    }
+    const { agent } = request;
+    const inWords = open.questions.map((_question, one) => wordsOf(open, one, choices.get(one) ?? { options: [] }));
+    this.#last = { open, answered: { call: open.call, words: inWords, ...(agent !== undefined && { agent }) } };
+    await this.#record(inWords, agent);
+    if (open.questions.length > 1) await this.deps.store.keepChoices(this.deps.session, null);
     return { outcome: 'answered', words, left };
+  }
+
+  async #record(words: readonly string[], agent: string | undefined): Promise<void> {
+    const { session, store } = this.deps;
+    const line = {
+      session,
+      ts: Math.floor(this.deps.now() / 1000),
+      from: 'human' as const,
+      ...(agent !== undefined && { agent }),
+    };
+    for (const one of words) await store.record({ ...line, text: `Selected: ${one}` });
+    await this.deps.publish();
+  }
+
+  async #keep({ call, questions }: OpenQuestion, choices: ReadonlyMap<number, Choice>): Promise<void> {
+    const kept = questions.map((_question, at) => choices.get(at) ?? null);
+    await this.deps.store.keepChoices(this.deps.session, { call, choices: kept });
+  }
+
+  /** What was chosen so far in a dialog, this one or one before. */
+  async #loaded(): Promise<Given> {
+    if (this.#given) return this.#given;
+    const kept = await this.deps.store.choices(this.deps.session);
+    const known = (kept?.choices ?? []).flatMap((choice, at): [number, Choice][] => (choice ? [[at, choice]] : []));
+    this.#given ??= { call: kept?.call ?? '', choices: new Map(known) };
+    return this.#given;
   }
 
   async #enter(open: OpenQuestion, choices: ReadonlyMap<number, Choice>): Promise<Answering> {
@@ -95,7 +139,7 @@ export class SessionAnswers {
 
   /** Nothing waits; but a caller who is late by a moment is told that another one was first. */
   #lastAnswered({ question, askedAt }: AnswerRequest): AnswerEnd {
-    const last = this.#last;
+    const last = this.#last?.open;
     const isMeant = last && (askedAt === undefined || Math.floor(last.askedAt / 1000) === askedAt);
     const isRecent = last && this.deps.now() - last.askedAt <= EXPIRES_MS;
     return { outcome: isMeant && isRecent && question in last.questions ? 'already_answered' : 'none' };
@@ -106,8 +150,11 @@ export class SessionAnswers {
     return open && this.deps.now() - open.askedAt <= EXPIRES_MS ? open : null;
   }
 
-  #withChoices(open: OpenQuestion): PendingQuestions {
-    const given = this.#given?.call === open.call ? this.#given.choices : null;
-    return { ...open, choices: open.questions.map((_question, at) => given?.get(at) ?? null) };
+  async #withChoices(open: OpenQuestion): Promise<PendingQuestions> {
+    const { call, choices } = await this.#loaded();
+    return {
+      ...open,
+      choices: open.questions.map((_question, at) => (call === open.call ? choices.get(at) : null) ?? null),
+    };
   }
 }

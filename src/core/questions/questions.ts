@@ -8,6 +8,14 @@ export interface PendingQuestions extends OpenQuestion {
   choices: readonly (Choice | null)[];
 }
 
+/** Questions that were answered from here, and what was chosen for each, in words. */
+export interface AnsweredQuestions {
+  call: string;
+  words: string[];
+  /** Who gave the last answer, if they said so. */
+  agent?: string;
+}
+
 /** One answer of somebody. */
 export interface AnswerRequest {
   /** Index of the question, from 0. */

@@ -1,7 +1,7 @@
 import { Refusal } from '../refusal.ts';
 import type { ScreenOptions, SessionDriver, SessionState, SessionTarget } from '../ports/session.ts';
 import type { SessionMessage, SessionStore, StoredPrompt } from '../ports/session-store.ts';
-import type { AnswerEnd, AnswerRequest, PendingQuestions } from '../questions/questions.ts';
+import type { AnsweredQuestions, AnswerEnd, AnswerRequest, PendingQuestions } from '../questions/questions.ts';
 import { reasonOf } from './client.ts';
 import { SessionWorker } from './worker.ts';
 import { withLimit } from '../wait.ts';
@@ -118,6 +118,8 @@ export interface SessionControl {
   questions(session: string): Promise<PendingQuestions | null>;
   /** Answers one question of those that are open. What was chosen becomes history when the client has gone on with it. */
   answer(session: string, request: AnswerRequest): Promise<AnswerEnd>;
+  /** The questions that were answered last through `answer`, since this program runs. */
+  answered(session: string): Promise<AnsweredQuestions | null>;
   /** Prompts without an end, oldest first, with the beginning of their texts and the reason why they wait. */
   queue(session?: string): Promise<StoredPrompt[]>;
   /** Takes back a prompt that was not typed yet. False: too late. */
@@ -233,6 +235,10 @@ class Control implements SessionControl {
 
   async answer(session: string, request: AnswerRequest): Promise<AnswerEnd> {
     return (await this.#worker(session)).answers.answer(request);
+  }
+
+  async answered(session: string): Promise<AnsweredQuestions | null> {
+    return (await this.#worker(session)).answers.last;
   }
 
   async queue(session?: string): Promise<StoredPrompt[]> {

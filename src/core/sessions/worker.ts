@@ -96,10 +96,10 @@ export class SessionWorker {
     this.#queue = new PromptQueue(target.name, deps, ended, (ms) => this.#wakeup.notifyIn(ms));
     this.#client = new SessionClient(target, deps.driver, () => this.#wakeup.notify());
     this.answers = new SessionAnswers({
+      ...deps,
+      session: target.name,
       driver: () => this.#driver.questions,
       mayApprove: async () => (await deps.mayApprove?.()) ?? false,
-      record: (words, agent) => this.#recordChoice(words, agent),
-      now: deps.now,
     });
     this.#loop = this.#run();
   }
@@ -178,13 +178,6 @@ export class SessionWorker {
     this.#isClosed = true;
     this.#wakeup.close();
     await this.#client.close();
-  }
-
-  async #recordChoice(words: string, agent: string | undefined): Promise<void> {
-    const ts = Math.floor(this.deps.now() / 1000);
-    const line = { session: this.target.name, ts, from: 'human' as const, text: `Selected: ${words}` };
-    await this.deps.store.record({ ...line, ...(agent !== undefined && { agent }) });
-    await this.deps.publish();
   }
 
   async #run(): Promise<void> {

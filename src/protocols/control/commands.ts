@@ -6,6 +6,7 @@ import { HostUnreachable } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { flagsOf, hostOf } from './config.ts';
 import type { ControlFile, SessionEntry } from './config.ts';
+import { decisionBeside } from './dialog-hook.ts';
 import type { HistoryFiles } from './history-files.ts';
 import type { HistoryLine, SessionHistory } from './history.ts';
 import type { Hosts } from './hosts.ts';
@@ -39,7 +40,13 @@ export interface CommandDeps {
 type Answer = { ok: true } & Record<string, unknown>;
 /** Writes a line to the caller before the answer. */
 type Tell = (event: Record<string, unknown>) => void;
-type Handler = (deps: CommandDeps, request: ControlRequest, tell: Tell) => Answer | Promise<Answer>;
+type Handler = (
+  deps: CommandDeps,
+  request: ControlRequest,
+  tell: Tell,
+  /** The caller is gone, or the server stops. */
+  gone: AbortSignal,
+) => Answer | Promise<Answer>;
 
 /** Every command but `subscribe`, which is a stream. Each answers with all its fields, zeros included. spec: control#commands */
 const COMMANDS: Record<string, Handler> = {
@@ -191,6 +198,12 @@ const COMMANDS: Record<string, Handler> = {
     return { ok: true };
   },
 
+  /** Ours: a hook waits beside a dialog. */
+  async dialog({ control }, { event }, _tell, gone) {
+    const decision = await decisionBeside(control, event, gone);
+    return { ok: true, ...(decision && { decision }) };
+  },
+
   /** Ours: ends a client and its terminal. */
   async stop(deps, request) {
     known(deps, request);
@@ -200,11 +213,16 @@ const COMMANDS: Record<string, Handler> = {
 };
 
 /** Answers one request; throws what is to be said instead. */
-export async function answerRequest(deps: CommandDeps, request: ControlRequest, tell: Tell): Promise<Answer> {
+export async function answerRequest(
+  deps: CommandDeps,
+  request: ControlRequest,
+  tell: Tell,
+  gone: AbortSignal,
+): Promise<Answer> {
   const handler = Object.hasOwn(COMMANDS, request.cmd) ? COMMANDS[request.cmd] : undefined;
   if (!handler) throw new ControlError(ERRORS.unknownCommand);
   try {
-    return await handler(deps, request, tell);
+    return await handler(deps, request, tell, gone);
   } catch (error) {
     // Deleted by another process in this very moment.
     const isGone = request.session !== '' && !deps.config.session(request.session);

@@ -41,6 +41,8 @@ const ControlRequest = new Schema(() =>
     progress: v.nullish(v.boolean(), false),
     /** Ours: `screenshot` with colours and styles. */
     styles: v.nullish(v.boolean(), false),
+    /** Ours: what a hook of Claude Code was told of the dialog beside which it waits. */
+    event: v.nullish(v.unknown()),
     /** Ours: `history` also of a session that was removed. */
     deleted: v.nullish(v.boolean(), false),
   }),

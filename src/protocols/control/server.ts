@@ -65,6 +65,7 @@ class ControlConnection implements Receiver {
   #waiting = 0;
   #waitingBytes = 0;
   #isOver = false;
+  readonly #gone = new AbortController();
 
   constructor(
     readonly deps: ControlServerDeps,
@@ -110,11 +111,13 @@ class ControlConnection implements Receiver {
 
   async ended(): Promise<void> {
     this.#isOver = true;
+    this.#gone.abort();
     this.#endStream();
     this.onEnded();
   }
 
   async stop(): Promise<void> {
+    this.#gone.abort();
     this.#endStream();
     await this.idle();
     await this.connection.close('the server is stopping');
@@ -126,7 +129,8 @@ class ControlConnection implements Receiver {
     try {
       const request = requestIn(line);
       if (request.cmd === 'subscribe') return this.#subscribe(request);
-      this.#write(await answerRequest(this.deps, request, (event) => this.#write(event)));
+      const tell = (event: Record<string, unknown>): void => this.#write(event);
+      this.#write(await answerRequest(this.deps, request, tell, this.#gone.signal));
     } catch (error) {
       if (!(error instanceof ControlError || error instanceof Refusal))
         this.deps.log('control_failed', {

@@ -40,7 +40,7 @@ function schemaOf(path: string): string[] {
 }
 
 /** A landed step is never edited: a home that has taken it would not take it again. A change is a new step, and a new line here. */
-const LANDED = ['06d1bb52ed361b91', '49f63c2ae24632bf', '2e340565671bc84e', '126da7a80ede6a91'];
+const LANDED = ['06d1bb52ed361b91', '49f63c2ae24632bf', '2e340565671bc84e', '126da7a80ede6a91', '44536e1c1e3578dc'];
 
 it('no step of the format that has landed was edited', () => {
   const hashes = MIGRATIONS.map((step) => new Bun.CryptoHasher('sha256').update(step).digest('hex').slice(0, 16));

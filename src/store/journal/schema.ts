@@ -177,6 +177,10 @@ export const MIGRATIONS: readonly string[] = [
 
   CREATE TABLE session_bindings (session TEXT PRIMARY KEY, conversation TEXT, place TEXT) WITHOUT ROWID;
   `,
+  // A dialog with several questions of which some are answered (see core/questions/answers.ts).
+  `
+  CREATE TABLE session_choices (session TEXT PRIMARY KEY, call TEXT NOT NULL, choices TEXT NOT NULL) WITHOUT ROWID;
+  `,
 ];
 
 /** The number of a state in the `copies` table; open ones come first. */

@@ -73,13 +73,25 @@ describe('of several processes', () => {
   });
 });
 
-it('the history of a ledger of format 4 is read right by this program', async () => {
+/** A ledger that an earlier program, or this one, wrote in this format. */
+function ledgerOf(format: number) {
   const path = `${quickFolder()}/ledger.db`;
   const db = new Database(path);
   db.run('PRAGMA journal_mode = WAL');
-  db.run(readFileSync(`${import.meta.dir}/../../../test/fixtures/ledger/v4.sql`, 'utf8'));
+  db.run(readFileSync(`${import.meta.dir}/../../../test/fixtures/ledger/v${format}.sql`, 'utf8'));
   db.close();
-  const journal = openSqliteJournal({ path, durability: 'normal' });
+  return openSqliteJournal({ path, durability: 'normal' });
+}
+
+it('the choices of a ledger of format 5 are read right by this program', async () => {
+  const journal = ledgerOf(5);
+  const choices = [null, { options: [0, 2] }, { text: 'none' }];
+  expect(await journal.sessionStore().choices('web')).toEqual({ call: 'call-1', choices });
+  await journal.close();
+});
+
+it('the history of a ledger of format 4 is read right by this program', async () => {
+  const journal = ledgerOf(4);
   const store = journal.sessionStore();
   const history = await store.history({ session: 'web', after: 0, limit: 9 });
   expect(history.map(({ text }) => text)).toEqual(['a question', 'an answer', 'typed', 'it waits']);

@@ -1,7 +1,9 @@
 import type { Database } from 'bun:sqlite';
+import * as v from 'valibot';
 import { MOST_OPEN } from '../../core/ports/session-store.ts';
 import type {
   HistoryPage,
+  KeptChoices,
   NewSessionMessage,
   PromptState,
   SessionBinding,
@@ -11,11 +13,16 @@ import type {
 } from '../../core/ports/session-store.ts';
 import type { RecordPlace } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
+import { Schema } from '../../core/schema.ts';
 import type { JournalConnection } from './connection.ts';
 import { metaOf, setMeta } from './meta.ts';
 
 /** In `meta`: the ids up to this number belong to an earlier ccc. */
 const EARLIER_IDS = 'earlier_session_ids';
+
+const Choices = new Schema(() =>
+  v.array(v.nullable(v.union([v.object({ options: v.array(v.number()) }), v.object({ text: v.string() })]))),
+);
 
 /** An id is never given twice: lines are never removed, and every writer waits for its turn. */
 const NEXT_ID = `max(ifnull((SELECT max(id) FROM session_lines), 0),
@@ -30,6 +37,8 @@ const PROMPT_CUT = `SELECT p.*, iif(?1 > 0, (SELECT substr(l.text, 1, ?1) FROM s
 const COUNT_OPEN = 'SELECT count(*) AS open FROM session_prompts WHERE session = ? AND ended = 0';
 const BIND = `INSERT INTO session_bindings (session, conversation, place) VALUES (?, ?, ?)
   ON CONFLICT DO UPDATE SET conversation = excluded.conversation, place = excluded.place`;
+const KEEP_CHOICES = `INSERT INTO session_choices (session, call, choices) VALUES (?, ?, ?)
+  ON CONFLICT DO UPDATE SET call = excluded.call, choices = excluded.choices`;
 const CHANGE_LINE = `UPDATE session_lines SET status = ?, fields = json_set(ifnull(fields, '{}'), '$.error', ?), unexported = 1 WHERE id = ?`;
 
 /** Questions that cost a page however much history there is. A test looks at their plans. */
@@ -186,6 +195,19 @@ export class SqliteSessions implements SessionStore {
 
   async bind(session: string, { conversation, place }: SessionBinding): Promise<void> {
     this.connection.write((db) => db.query(BIND).run(session, conversation, place));
+  }
+
+  async choices(session: string): Promise<KeptChoices | null> {
+    const sql = 'SELECT call, choices FROM session_choices WHERE session = ?';
+    const row = this.connection.read((db) => db.query<{ call: string; choices: string }, [string]>(sql).get(session));
+    return row && { call: row.call, choices: Choices.parse(JSON.parse(row.choices)) };
+  }
+
+  async keepChoices(session: string, kept: KeptChoices | null): Promise<void> {
+    this.connection.write((db) => {
+      if (kept) db.query(KEEP_CHOICES).run(session, kept.call, JSON.stringify(kept.choices));
+      else db.query('DELETE FROM session_choices WHERE session = ?').run(session);
+    });
   }
 
   async unexported(limit: number): Promise<SessionMessage[]> {

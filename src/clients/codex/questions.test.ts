@@ -1,0 +1,209 @@
+import { afterEach, describe, expect, it } from 'bun:test';
+import { ScriptedCodex } from '../../../test/support/codex-daemon.ts';
+import { within } from '../../../test/support/within.ts';
+import type { Thread } from './rpc.ts';
+import { CodexDaemon } from './rpc.ts';
+import { CodexQuestions } from './questions.ts';
+
+const DEADLINE = 20_000;
+const NEVER = new AbortController().signal;
+const QUESTION = 'item/tool/requestUserInput';
+const COMMAND = 'item/commandExecution/requestApproval';
+const FILES = 'item/fileChange/requestApproval';
+const opened: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of opened.splice(0).toReversed()) await close();
+});
+
+describe('a question of Codex', () => {
+  it('is shown while it waits, and its answer is the one that the model is told [CCC-103, CCC-183]', async () => {
+    const { codex, thread, questions } = await aThread();
+    expect(await questions.open()).toBeNull();
+    const before = Date.now();
+    codex.asks(thread, QUESTION, { questions: [color(), size()] });
+    const open = await asked(questions);
+    expect(open).toMatchObject({
+      kind: 'question',
+      questions: [
+        {
+          question: 'Which color?',
+          header: 'Color',
+          options: [{ label: 'Red', description: 'warm' }, { label: 'Blue' }],
+        },
+        { question: 'Which size?', options: [{ label: 'S' }] },
+      ],
+    });
+    expect(open.askedAt).toBeWithin(before - 1, Date.now() + 1);
+    const choices = [{ options: [1] }, { text: 'huge' }];
+    expect(await questions.answer(open.call, choices, NEVER)).toEqual({ outcome: 'answered' });
+    const answers = { color: { answers: ['Blue'] }, size: { answers: ['huge'] } };
+    expect(codex.replies).toMatchObject([{ result: { answers } }]);
+    expect(await questions.open()).toBeNull();
+    expect(await questions.answer(open.call, choices, NEVER)).toEqual({ outcome: 'gone' });
+    expect(codex.replies).toHaveLength(1);
+  });
+
+  it('that was answered in the window is gone, and nothing is sent [CCC-183]', async () => {
+    const { codex, thread, questions } = await aThread();
+    const request = codex.asks(thread, QUESTION, { questions: [color()] });
+    const { call } = await asked(questions);
+    codex.resolve(request, { answers: { color: { answers: ['Red'] } } });
+    codex.asks(thread, QUESTION, { questions: [color()] });
+    await within(DEADLINE, async () => (await questions.open())?.call !== call);
+    expect(await questions.answer(call, [{ options: [1] }], NEVER)).toEqual({ outcome: 'gone' });
+    expect(codex.replies).toEqual([]);
+  });
+
+  it('that somebody answers in the same moment is answered only by the answer that the record has [CCC-183]', async () => {
+    const { codex, thread, questions } = await aThread();
+    codex.asks(thread, QUESTION, { questions: [color()] });
+    const { call } = await asked(questions);
+    codex.taken = (request) => codex.resolve(request, { answers: { color: { answers: ['Red'] } } });
+    expect(await questions.answer(call, [{ options: [1] }], NEVER)).toEqual({ outcome: 'gone' });
+  });
+
+  it('for a secret is answered in the window only: what is answered here is kept', async () => {
+    const { codex, thread, questions } = await aThread();
+    codex.asks(thread, QUESTION, { questions: [{ ...color(), isSecret: true, options: null }] });
+    const { call } = await asked(questions);
+    expect(await questions.answer(call, [{ text: 'hunter2' }], NEVER)).toMatchObject({
+      outcome: 'left',
+      because: expect.stringContaining('secret'),
+    });
+    expect(codex.replies).toEqual([]);
+  });
+
+  it('is there after a restart of the daemon connection, with the time at which it was asked', async () => {
+    const { codex, thread, questions, another } = await aThread();
+    codex.asks(thread, QUESTION, { questions: [color()] });
+    const first = await asked(questions);
+    questions.close();
+    await within(DEADLINE, async () => codex.joinedTo(thread) === 0);
+    expect(await asked(another())).toEqual(first);
+  });
+});
+
+describe('an approval that Codex asks for', () => {
+  it('is a permission with the options of its window, and the answer is the decision behind the option [CCC-182]', async () => {
+    const { codex, thread, questions } = await aThread();
+    const amendment = { acceptWithExecpolicyAmendment: { execpolicy_amendment: ['touch', 'made'] } };
+    const availableDecisions = ['accept', amendment, { somethingNew: {} }, 'cancel'];
+    codex.asks(thread, COMMAND, { startedAtMs: 5000, command: 'touch made', reason: 'why not', availableDecisions });
+    const open = await asked(questions);
+    expect(open).toMatchObject({ kind: 'permission', askedAt: 5000 });
+    expect(open.questions).toEqual([
+      {
+        header: 'Command',
+        question: 'Would you like to run the following command?\n\nwhy not\n\n$ touch made',
+        options: [
+          { label: 'Yes, proceed' },
+          { label: "Yes, and don't ask again for commands that start with `touch made`" },
+          { label: 'No, and tell Codex what to do differently' },
+        ],
+        multiSelect: false,
+      },
+    ]);
+    expect(await questions.answer(open.call, [{ text: 'yes' }], NEVER)).toMatchObject({ outcome: 'left' });
+    expect(await questions.answer(open.call, [{ options: [1] }], NEVER)).toEqual({ outcome: 'answered' });
+    expect(codex.replies).toMatchObject([{ result: { decision: amendment } }]);
+  });
+
+  it('to change files shows which, also if it was asked before somebody looked', async () => {
+    const { codex, thread, questions } = await aThread();
+    const { params } = codex.asks(thread, FILES, { startedAtMs: 5000 });
+    codex.items = [{ id: params['itemId'], changes: [{ path: '/x/new.txt', kind: { type: 'add' }, diff: 'hello\n' }] }];
+    const open = await asked(questions);
+    expect(open.questions[0]?.question).toBe('Would you like to make the following edits?\n\nadd /x/new.txt\nhello');
+    expect(await questions.answer(open.call, [{ options: [2] }], NEVER)).toEqual({ outcome: 'answered' });
+    expect(codex.replies).toMatchObject([{ result: { decision: 'cancel' } }]);
+  });
+
+  it('is somebody else’s where the item ends otherwise than ours would have it [CCC-183]', async () => {
+    const { codex, thread, questions } = await aThread();
+    codex.asks(thread, COMMAND, { startedAtMs: 5000, command: 'touch made' });
+    const { call } = await asked(questions);
+    codex.taken = (request) => codex.resolve(request, { decision: 'cancel' }, { status: 'declined' });
+    expect(await questions.answer(call, [{ options: [0] }], NEVER)).toEqual({ outcome: 'gone' });
+  });
+
+  it('that began in the same second as another one is never answered by the answer to that [CCC-183]', async () => {
+    const { codex, thread, questions } = await aThread();
+    const first = codex.asks(thread, COMMAND, { startedAtMs: 5000, command: 'touch one' });
+    codex.asks(thread, COMMAND, { startedAtMs: 5008, command: 'rm -rf two' });
+    const one = await asked(questions);
+    codex.resolve(first, { decision: 'accept' });
+    await within(DEADLINE, async () => (await questions.open())?.call !== one.call);
+    const two = await asked(questions);
+    expect(Math.floor(two.askedAt / 1000)).toBeGreaterThan(Math.floor(one.askedAt / 1000));
+    expect(await questions.answer(one.call, [{ options: [0] }], NEVER)).toEqual({ outcome: 'gone' });
+    expect(codex.replies).toEqual([]);
+  });
+
+  it('is not known any more where the daemon ends before it says what became of it', async () => {
+    const { codex, thread, questions } = await aThread();
+    codex.asks(thread, COMMAND, { startedAtMs: 5000, command: 'touch made' });
+    const { call } = await asked(questions);
+    codex.taken = () => void codex.kill();
+    expect(await questions.answer(call, [{ options: [0] }], NEVER)).toMatchObject({ outcome: 'unknown' });
+  });
+
+  it('of a kind that we do not know is left to its window', async () => {
+    const { codex, thread, questions } = await aThread();
+    codex.asks(thread, 'item/permissions/requestApproval', { startedAtMs: 5000, permissions: {} });
+    expect(await questions.open()).toBeNull();
+    expect(codex.replies).toEqual([]);
+  });
+});
+
+it('a thread of Codex is joined only while somebody looks for its questions', async () => {
+  const { codex, thread, questions } = await aThread();
+  await questions.open();
+  expect(codex.joinedTo(thread)).toBe(0);
+  const request = codex.asks(thread, QUESTION, { questions: [color()] });
+  await asked(questions);
+  expect(codex.joinedTo(thread)).toBe(1);
+  codex.resolve(request, { answers: {} });
+  await within(DEADLINE, async () => (await questions.open()) === null && codex.joinedTo(thread) === 0);
+});
+
+function color() {
+  const options = [
+    { label: 'Red', description: 'warm' },
+    { label: 'Blue', description: '' },
+  ];
+  return { id: 'color', header: 'Color', question: 'Which color?', isOther: true, isSecret: false, options };
+}
+
+function size() {
+  return { ...color(), id: 'size', question: 'Which size?', options: [{ label: 'S', description: 'small' }] };
+}
+
+/** A conversation in a turn, and who looks at its questions. */
+async function aThread() {
+  const codex = new ScriptedCodex();
+  opened.push(() => codex.close());
+  const thread = codex.begin();
+  codex.answers = () => null;
+  codex.typed(thread, 'go');
+  const daemon = CodexDaemon.at(codex.codexHome);
+  opened.push(() => daemon.release());
+  await daemon.connect();
+  const waiting = async (): Promise<Thread | null> => {
+    await daemon.connect();
+    const known = daemon.threads.get(thread.id) ?? null;
+    return known?.status.startsWith('waiting') === true ? known : null;
+  };
+  const another = (): CodexQuestions => {
+    const questions = new CodexQuestions(daemon, waiting);
+    opened.push(() => questions.close());
+    return questions;
+  };
+  return { codex, thread, questions: another(), another };
+}
+
+async function asked(questions: CodexQuestions) {
+  let open = await questions.open();
+  await within(DEADLINE, async () => (open ??= await questions.open()) !== null);
+  if (!open) throw new Error('nothing is asked');
+  return open;
+}

@@ -1,0 +1,188 @@
+import type { Answering, Choice, OpenQuestion, QuestionDriver } from '../../core/ports/session.ts';
+import type { Id, Notification, Params, Request } from '../../wire/jsonrpc.ts';
+import { isRecord } from '../../wire/jsonrpc.ts';
+import { changesIn, type CodexRequest, isAnsweredWith, isDenial, codexRequestIn } from './requests.ts';
+import { callIn } from './rollout.ts';
+import type { CodexDaemon, Thread } from './rpc.ts';
+
+/** Codex sends what waits right behind its answer to `thread/resume`. */
+const REPLAY_MS = 1000;
+/** So long Codex may take to write down what was answered. */
+const RECORDED_MS = 10_000;
+/** An item that was denied has ended by then. A command that was approved may run for hours. */
+const DENIED_MS = 500;
+/** So long after the last look we stay in a thread. Codex keeps a thread that anybody has joined, also without a window. */
+const STAY_MS = 10_000;
+const LOOK_MS = 10;
+
+/**
+ * What a thread of Codex asks its user. Codex sends each as a request to every client that has joined the thread, its window among them, and
+ * again to one that joins later, so nothing is lost when this program restarts. The first reply counts, and all others hear that the
+ * request is resolved. A thread is joined only while somebody looks for its questions.
+ */
+export class CodexQuestions implements QuestionDriver {
+  readonly #requests = new Map<Id, CodexRequest>();
+  /** What items are about to change, and how items ended. A request names only its item. */
+  readonly #changes = new Map<string, string>();
+  readonly #ended = new Map<string, string>();
+  #joined: { thread: string; stop: () => void } | null = null;
+  #joining: Promise<void> | null = null;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** Answers of which nobody knows yet what became of them. */
+  #inHand = 0;
+  #shown = { call: '', askedAt: 0 };
+
+  constructor(
+    readonly daemon: CodexDaemon,
+    /** The thread of the session, if it waits for its user and a window shows it. */
+    readonly waitingThread: () => Promise<Thread | null>,
+  ) {}
+
+  async open(): Promise<OpenQuestion | null> {
+    const found = await this.#look();
+    if (!found) return null;
+    const { call, kind, item, questions } = found.request;
+    const askedAt = this.#askedAt(found.thread, found.request);
+    const changes = this.#changes.get(item);
+    if (changes === undefined) return { call, kind, questions, askedAt };
+    const shown = questions.map((one) => ({ ...one, question: `${one.question}\n${changes}` }));
+    return { call, kind, questions: shown, askedAt };
+  }
+
+  async answer(call: string, choices: readonly Choice[], signal: AbortSignal): Promise<Answering> {
+    const found = await this.#look();
+    if (found?.request.call !== call) return { outcome: 'gone' };
+    const { thread, request } = found;
+    const reply = request.reply(choices);
+    if (typeof reply === 'string') return { outcome: 'left', because: reply };
+    if (signal.aborted) return { outcome: 'left', because: 'it was stopped before' };
+    // Nothing was awaited since the look, so nobody else has resolved it as far as we know.
+    if (!this.daemon.reply(request.id, reply)) return { outcome: 'left', because: 'the daemon of Codex is gone' };
+    this.#inHand += 1;
+    try {
+      return await this.#outcome(thread, request, reply);
+    } finally {
+      this.#inHand -= 1;
+    }
+  }
+
+  /** Leaves the thread. */
+  close(): void {
+    const joined = this.#joined;
+    this.#forget();
+    if (joined) void this.daemon.call('thread/unsubscribe', { threadId: joined.thread }).catch(() => 'it is gone');
+  }
+
+  async #outcome(thread: Thread, request: CodexRequest, reply: Params): Promise<Answering> {
+    if (!(await until(RECORDED_MS, () => !this.#requests.has(request.id))))
+      return { outcome: 'unknown', because: 'Codex did not take the answer' };
+    if (this.#joined?.thread !== thread.id) return { outcome: 'unknown', because: 'the daemon of Codex is gone' };
+    return request.kind === 'question' ? recorded(thread, request, reply) : this.#decided(request, reply);
+  }
+
+  #leave(): void {
+    if (this.#inHand === 0) this.close();
+  }
+
+  async #look(): Promise<{ thread: Thread; request: CodexRequest } | null> {
+    const thread = await this.waitingThread();
+    if (!thread) {
+      this.#leave();
+      return null;
+    }
+    clearTimeout(this.#timer);
+    this.#joining ??= this.#join(thread.id).finally(() => (this.#joining = null));
+    await this.#joining;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#leave(), STAY_MS);
+    const [request] = this.#requests.values();
+    return request ? { thread, request } : null;
+  }
+
+  async #join(threadId: string): Promise<void> {
+    if (this.#joined?.thread === threadId) return;
+    this.close();
+    const unheard = this.daemon.hear((message) => this.#hear(threadId, message));
+    // The next connection has joined nothing.
+    const unlistened = this.daemon.listen((changed) => changed === null && this.#forget());
+    const stop = (): void => {
+      unheard();
+      unlistened();
+    };
+    this.#joined = { thread: threadId, stop };
+    try {
+      const initialTurnsPage = { limit: 1, itemsView: 'full' };
+      const joined = await this.daemon.call('thread/resume', { threadId, excludeTurns: true, initialTurnsPage });
+      for (const item of itemsIn(joined['initialTurnsPage'])) this.#keep(item);
+    } catch (error) {
+      this.#forget();
+      throw error;
+    }
+    await until(REPLAY_MS, () => this.#requests.size > 0);
+  }
+
+  #forget(): void {
+    clearTimeout(this.#timer);
+    this.#joined?.stop();
+    this.#joined = null;
+    for (const known of [this.#requests, this.#changes, this.#ended]) known.clear();
+  }
+
+  #hear(threadId: string, message: Request | Notification): void {
+    const { kind, method, params } = message;
+    if (params['threadId'] !== threadId) return;
+    const request = kind === 'request' ? codexRequestIn(message.id, method, params) : null;
+    if (request) this.#requests.set(request.id, request);
+    else if (method === 'serverRequest/resolved') this.#requests.delete(params['requestId'] as Id);
+    else if (method === 'item/started' || method === 'item/completed') this.#keep(params['item']);
+  }
+
+  #keep(item: unknown): void {
+    if (!isRecord(item)) return;
+    const { id, changes, status } = item;
+    if (changes !== undefined) this.#changes.set(String(id), changesIn(changes));
+    if (typeof status === 'string' && status !== 'inProgress') this.#ended.set(String(id), status);
+  }
+
+  /**
+   * A caller names what it answers by the second in which that was asked. Two requests can begin in one second, and are shown one after
+   * the other: the later one gets a later second, so that an answer to the first is none to the second.
+   */
+  #askedAt({ path }: Thread, { call, item, startedAt }: CodexRequest): number {
+    const before = this.#shown;
+    if (before.call === call) return before.askedAt;
+    const began = startedAt ?? (path === null ? null : callIn(path, item)?.at) ?? Date.now();
+    const isOneSecond = Math.floor(began / 1000) <= Math.floor(before.askedAt / 1000);
+    this.#shown = { call, askedAt: isOneSecond ? before.askedAt + 1000 : began };
+    return this.#shown.askedAt;
+  }
+
+  /** Codex does not say whose decision it took. If the item ends as ours would not let it, it was somebody else's. */
+  async #decided({ item }: CodexRequest, reply: Params): Promise<Answering> {
+    await until(DENIED_MS, () => this.#ended.has(item));
+    const end = this.#ended.get(item);
+    return { outcome: end === undefined || (end === 'declined') === isDenial(reply) ? 'answered' : 'gone' };
+  }
+}
+
+/** What the model is told is in the record. */
+async function recorded({ path }: Thread, { item }: CodexRequest, reply: Params): Promise<Answering> {
+  const output = (): string | null => (path === null ? null : (callIn(path, item)?.output ?? null));
+  if (!(await until(RECORDED_MS, () => output() !== null)))
+    return { outcome: 'unknown', because: 'Codex did not write down the answer' };
+  return { outcome: isAnsweredWith(output() ?? '', reply) ? 'answered' : 'gone' };
+}
+
+function itemsIn(page: unknown): unknown[] {
+  const turns: unknown = isRecord(page) ? page['data'] : null;
+  if (!Array.isArray(turns)) return [];
+  return turns.flatMap((turn: unknown) => {
+    const items: unknown = isRecord(turn) ? turn['items'] : null;
+    return Array.isArray(items) ? items : [];
+  });
+}
+
+async function until(ms: number, isSo: () => boolean): Promise<boolean> {
+  for (const end = performance.now() + ms; !isSo(); await Bun.sleep(LOOK_MS)) if (performance.now() > end) return false;
+  return true;
+}

@@ -1,0 +1,199 @@
+import * as v from 'valibot';
+import type { AskedQuestion, Choice } from '../../core/ports/session.ts';
+import { type Described, Schema } from '../../core/schema.ts';
+import type { Id, Params } from '../../wire/jsonrpc.ts';
+import { isRecord } from '../../wire/jsonrpc.ts';
+
+/** The requests of Codex 0.166 that wait for its user, what they offer, and what is replied to them. */
+
+/** One that waits. What else Codex asks of its windows is not for us: forms of MCP servers, profiles of permissions, its own plans. */
+export interface CodexRequest {
+  id: Id;
+  /** Names it also where another connection or daemon gives it another id. */
+  call: string;
+  /** The item of the turn that waits. For a question it is the call of the model's tool. */
+  item: string;
+  /** Unix ms; null where Codex does not say. */
+  startedAt: number | null;
+  kind: 'question' | 'permission';
+  questions: AskedQuestion[];
+  /** The reply, or why there can be none from here. */
+  reply(choices: readonly Choice[]): Params | string;
+}
+
+const Asked = new Schema(() =>
+  v.object({
+    questions: v.pipe(
+      v.array(
+        v.object({
+          id: v.string(),
+          header: v.string(),
+          question: v.string(),
+          isSecret: v.optional(v.boolean(), false),
+          options: v.nullish(v.array(v.object({ label: v.string(), description: v.string() })), []),
+        }),
+      ),
+      v.minLength(1),
+    ),
+  }),
+);
+
+const Approval = new Schema(() =>
+  v.object({
+    startedAtMs: v.number(),
+    reason: v.nullish(v.string(), ''),
+    command: v.nullish(v.string(), ''),
+    kind: v.nullish(v.string(), 'command'),
+    networkApprovalContext: v.nullish(v.object({ host: v.string() })),
+    availableDecisions: v.nullish(v.array(v.unknown())),
+    grantRoot: v.nullish(v.string(), ''),
+  }),
+);
+
+/** Null if it is none that we know. */
+export function codexRequestIn(id: Id, method: string, params: Params): CodexRequest | null {
+  const { turnId, itemId, approvalId } = params;
+  const named = { id, call: [turnId, itemId, approvalId ?? ''].join('/'), item: String(itemId) };
+  switch (method) {
+    case 'item/tool/requestUserInput': {
+      const asked = Asked.safeParse(params);
+      return asked.success ? { ...named, startedAt: null, kind: 'question', ...questionsOf(asked.data) } : null;
+    }
+    case 'item/commandExecution/requestApproval':
+    case 'item/fileChange/requestApproval': {
+      const approval = Approval.safeParse(params);
+      if (!approval.success) return null;
+      const shown = method === 'item/fileChange/requestApproval' ? changeOf(approval.data) : commandOf(approval.data);
+      return { ...named, startedAt: approval.data.startedAtMs, kind: 'permission', ...shown };
+    }
+    default:
+      return null;
+  }
+}
+
+function questionsOf({ questions }: Described<typeof Asked>): Pick<CodexRequest, 'questions' | 'reply'> {
+  const shown = questions.map(({ question, header, options }) => ({
+    question,
+    header,
+    options: options.map(({ label, description }) => ({ label, ...(description !== '' && { description }) })),
+    multiSelect: false,
+  }));
+  const reply = (choices: readonly Choice[]): Params | string => {
+    const answers: Record<string, { answers: string[] }> = {};
+    for (const [at, { id, options, isSecret }] of questions.entries()) {
+      if (isSecret) return 'Codex asks for a secret; type it in its window, because an answer from here is kept';
+      const choice = choices[at];
+      const words = choice && ('text' in choice ? choice.text : options[choice.options[0] ?? -1]?.label);
+      if (words === undefined) return `there is no answer to question ${at}`;
+      answers[id] = { answers: [words] };
+    }
+    return { answers };
+  };
+  return { questions: shown, reply };
+}
+
+function commandOf(approval: Described<typeof Approval>): Pick<CodexRequest, 'questions' | 'reply'> {
+  const { reason, command, kind, networkApprovalContext: network, availableDecisions } = approval;
+  const asks = network
+    ? `Would you like to allow network access to ${network.host}?`
+    : kind === 'writeStdin'
+      ? 'Would you like to let Codex type into this command?'
+      : 'Would you like to run the following command?';
+  const text = [asks, ...(reason === '' ? [] : ['', reason]), ...(command === '' ? [] : ['', `$ ${command}`])];
+  const isNetwork = network !== null && network !== undefined;
+  return decided(
+    isNetwork ? 'Network access' : 'Command',
+    text.join('\n'),
+    (availableDecisions ?? ['accept', 'cancel']).flatMap((decision) => {
+      const label = labelOf(decision, isNetwork);
+      return label === null ? [] : [{ label, decision }];
+    }),
+  );
+}
+
+/** The words of Codex's own window; null for a decision that we do not know. */
+function labelOf(decision: unknown, isNetwork: boolean): string | null {
+  switch (decision) {
+    case 'accept':
+      return isNetwork ? 'Yes, just this once' : 'Yes, proceed';
+    case 'acceptForSession':
+      return isNetwork
+        ? 'Yes, and allow this host for this conversation'
+        : "Yes, and don't ask again for this command in this session";
+    case 'decline':
+      return 'No, continue without running it';
+    case 'cancel':
+      return 'No, and tell Codex what to do differently';
+    default:
+      break;
+  }
+  const { acceptWithExecpolicyAmendment: rule, applyNetworkPolicyAmendment: host } = isRecord(decision) ? decision : {};
+  if (isRecord(rule) && Array.isArray(rule['execpolicy_amendment']))
+    return `Yes, and don't ask again for commands that start with \`${rule['execpolicy_amendment'].join(' ')}\``;
+  const amendment = isRecord(host) ? host['network_policy_amendment'] : null;
+  if (!isRecord(amendment)) return null;
+  return amendment['action'] === 'allow'
+    ? 'Yes, and allow this host in the future'
+    : 'No, and block this host in the future';
+}
+
+function changeOf({ reason, grantRoot }: Described<typeof Approval>): Pick<CodexRequest, 'questions' | 'reply'> {
+  const text = [
+    'Would you like to make the following edits?',
+    ...(reason === '' ? [] : ['', reason]),
+    ...(grantRoot === '' ? [] : ['', `It asks to write below ${grantRoot} from now on.`]),
+  ];
+  return decided('File change', text.join('\n'), [
+    { label: 'Yes, proceed', decision: 'accept' },
+    { label: "Yes, and don't ask again for these files", decision: 'acceptForSession' },
+    { label: 'No, and tell Codex what to do differently', decision: 'cancel' },
+  ]);
+}
+
+function decided(header: string, question: string, options: { label: string; decision: unknown }[]) {
+  const reply = ([choice]: readonly Choice[]): Params | string => {
+    const option = choice && 'options' in choice ? options[choice.options[0] ?? -1] : undefined;
+    return option ? { decision: option.decision } : 'a permission takes one of its options';
+  };
+  return {
+    questions: [{ question, header, options: options.map(({ label }) => ({ label })), multiSelect: false }],
+    reply,
+  };
+}
+
+/** Whether Codex does not do with this what it asked for. */
+export function isDenial({ decision }: Params): boolean {
+  if (!isRecord(decision)) return decision === 'decline' || decision === 'cancel';
+  const host = decision['applyNetworkPolicyAmendment'];
+  const amendment = isRecord(host) ? host['network_policy_amendment'] : null;
+  return isRecord(amendment) && amendment['action'] !== 'allow';
+}
+
+const Answers = new Schema(() =>
+  v.object({ answers: v.record(v.string(), v.object({ answers: v.array(v.string()) })) }),
+);
+
+/** Whether the model is told this reply. */
+export function isAnsweredWith(output: string, reply: Params): boolean {
+  try {
+    const told = Answers.safeParse(JSON.parse(output));
+    const ours = Answers.safeParse(reply);
+    return told.success && ours.success && Bun.deepEquals(told.data.answers, ours.data.answers);
+  } catch {
+    // Of a turn that was interrupted it is told in words.
+    return false;
+  }
+}
+
+/** A longer change is cut. */
+const CHANGE_CHARACTERS = 2000;
+
+/** What an item is about to change, in lines. */
+export function changesIn(changes: unknown): string {
+  const lines = (Array.isArray(changes) ? changes : []).filter(isRecord).flatMap(({ path, kind, diff }) => {
+    const how = isRecord(kind) ? String(kind['type']) : 'change';
+    return ['', `${how} ${String(path)}`, typeof diff === 'string' ? diff.trimEnd() : ''];
+  });
+  const text = lines.join('\n');
+  return text.length > CHANGE_CHARACTERS ? `${text.slice(0, CHANGE_CHARACTERS).toWellFormed()}\n…` : text;
+}
