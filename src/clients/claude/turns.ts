@@ -42,7 +42,7 @@ interface OpenPrompt {
   turn: string;
   at: number;
   /** What the model had said to it, before mail made it go on. */
-  answer?: string[];
+  answer?: { texts: string[]; isShared: boolean };
 }
 
 type How = Extract<TurnEvent, { kind: 'end' }>['how'];
@@ -95,9 +95,11 @@ export class TurnReader {
   close(how: How, at: number): TurnEvent[] {
     const { prompts, texts } = this.#turn ?? { prompts: [], texts: [] };
     this.#turn = null;
+    const isJoined = prompts.filter(({ answer }) => !answer).length > 1;
     return prompts.map(({ turn, answer }) => {
-      const said = answer ? { how: 'done' as const, text: answer.join('\n\n') } : { how, text: texts.join('\n\n') };
-      return { kind: 'end', turn, ...said, at };
+      const { texts: said, isShared } = answer ?? { texts, isShared: isJoined };
+      const text = said.join('\n\n');
+      return { kind: 'end', turn, how: answer ? 'done' : how, text, at, ...(isShared && { shared: true }) };
     });
   }
 
@@ -131,7 +133,10 @@ export class TurnReader {
     if (!turn) return;
     turn.isProlonged ||= !texts.every((text) => typeof text === 'string' && isMailText(text));
     if (turn.isProlonged) for (const prompt of turn.prompts) delete prompt.answer;
-    else if (turn.texts.length > 0) for (const prompt of turn.prompts) prompt.answer ??= turn.texts;
+    else if (turn.texts.length > 0) {
+      const answer = { texts: turn.texts, isShared: turn.prompts.filter((one) => !one.answer).length > 1 };
+      for (const prompt of turn.prompts) prompt.answer ??= answer;
+    }
   }
 
   /** Typed while the client worked, and given to the model in the middle of the turn. */
