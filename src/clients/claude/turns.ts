@@ -1,5 +1,6 @@
 import type { TurnEvent } from '../../core/ports/session.ts';
 import { isMailText } from '../../delivery/fit.ts';
+import type { TurnLines } from '../../sessions/turn-record.ts';
 
 /** An entry of a transcript of Claude Code 2.1, as far as a turn is read from it. */
 interface Entry {
@@ -61,10 +62,9 @@ const FEEDBACK = /^Stop hook feedback:\n/;
  * Mail that our hook brings where the turn would end prolongs it. What the model says to that is no part of the answer; what it says to any
  * other hook is.
  */
-export class TurnReader {
+export class TurnReader implements TurnLines {
   #turn: OpenTurn | null = null;
 
-  /** The events that this line brings. */
   take(line: string): TurnEvent[] {
     const entry = entryIn(line);
     if (!entry) return [];
@@ -76,22 +76,18 @@ export class TurnReader {
     return [];
   }
 
-  /** When the turn began that has not ended yet; null if there is none. */
   get since(): number | null {
     return this.#turn?.prompts.at(-1)?.at ?? null;
   }
 
-  /** The turns that were begun and have not ended, by id. */
   get open(): string[] {
     return this.#turn?.prompts.map(({ turn }) => turn) ?? [];
   }
 
-  /** The model has said all, though the client has not yet said that the turn is over. */
   get isSaid(): boolean {
     return this.#turn?.isSaid ?? false;
   }
 
-  /** Ends the open turn. */
   close(how: How, at: number): TurnEvent[] {
     const { prompts, texts } = this.#turn ?? { prompts: [], texts: [] };
     this.#turn = null;

@@ -13,13 +13,14 @@ import type {
 import { Refusal } from '../../core/refusal.ts';
 import { userHome } from '../../platform/env.ts';
 import { signalTo } from '../../platform/process.ts';
+import { ClientWindow, endOf } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError, RPC } from '../../wire/jsonrpc.ts';
 import { cutOff, endOfRollout, newestConversation, placeIn, readRollout, rolloutOf } from './rollout.ts';
 import type { RolloutPlace } from './rollout.ts';
 import { CodexDaemon } from './rpc.ts';
 import type { Thread } from './rpc.ts';
-import { CodexWindow, endOf } from './window.ts';
+import { codexComposer, isCodexWindow } from './state.ts';
 
 const TICK_MS = 1000;
 /** A record that was written to this short a time ago may still get the end of its turn. */
@@ -43,7 +44,7 @@ const WAITING = { waitingOnApproval: 'permission prompt', waitingOnUserInput: 'i
  */
 export class CodexSession implements SessionDriver {
   readonly #daemon: CodexDaemon;
-  readonly #window: CodexWindow;
+  readonly #window: ClientWindow;
   readonly #folder: string;
   #isStarting = false;
   #thread: string | null;
@@ -62,7 +63,15 @@ export class CodexSession implements SessionDriver {
   ) {
     this.#daemon = CodexDaemon.at(codexHome(env));
     this.#folder = realFolder(target.folder);
-    this.#window = new CodexWindow(target.name, this.#folder, this.#daemon.claims, env);
+    this.#window = new ClientWindow({
+      name: target.name,
+      folder: this.#folder,
+      env,
+      variable: 'CODEX_HOME',
+      composer: codexComposer,
+      isClient: isCodexWindow,
+      claims: this.#daemon.claims,
+    });
     this.#thread = target.conversation;
     if (target.conversation !== null) this.#claim(target.conversation);
   }

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
-import type { Env } from '../../core/env.ts';
-import { isProcessAlive, startOf, ttyOf } from '../../platform/process.ts';
-import { isFree, lastLines, panesOf, TmuxSession, tmuxNameOf, type ListedPane } from '../../sessions/tmux-session.ts';
-import { TmuxServer } from '../../sessions/tmux.ts';
-import { codexComposer } from './state.ts';
+import type { Env } from '../core/env.ts';
+import { isProcessAlive, startOf, ttyOf } from '../platform/process.ts';
+import type { ReadComposer } from './terminal.ts';
+import { isFree, lastLines, paneOn, panesOf, TmuxSession, tmuxNameOf, type ListedPane } from './tmux-session.ts';
+import { type TmuxPane, TmuxServer } from './tmux.ts';
 
 /** Each look at tmux starts a process. */
 const LOOK_MS = 2000;
@@ -11,18 +11,31 @@ const LOOK_MS = 2000;
 const NO_WINDOW_LOOK_MS = 10_000;
 const END_MS = 5000;
 const POLL_MS = 50;
-/** Parts of Codex that have a terminal and are no window. */
-const NO_WINDOW = ['exec', 'e', 'app-server', 'queue', 'exec-server'];
 
-interface Found {
+export interface Found {
   pid: number;
   /** With it a number that was used again is another process. */
   start: string | null;
 }
 
-/** The window of one session of Codex: the process in its tmux session. */
-export class CodexWindow {
-  /** Codex asks its user something on it. Only looked for while nobody knows its conversation. */
+export interface WindowOptions {
+  /** Of the session. */
+  name: string;
+  /** Where the client is started, as the system names it. */
+  folder: string;
+  env: Env;
+  /** A variable that says where the client keeps its files: the tmux server may have another. */
+  variable: string;
+  composer: ReadComposer;
+  /** Whether a process is the client in a terminal: by the words that it was started with, and the file that it runs. */
+  isClient(words: readonly string[], file: string): boolean;
+  /** The terminals that sessions have, by their device. */
+  claims?: Map<string, string>;
+}
+
+/** The window of one session of a client: the process in its tmux session. */
+export class ClientWindow {
+  /** The client asks its user something on it. Only looked for while nobody knows its conversation. */
   hasDialog = false;
   readonly #tmux: TmuxServer;
   readonly #panes: SharedPanes;
@@ -33,16 +46,14 @@ export class CodexWindow {
   #lookedAt = -Infinity;
   #looking: Promise<void> | null = null;
 
-  constructor(
-    readonly name: string,
-    readonly folder: string,
-    /** The terminals that sessions have. */
-    readonly claims: Map<string, string>,
-    readonly env: Env,
-  ) {
+  readonly #claims: Map<string, string>;
+
+  constructor(readonly options: WindowOptions) {
+    const { name, env } = options;
     this.#tmux = new TmuxServer({ env });
     this.#panes = SharedPanes.of(this.#tmux, env);
     this.#session = new TmuxSession(this.#tmux, tmuxNameOf(name));
+    this.#claims = options.claims ?? new Map<string, string>();
   }
 
   /** As of the last look. Costs next to nothing. */
@@ -82,29 +93,37 @@ export class CodexWindow {
     const pane = panes.find(({ session, isActive }) => session === name && isActive);
     if (!pane || isFree(pane)) return;
     const { tty } = pane;
-    if (tty !== null) this.claims.set(tty, this.name);
-    // npm starts Codex by a script, and a person by a shell.
-    const pid = windowsIn(this.folder).find((window) => window.tty === tty)?.pid ?? pane.pid;
+    if (tty !== null) this.#claims.set(tty, this.options.name);
+    // npm may start a client by a script, and a person by a shell.
+    const pid = windowsOf(this.options).find((window) => window.tty === tty)?.pid ?? pane.pid;
     this.#found = { pid, start: startOf(pid) };
   }
 
   async lookForDialog(isKnown: boolean): Promise<void> {
     const pane = this.pid === null || isKnown ? null : await this.#session.pane();
     const screen = pane && (await (await this.#tmux.terminal(pane.id)).screen());
-    this.hasDialog = screen !== null && codexComposer(screen) === 'dialog';
+    this.hasDialog = screen !== null && this.options.composer(screen) === 'dialog';
   }
 
-  /** The Codex that a person opened in this folder, in a terminal that no session has; null where the system does not tell. */
+  /** The clients that a person opened in this folder, in a terminal that no session has; null where the system does not tell. */
   elsewhere(): Found[] | null {
     if (process.platform !== 'linux') return null;
-    const free = windowsIn(this.folder).filter(({ tty }) => !this.claims.has(tty) && !this.#others.has(tty));
+    const free = windowsOf(this.options).filter(({ tty }) => !this.#claims.has(tty) && !this.#others.has(tty));
     return free.map(({ pid }) => ({ pid, start: startOf(pid) }));
   }
 
-  /** Starts Codex. Its screen stays if it ends, until `settle`. */
+  /** The pane in which this client runs; null if it runs outside of tmux. */
+  async terminalOf(pid: number): Promise<TmuxPane | null> {
+    const tty = ttyOf(pid);
+    const pane = tty === null ? await this.#session.pane() : await paneOn(this.#tmux, tty);
+    return pane && this.#tmux.terminal(pane.id);
+  }
+
+  /** Starts the client. Its screen stays if it ends, until `settle`. */
   async start(words: readonly string[]): Promise<void> {
-    const home = this.env['CODEX_HOME'];
-    await this.#session.start([...(home ? [`CODEX_HOME=${home}`] : []), ...words], this.folder);
+    const { env, variable, folder } = this.options;
+    const moved = env[variable];
+    await this.#session.start([...(moved ? [`${variable}=${moved}`] : []), ...words], folder);
     await this.look();
   }
 
@@ -172,21 +191,20 @@ function isSame({ pid, start }: Found): boolean {
   return isProcessAlive(pid) && startOf(pid) === start;
 }
 
-/** The windows of Codex that were started in this folder. */
-function windowsIn(folder: string): { pid: number; tty: string }[] {
+/** The windows of a client that were started in its folder. */
+function windowsOf({ folder, isClient }: WindowOptions): { pid: number; tty: string }[] {
   if (process.platform !== 'linux') return [];
   return readdirSync('/proc').flatMap((pid) => {
     const tty = /^\d+$/.test(pid) ? ttyOf(Number(pid)) : null;
-    return tty !== null && isWindow(pid, folder) ? [{ pid: Number(pid), tty }] : [];
+    return tty !== null && isWindow(pid, folder, isClient) ? [{ pid: Number(pid), tty }] : [];
   });
 }
 
-function isWindow(pid: string, folder: string): boolean {
+function isWindow(pid: string, folder: string, isClient: WindowOptions['isClient']): boolean {
   try {
     if (readlinkSync(`/proc/${pid}/cwd`) !== folder) return false;
-    if (!/\/codex( \(deleted\))?$/.test(readlinkSync(`/proc/${pid}/exe`))) return false;
     const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-    return !words.some((word) => NO_WINDOW.includes(word));
+    return isClient(words, readlinkSync(`/proc/${pid}/exe`).replace(/ \(deleted\)$/, ''));
   } catch {
     // It ended meanwhile, or belongs to another user.
     return false;
