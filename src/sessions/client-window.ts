@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import type { Env } from '../core/env.ts';
-import { isProcessAlive, startOf, ttyOf } from '../platform/process.ts';
+import { isProcessAlive, startedAt, startOf, ttyOf } from '../platform/process.ts';
 import type { ReadComposer } from './terminal.ts';
 import { isFree, lastLines, paneOn, panesOf, TmuxSession, tmuxNameOf, type ListedPane } from './tmux-session.ts';
 import { type TmuxPane, TmuxServer } from './tmux.ts';
@@ -44,6 +44,7 @@ export class ClientWindow {
   /** The terminals of other sessions, also of those that this process does not know. */
   #others = new Set<string>();
   #lookedAt = -Infinity;
+  #startedAt = 0;
   #looking: Promise<void> | null = null;
 
   readonly #claims: Map<string, string>;
@@ -60,6 +61,11 @@ export class ClientWindow {
   get pid(): number | null {
     if (this.#found && !isSame(this.#found)) this.#found = null;
     return this.#found?.pid ?? null;
+  }
+
+  /** When its process started, Unix ms: exactly if we started it, else a little too early; 0 where the system does not tell. */
+  startOf(pid: number): number {
+    return Math.max(startedAt(pid) ?? 0, pid === this.pid ? this.#startedAt : 0);
   }
 
   /** Looks now and then. The first look is waited for; what changes later is seen a little later. */
@@ -91,7 +97,8 @@ export class ClientWindow {
     const others = panes.filter(({ session }) => session.startsWith('ccc-') && session !== name);
     this.#others = new Set(others.flatMap(({ tty }) => tty ?? []));
     const pane = panes.find(({ session, isActive }) => session === name && isActive);
-    if (!pane || isFree(pane)) return;
+    // One that we start by a shell is that shell for a moment.
+    if (!pane || (isFree(pane) && (pane.isDead || !pane.command.includes('exec ')))) return;
     const { tty } = pane;
     if (tty !== null) this.#claims.set(tty, this.options.name);
     // npm may start a client by a script, and a person by a shell.
@@ -123,6 +130,7 @@ export class ClientWindow {
   async start(words: readonly string[]): Promise<void> {
     const { env, variable, folder } = this.options;
     const moved = env[variable];
+    this.#startedAt = Date.now();
     await this.#session.start([...(moved ? [`${variable}=${moved}`] : []), ...words], folder);
     await this.look();
   }
@@ -136,6 +144,7 @@ export class ClientWindow {
   async end(): Promise<void> {
     const found = this.#found;
     this.#found = null;
+    this.#startedAt = 0;
     this.hasDialog = false;
     await this.#session.end();
     this.#panes.forget();

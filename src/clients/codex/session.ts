@@ -16,6 +16,7 @@ import { signalTo } from '../../platform/process.ts';
 import { ClientWindow, endOf } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError, RPC } from '../../wire/jsonrpc.ts';
+import { plainPrompt } from '../plain-prompt.ts';
 import { cutOff, endOfRollout, newestConversation, placeIn, readRollout, rolloutOf } from './rollout.ts';
 import type { RolloutPlace } from './rollout.ts';
 import { CodexDaemon } from './rpc.ts';
@@ -114,14 +115,8 @@ export class CodexSession implements SessionDriver {
     return stop;
   }
 
-  /** Codex reads commands only in its own window, so `!` and `/` are plain text here. */
   prepare(text: string, options: { raw?: boolean } = {}): string {
-    if (options.raw && /^\s*[/!]/.test(text))
-      throw new Refusal('invalid_request', 'Codex takes its commands only in its own window');
-    // oxlint-disable-next-line no-control-regex -- a window would draw them.
-    const plain = text.replaceAll(/\r\n?/g, '\n').replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '');
-    if (plain.trim() === '') throw new Refusal('invalid_request', 'a prompt has a text');
-    return plain.toWellFormed();
+    return plainPrompt('Codex', text, options);
   }
 
   async place(): Promise<RecordPlace> {

@@ -71,3 +71,11 @@ export const openCodeComposer: ReadComposer = ({ lines, bright, cursor }) => {
 };
 
 const QUESTION = /△ Permission required|Allow once\s+Allow always/;
+
+/** Parts of OpenCode that have a terminal and are no window. */
+const NO_WINDOW = ['run', 'serve', 'web', 'acp', 'attach', 'auth', 'models', 'upgrade', 'export', 'import', 'session'];
+
+/** Whether a process that was started with these words, and runs this file, is a window of OpenCode. */
+export function isOpenCodeWindow([, second = '']: readonly string[], file: string): boolean {
+  return /\/opencode$/.test(file) && !NO_WINDOW.includes(second);
+}
