@@ -28,7 +28,7 @@ export interface WindowOptions {
   variable: string;
   composer: ReadComposer;
   /** Whether a process is the client in a terminal: by the words that it was started with, and the file that it runs. */
-  isClient(words: readonly string[], file: string): boolean;
+  isClient: (words: readonly string[], file: string) => boolean;
   /** The terminals that sessions have, by their device. */
   claims?: Map<string, string>;
 }

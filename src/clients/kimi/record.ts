@@ -65,7 +65,7 @@ export function writtenAt({ wire }: KimiSessionFiles): number {
 export function saidSince({ wire }: KimiSessionFiles, since: number): string[] {
   const lines = readFileSync(wire, 'utf8').split('\n');
   return lines.flatMap((line) => {
-    const entry = /^\{"type":"turn\.prompt"/.test(line) ? objectIn(line) : null;
+    const entry = line.startsWith('{"type":"turn.prompt"') ? objectIn(line) : null;
     return entry && timeIn(entry['time']) >= since ? textOf(entry['input']) : [];
   });
 }

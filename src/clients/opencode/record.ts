@@ -74,27 +74,23 @@ export class OpenCodeRecord {
   }
 
   has(conversation: string): boolean {
-    return this.#row('SELECT id FROM session WHERE id = ?', conversation) !== null;
+    return this.#first('SELECT id FROM session WHERE id = ?', conversation) !== null;
   }
 
   /** The conversation of a user in this folder that was used last; null if there is none. */
   newest(folder: string): string | null {
-    return this.#row<{ id: string }>(NEWEST, folder)?.id ?? null;
+    return this.#first(NEWEST, folder)?.id ?? null;
   }
 
   /** Whether a message with an id that ends so was written down. */
   hasMessage(conversation: string, ending: string): boolean {
     const sql = 'SELECT id FROM message WHERE session_id = ? AND id LIKE ?';
-    return this.#row(sql, conversation, `%${ending}`) !== null;
-  }
-
-  isEmpty(conversation: string): boolean {
-    return this.#row('SELECT id FROM message WHERE session_id = ? LIMIT 1', conversation) === null;
+    return this.#first(sql, conversation, `%${ending}`) !== null;
   }
 
   place(conversation: string | null): RecordPlace {
     const sql = 'SELECT id FROM message WHERE session_id = ? ORDER BY id DESC LIMIT 1';
-    const last = conversation === null ? null : this.#row<{ id: string }>(sql, conversation);
+    const last = conversation === null ? null : this.#first(sql, conversation);
     return written({
       conversation: conversation ?? '',
       behind: last?.id ?? '',
@@ -123,7 +119,7 @@ export class OpenCodeRecord {
   isInTurn(conversation: string, startedAt: number): boolean {
     const sql =
       'SELECT id, time_created, time_updated, data FROM message WHERE session_id = ? ORDER BY id DESC LIMIT 1';
-    const row = this.#row<MessageRow>(sql, conversation);
+    const row = this.#first(sql, conversation);
     if (!row || row.time_created < startedAt) return false;
     const message = messageIn(row);
     return message.role === 'user' || !isLast(message);
@@ -184,8 +180,8 @@ export class OpenCodeRecord {
     return said.map((part) => String(part['text'])).join('\n\n');
   }
 
-  #row<T>(sql: string, ...values: string[]): T | null {
-    return this.#rows<T>(sql, ...values)[0] ?? null;
+  #first(sql: string, ...values: string[]): MessageRow | null {
+    return this.#rows<MessageRow>(sql, ...values)[0] ?? null;
   }
 
   /** Nothing while there is no such file. */
@@ -217,7 +213,7 @@ export function endingOf(key: string): string {
 
 function messageIn({ data }: MessageRow): Message {
   const value: unknown = JSON.parse(data);
-  return isRecord(value) ? (value as Message) : {};
+  return isRecord(value) ? value : {};
 }
 
 /** Nothing follows this answer in its turn. */

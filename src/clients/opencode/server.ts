@@ -37,6 +37,11 @@ export class OpenCodeServer {
     return ['sh', '-c', script, this.file, ...command, '--port', String(port), '--hostname', '127.0.0.1'];
   }
 
+  /** It was ended. */
+  forget(): void {
+    rmSync(this.file, { force: true });
+  }
+
   /** What a conversation does. What a part of its work asks, it asks. */
   async state(conversation: string | null): Promise<ServerState> {
     const statuses = await this.#call('GET', '/session/status');
@@ -83,7 +88,8 @@ export class OpenCodeServer {
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? error.code : '';
       if (code === 'ConnectionRefused' || code === 'ECONNREFUSED') throw new NoServer('nobody listens there');
-      throw new Error(limit.aborted ? `OpenCode did not answer within ${ms / 1000} s` : String(error));
+      const because = limit.aborted ? `OpenCode did not answer within ${ms / 1000} s` : String(error);
+      throw new Error(because, { cause: error });
     }
     if (response.status === 401) throw new NoServer('another program listens there');
     const said = await response.text();

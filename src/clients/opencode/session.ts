@@ -18,7 +18,7 @@ import { lastLines, tmuxNameOf } from '../../sessions/tmux-session.ts';
 import { plainPrompt } from '../plain-prompt.ts';
 import { endingOf, messageId, OpenCodeRecord } from './record.ts';
 import { NoServer, OpenCodeServer } from './server.ts';
-import { isOpenCodeWindow, openCodeComposer } from './state.ts';
+import { isOpenCodeHome, isOpenCodeWindow, openCodeComposer } from './state.ts';
 
 const TICK_MS = 1000;
 const POLL_MS = 200;
@@ -132,8 +132,6 @@ export class OpenCodeSession implements SessionDriver {
       // An attempt before this one may have put it there.
       if (this.#record.hasMessage(conversation, ending)) return { outcome: 'submitted' };
       if (signal.aborted) return left('it was taken back', false);
-      // Its window may not have heard it when it started.
-      if (this.#record.isEmpty(conversation)) await this.#server.show(conversation);
     } catch (error) {
       return error instanceof NoServer ? left(BY_HAND, false) : left(wordsOf(error), true);
     }
@@ -171,7 +169,7 @@ export class OpenCodeSession implements SessionDriver {
         throw ended(said);
       }
       this.#conversation = await this.#server.create();
-      await this.#server.show(this.#conversation);
+      await this.#show(this.#conversation, until);
       return { started: 'fresh' };
     } finally {
       this.#isStarting = false;
@@ -182,6 +180,7 @@ export class OpenCodeSession implements SessionDriver {
     await this.#window.look();
     const byHand = this.#window.pid === null ? this.#byHand() : null;
     await this.#window.end();
+    this.#server.forget();
     if (!byHand) return;
     signalTo(byHand.pid, 'SIGTERM');
     await endOf(byHand);
@@ -249,6 +248,17 @@ export class OpenCodeSession implements SessionDriver {
     }
     await this.#window.settle();
     return true;
+  }
+
+  /** Its window shows the conversation: what a person types there is said in it. A window that starts does not hear it at once. */
+  async #show(conversation: string, until: number): Promise<void> {
+    const { pid } = this.#window;
+    const terminal = pid === null ? null : await this.#window.terminalOf(pid);
+    for (; terminal && performance.now() < until; await Bun.sleep(POLL_MS)) {
+      await this.#server.show(conversation);
+      const screen = await terminal.screen();
+      if (!screen || (openCodeComposer(screen) !== 'unknown' && !isOpenCodeHome(screen))) return;
+    }
   }
 
   async #answers(): Promise<boolean> {
