@@ -98,7 +98,7 @@ export class KimiTurns implements TurnLines {
   /** What it asks its user, by id. */
   readonly #asked = new Map<string, string>();
 
-  /** When the turn began that has not ended yet, whoever began it. */
+  /** When the turn began that has not ended yet, also one that Kimi began by itself. */
   get since(): number | null {
     return this.#turn?.at ?? null;
   }
