@@ -17,6 +17,7 @@ const mail = () => import('./commands/mail.ts');
 const read = () => import('./commands/read.ts');
 const obligations = () => import('./commands/obligations.ts');
 const history = () => import('./commands/history.ts');
+const trace = () => import('./commands/trace.ts');
 const remote = () => import('./commands/remote.ts');
 const relay = () => import('./commands/relay.ts');
 const sessions = () => import('./commands/sessions.ts');
@@ -32,12 +33,14 @@ const daemon = () => import('./commands/daemon.ts');
 const servers = () => import('./commands/servers.ts');
 const prune = () => import('./commands/prune.ts');
 const hook = only('hook', () => import('./commands/hook.ts'));
+const runClient = only('run', () => import('./commands/run.ts'));
 const install = only('install', () => import('./commands/install.ts'));
 
 /** Every command of `parley`, in the order of the help. */
 export const PARLEY_COMMANDS: readonly ListedRow[] = [
   row('Start', 'init', 'make a mailbox, for an agent or a person', setup),
   row('Start', 'demo', 'watch two scripted agents exchange a message', demo),
+  row('Start', 'run', 'start a client (Claude Code, Codex, …) that gets its mail by itself', runClient),
   row('Start', 'install', 'add Parley to your clients (Claude Code, Codex, …)', install),
   row('Start', 'whoami', 'show which agent I am, and where my mailbox is', sessions),
   row('Start', 'trust', 'trust a .parley.json that came with a repository', setup),
@@ -78,7 +81,8 @@ export const PARLEY_COMMANDS: readonly ListedRow[] = [
   row('Sessions', 'answer', 'answer a question of a session', control),
   row('History', 'events', 'list the messages that I may see, with their state', history),
   row('History', 'why', 'explain who did what with a message, and why', history),
-  row('History', 'trace', 'show the proven steps of a message', history),
+  row('History', 'trace', 'show the proven steps of a message', trace),
+  row('History', 'live', 'watch all messages and their proof as they happen', trace),
   row('History', 'history', 'list messages, newest first; or the prompts and answers of a session', history),
   row('History', 'search', 'find messages by their words', history),
   row('Other machines', 'join', 'join a room of a relay with an invite', remote),

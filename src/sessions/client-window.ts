@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs';
 import type { Env } from '../core/env.ts';
 import { isProcessAlive, startedAt, startOf, ttyOf } from '../platform/process.ts';
 import type { ReadComposer } from './terminal.ts';
@@ -200,22 +200,47 @@ function isSame({ pid, start }: Found): boolean {
   return isProcessAlive(pid) && startOf(pid) === start;
 }
 
+/** A client that runs in a terminal. */
+export interface ClientProcess {
+  /** The program itself. npm may start it by a script. */
+  pid: number;
+  tty: string;
+  /** Where it was started. */
+  folder: string;
+  /** As it was started. */
+  words: readonly string[];
+}
+
 /** The windows of a client that were started in its folder. */
-function windowsOf({ folder, isClient }: WindowOptions): { pid: number; tty: string }[] {
-  if (process.platform !== 'linux') return [];
-  return readdirSync('/proc').flatMap((pid) => {
-    const tty = /^\d+$/.test(pid) ? ttyOf(Number(pid)) : null;
-    return tty !== null && isWindow(pid, folder, isClient) ? [{ pid: Number(pid), tty }] : [];
+function windowsOf({ folder, isClient }: WindowOptions): ClientProcess[] {
+  return (clientWindows(isClient) ?? []).filter((window) => window.folder === folder);
+}
+
+/** Every window of a client on this machine that we may look at; null where the system does not tell. */
+export function clientWindows(isClient: WindowOptions['isClient']): ClientProcess[] | null {
+  if (process.platform !== 'linux') return null;
+  return readdirSync('/proc').flatMap((name) => {
+    const tty = /^\d+$/.test(name) ? ttyOf(Number(name)) : null;
+    return tty === null ? [] : (windowAt(Number(name), tty, isClient) ?? []);
   });
 }
 
-function isWindow(pid: string, folder: string, isClient: WindowOptions['isClient']): boolean {
+function windowAt(pid: number, tty: string, isClient: WindowOptions['isClient']): ClientProcess | null {
   try {
-    if (readlinkSync(`/proc/${pid}/cwd`) !== folder) return false;
     const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-    return isClient(words, readlinkSync(`/proc/${pid}/exe`).replace(/ \(deleted\)$/, ''));
+    const file = readlinkSync(`/proc/${pid}/exe`).replace(/ \(deleted\)$/, '');
+    return isClient(words, file) ? { pid, tty, folder: readlinkSync(`/proc/${pid}/cwd`), words } : null;
   } catch {
     // It ended meanwhile, or belongs to another user.
-    return false;
+    return null;
+  }
+}
+
+/** The folder itself, if its name is a link. */
+export function realFolder(folder: string): string {
+  try {
+    return realpathSync(folder);
+  } catch {
+    return folder;
   }
 }

@@ -118,6 +118,7 @@ export class Terminal {
     return {
       PATH: `${this.#state}/bin:${systemTools()}`,
       HOME: this.home,
+      PARLEY_NO_DAEMON: '1',
       TMPDIR: `${this.#state}/tmp`,
       NO_COLOR: '1',
       TZ: 'UTC',

@@ -88,7 +88,13 @@ export class Hooks {
   start(client: string, stdin: string, env: Record<string, string> = {}, args: string[] = []) {
     const child = Bun.spawn([...this.shell, `${this.home}/hook`, client, ...args], {
       cwd: this.user,
-      env: { PATH: process.env['PATH'] ?? '', HOME: this.user, BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0', ...env },
+      env: {
+        PATH: process.env['PATH'] ?? '',
+        HOME: this.user,
+        PARLEY_NO_DAEMON: '1',
+        BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0',
+        ...env,
+      },
       stdin: 'pipe',
       stdout: 'pipe',
       stderr: 'pipe',

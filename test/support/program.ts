@@ -29,7 +29,7 @@ export class Program {
 
   get env(): Record<string, string> {
     const { PATH = '' } = process.env;
-    return { PATH, HOME: this.home, BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0', ...this.extra };
+    return { PATH, HOME: this.home, PARLEY_NO_DAEMON: '1', BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0', ...this.extra };
   }
 
   /** `parley …` with these words, and perhaps something on stdin. Under a person's name it is typed at a terminal, unless stdin is given. */

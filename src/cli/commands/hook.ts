@@ -5,7 +5,7 @@ import { parleyHome } from '../../platform/env.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import { refuseClientWithoutMailbox, Context } from '../context.ts';
 import { ago } from '../../core/time.ts';
-import { HOOK_CLIENTS, hookClient } from '../../clients/clients.ts';
+import { clientNamed, HOOK_CLIENTS, hookClient } from '../../clients/clients.ts';
 import type { HookClient } from '../../delivery/client.ts';
 import { fenced, newMark } from '../../delivery/fit.ts';
 import { answerEvent } from '../../delivery/hook.ts';
@@ -16,6 +16,7 @@ import { OfferedTexts } from '../../delivery/hook-offered.ts';
 import { forgetOldSessions, mailboxOf, HookSessionFolder } from '../../delivery/hook-session.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { complain, readEvent } from '../../delivery/hook-call.ts';
+import { requestFollower } from '../start-follower.ts';
 import { contextOf, hookLine, renewScript, scriptText, writeScript } from '../hook-setup.ts';
 
 const NAMES = HOOK_CLIENTS.map((client) => client.name);
@@ -96,7 +97,10 @@ export async function answerHook(
     },
   });
   await answerEvent(mailbox, client, event);
-  if (isStart) renewScript(context.env);
+  if (!isStart) return;
+  renewScript(context.env);
+  // Only a process that stays can wake this session when it is idle.
+  if (clientNamed(client.name)?.live) requestFollower(context.env);
 }
 
 /** Whose mail this session gets, and for which context: as it is bound; if it is new or not bound, as its folder says. spec: hook#session */
@@ -109,7 +113,9 @@ async function readerOf(
 ): Promise<{ who: Who; match: string }> {
   // Codex runs the hooks of every session with the environment of the first one: it says nothing about this one.
   const env =
-    client.name === 'codex' ? { ...context.env, PARLEY_AGENT: undefined, PARLEY_MATCH: undefined } : context.env;
+    client.name === 'codex'
+      ? { ...context.env, PARLEY_AGENT: undefined, PARLEY_MATCH: undefined, CODEX_THREAD_ID: undefined }
+      : context.env;
   const bound = session.binding();
   // A session that starts is what its folder says today, unless an agent bound it itself.
   const isOutdated = isNewStart(event) && bound?.by !== 'init';

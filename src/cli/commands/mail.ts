@@ -11,6 +11,8 @@ import type { Sent } from '../../core/mail/send.ts';
 import { withdraw } from '../../core/mail/settle.ts';
 import { findMessage } from '../../core/mail/workspace.ts';
 import type { Home, Who } from '../../core/mail/workspace.ts';
+import { SessionNames } from '../../delivery/session-names.ts';
+import { parleyHome } from '../../platform/env.ts';
 import { textFrom } from '../../platform/input.ts';
 import { policyWords } from '../../core/attention/attention.ts';
 import type { Policy } from '../../core/attention/attention.ts';
@@ -22,6 +24,7 @@ import { StorageFailure, storageTrouble } from '../../core/disk.ts';
 import { agentName } from '../context.ts';
 import type { Context } from '../context.ts';
 import { eventFrom, bringHere } from '../find.ts';
+import { requestFollower } from '../start-follower.ts';
 import { hasNoReader, noReaderAdvice } from '../unread.ts';
 
 const sendCommand = command({
@@ -84,8 +87,15 @@ const sendCommand = command({
     const sent = await send(context.workspace, who.name, draft);
     report(context, sent);
     await warnNoReader(context, sent);
+    wakeSessions(context, sent);
   },
 });
+
+/** Somebody must hand it to a running session, and prove it: the daemon, which may have ended or was never started. */
+function wakeSessions({ env }: Context, { copies }: Sent): void {
+  const names = new SessionNames(parleyHome(env));
+  if (copies.some(({ mailbox }) => names.isRunning(mailbox))) requestFollower(env);
+}
 
 function noRecipient(word: string): Refusal {
   const shown = word.replace(/\p{Cc}/gu, ' ').slice(0, 40);
@@ -230,6 +240,7 @@ const replyCommand = command({
     });
     const sent = await answer(context.workspace, who, home, id, draft);
     report(context, sent);
+    wakeSessions(context, sent);
     if (sent.message.to === `@${who.name}`) await warnOwnMessage(context, home, id);
   },
 });

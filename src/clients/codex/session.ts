@@ -1,4 +1,4 @@
-import { realpathSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Env } from '../../core/env.ts';
 import type {
@@ -11,15 +11,14 @@ import type {
   TurnEvent,
 } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { userHome } from '../../platform/env.ts';
 import { signalTo } from '../../platform/process.ts';
-import { ClientWindow, endOf } from '../../sessions/client-window.ts';
+import { ClientWindow, endOf, realFolder } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError, RPC } from '../../wire/jsonrpc.ts';
 import { plainPrompt } from '../plain-prompt.ts';
 import { cutOff, endOfRollout, newestConversation, placeIn, readRollout, rolloutOf } from './rollout.ts';
 import type { RolloutPlace } from './rollout.ts';
-import { CodexDaemon } from './rpc.ts';
+import { CodexDaemon, codexHome, isThreadFree, stateOf } from './rpc.ts';
 import type { Thread } from './rpc.ts';
 import { codexComposer, isCodexWindow } from './state.ts';
 
@@ -31,7 +30,6 @@ const POLL_MS = 100;
 const RIVAL_MS = 300;
 /** A conversation that stayed loaded is loaded again when a window opens it; by then, if it is open elsewhere. */
 const ATTACHED_MS = 3000;
-const WAITING = { waitingOnApproval: 'permission prompt', waitingOnUserInput: 'input needed' } as const;
 
 /**
  * A session of Codex 0.166. Its conversation is a thread of Codex's daemon; its window (the TUI) is a client of that daemon, as we are.
@@ -86,12 +84,10 @@ export class CodexSession implements SessionDriver {
     const known = { ...(conversation !== null && { conversation }), ...(pid !== null && { pid }) };
     if (this.#isStarting) return { ...this.#beginning(), ...known };
     const isRunning = pid !== null || (thread !== null && this.#isByHand());
-    if (!isRunning && (thread === null || isFree(thread))) return { status: 'stopped', ...known };
+    if (!isRunning && (thread === null || isThreadFree(thread))) return { status: 'stopped', ...known };
     if (!isConnected) return { status: this.#daemon.isDead() ? 'stopped' : 'starting', ...known };
     if (thread === null) return { ...this.#beginning(), ...known };
-    if (thread.status === 'waitingOnApproval' || thread.status === 'waitingOnUserInput')
-      return { status: 'waiting', waitingFor: WAITING[thread.status], ...known };
-    return { status: isFree(thread) ? 'idle' : 'active', ...known };
+    return { ...stateOf(thread), ...known };
   }
 
   watch(changed: () => void): () => void {
@@ -193,7 +189,7 @@ export class CodexSession implements SessionDriver {
     if (byHand.length > 1 || (byHand.length === 1 && this.#inFolder().length > 1))
       throw new Refusal('ambiguous', 'nobody knows which window of Codex in this folder is meant; end it there');
     // Without a window Codex would go on with the turn.
-    if (thread && !isFree(thread)) await this.#daemon.interrupt(thread.id).catch(() => 'it has ended');
+    if (thread && !isThreadFree(thread)) await this.#daemon.interrupt(thread.id).catch(() => 'it has ended');
     await this.#window.end();
     for (const window of byHand) {
       signalTo(window.pid, 'SIGTERM');
@@ -364,34 +360,18 @@ export class CodexSession implements SessionDriver {
     if (Date.now() - written < SETTLED_MS) return false;
     if (!(await this.#daemon.connect())) return this.#daemon.isDead();
     const thread = [...this.#daemon.threads.values()].find((one) => one.path === path);
-    return !thread || isFree(thread);
+    return !thread || isThreadFree(thread);
   }
 
   /** Codex begins what is in its queue by itself, but not after an interrupt. A turn that runs just now brings us back when it ends. */
   async #nudge(changed: string | null): Promise<void> {
     for (const [id, threadId] of this.#queued) {
       const thread = this.#daemon.threads.get(threadId);
-      if (threadId !== changed || (thread && !isFree(thread))) continue;
+      if (threadId !== changed || (thread && !isThreadFree(thread))) continue;
       if (!(await this.#daemon.begin(threadId, id))) return;
       this.#queued.delete(id);
     }
   }
-}
-
-function codexHome(env: Env): string {
-  return env['CODEX_HOME'] || `${userHome(env)}/.codex`;
-}
-
-function realFolder(folder: string): string {
-  try {
-    return realpathSync(folder);
-  } catch {
-    return folder;
-  }
-}
-
-function isFree({ status }: Thread): boolean {
-  return status === 'idle' || status === 'failed';
 }
 
 /** Codex will not take this prompt at another time either. */

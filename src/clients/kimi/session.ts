@@ -1,4 +1,3 @@
-import { realpathSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Env } from '../../core/env.ts';
 import type {
@@ -15,7 +14,7 @@ import { typeInto } from '../../delivery/terminal.ts';
 import { userHome } from '../../platform/env.ts';
 import { signalTo } from '../../platform/process.ts';
 import type { ClientState, StateReader } from '../../sessions/client-state.ts';
-import { ClientWindow, endOf, type Found } from '../../sessions/client-window.ts';
+import { ClientWindow, endOf, type Found, realFolder } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { lastLines } from '../../sessions/tmux-session.ts';
 import { type LiveClient, TurnRecord } from '../../sessions/turn-record.ts';
@@ -324,14 +323,6 @@ export class KimiSession implements SessionDriver {
       }
       await Bun.sleep(POLL_MS);
     }
-  }
-}
-
-function realFolder(folder: string): string {
-  try {
-    return realpathSync(folder);
-  } catch {
-    return folder;
   }
 }
 

@@ -1,4 +1,3 @@
-import { realpathSync } from 'node:fs';
 import type { Env } from '../../core/env.ts';
 import type {
   Prompt,
@@ -12,7 +11,7 @@ import type {
 import { Refusal } from '../../core/refusal.ts';
 import { userHome } from '../../platform/env.ts';
 import { signalTo } from '../../platform/process.ts';
-import { ClientWindow, endOf, type Found } from '../../sessions/client-window.ts';
+import { ClientWindow, endOf, type Found, realFolder } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { lastLines, tmuxNameOf } from '../../sessions/tmux-session.ts';
 import { plainPrompt } from '../plain-prompt.ts';
@@ -268,14 +267,6 @@ export class OpenCodeSession implements SessionDriver {
     } catch {
       return false;
     }
-  }
-}
-
-function realFolder(folder: string): string {
-  try {
-    return realpathSync(folder);
-  } catch {
-    return folder;
   }
 }
 

@@ -2,13 +2,28 @@ import type { MessageId } from '../names.ts';
 import type { Evidence } from '../receipt.ts';
 
 /** The ways in. spec: delivery#ways */
-export const WAYS = ['channel', 'hook', 'terminal', 'transcript', 'poll', 'wake', 'wire', 'plugin'] as const;
+export const WAYS = [
+  'socket',
+  'rpc',
+  'channel',
+  'hook',
+  'terminal',
+  'transcript',
+  'poll',
+  'wake',
+  'wire',
+  'plugin',
+] as const;
 export type WayName = (typeof WAYS)[number];
 
 /** One message in the words in which a model should see it. */
 export interface Parcel {
   id: MessageId;
   text: string;
+  /** It asks something: where the client can, it begins a turn of its own, so that the answer is known. */
+  ownTurn?: boolean;
+  /** Who wrote it, for a client that shows that beside the text. */
+  from?: string;
 }
 
 /**

@@ -28,6 +28,7 @@ export async function aPlace(): Promise<Place> {
   const env = {
     PATH: process.env['PATH'] ?? '',
     HOME: home,
+    PARLEY_NO_DAEMON: '1',
     TMPDIR: temporary,
     TMUX_TMPDIR: temporary,
     TERM: 'xterm-256color',
