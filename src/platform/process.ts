@@ -33,8 +33,14 @@ export function signalTo(pid: number, signal: NodeJS.Signals): void {
 /** Whether a process runs, and ran at that moment already: a number that was used again is another process. */
 export function hasRunSince(pid: number, at: number): boolean {
   if (!isProcessAlive(pid)) return false;
+  const started = startedAt(pid);
+  return started === null || started <= at;
+}
+
+/** When a process started, Unix ms, at the latest 2 s too early; null if it does not run, or cannot be asked. */
+export function startedAt(pid: number): number | null {
   const started = startOf(pid);
-  return started === null || bootedAt() + (Number(started) * 1000) / TICKS <= at + BLUR;
+  return started === null ? null : bootedAt() + (Number(started) * 1000) / TICKS - BLUR;
 }
 
 /** Whether a process runs in this terminal; true where the system does not tell. */

@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { isSamePrompt, preparePrompt } from '../../src/clients/claude/prompt-text.ts';
+import { isSamePrompt, preparePrompt } from '../../src/clients/typed-prompt.ts';
 import { isProcessAlive } from '../../src/platform/process.ts';
 import type { ClaudeAnswer, ClaudeNoted } from '../support/claude-tui.ts';
 import { ControlRig } from '../support/control-rig.ts';

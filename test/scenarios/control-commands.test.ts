@@ -163,8 +163,11 @@ describe('parley prompt and queue', () => {
 describe('parley session', () => {
   it('refuses a client that cannot be given prompts, quotes a name, and aligns its list', async () => {
     const rig = aRig({});
-    const kimi = await rig.run('parley', ['session', 'add', 'km', '.', '--client', 'kimi']);
-    expect([kimi.code, kimi.err]).toEqual([64, 'parley: --client: only these can be given prompts: claude, codex\n']);
+    const gemini = await rig.run('parley', ['session', 'add', 'gm', '.', '--client', 'gemini']);
+    expect([gemini.code, gemini.err]).toEqual([
+      64,
+      'parley: --client: only these can be given prompts: claude, codex, opencode, kimi\n',
+    ]);
     expect((await rig.run('parley', ['session', 'add', 'my app', '.'])).out).toContain(
       'Next: parley ask "my app" <text>',
     );

@@ -178,7 +178,7 @@ describe('sessions', () => {
   it('of a client that cannot be controlled say so [CCC-205]', async () => {
     const rig = await aRig({ api: { client: 'gemini' } }).listen();
     expect((await rig.ask('api', 'hello')).error).toBe(
-      'failed to restart Claude: gemini cannot be controlled in this version',
+      'failed to restart Gemini CLI: gemini cannot be controlled in this version',
     );
     await within(5000, async () => (await rig.history('api'))[0]?.status === 'failed');
   });

@@ -106,6 +106,11 @@ export class ScriptedClient {
     this.#end('done', text);
   }
 
+  /** A person's text joins the turn, and this answers both. */
+  answerBoth(text: string): void {
+    this.#end('done', text, { shared: true });
+  }
+
   interrupt(): void {
     this.#end('interrupted', '');
   }
@@ -201,11 +206,11 @@ export class ScriptedClient {
     this.record.push({ kind: 'prompt', turn: this.turn, text, at: Date.now() });
   }
 
-  #end(how: 'done' | 'interrupted' | 'failed', text: string): void {
+  #end(how: 'done' | 'interrupted' | 'failed', text: string, more: { shared?: true } = {}): void {
     const { turn } = this;
     if (turn === null) throw new Error('there is no turn');
     this.turn = null;
-    this.record.push({ kind: 'end', turn, how, text, at: Date.now() });
+    this.record.push({ kind: 'end', turn, how, text, at: Date.now(), ...more });
     this.changed();
   }
 }

@@ -17,10 +17,10 @@ import { FolderWatch } from '../../sessions/follow.ts';
 import { saveClientFile } from '../../sessions/client-files.ts';
 import { lastLines, paneOn, TmuxSession, tmuxNameOf, type Pane } from '../../sessions/tmux-session.ts';
 import { type TmuxPane, TmuxServer } from '../../sessions/tmux.ts';
+import { type LiveClient, TurnRecord } from '../../sessions/turn-record.ts';
+import { isCommand, isSamePrompt, preparePrompt } from '../typed-prompt.ts';
 import { ClaudeOpening } from './opening.ts';
-import { isCommand, isSamePrompt, preparePrompt } from './prompt-text.ts';
 import { ClaudeQuestions } from './questions.ts';
-import { ClaudeRecord, type LiveClient } from './record.ts';
 import {
   claudeComposer,
   claudeHolds,
@@ -32,6 +32,7 @@ import {
   STATUS,
 } from './state.ts';
 import { transcriptOf } from './transcript.ts';
+import { TurnReader } from './turns.ts';
 
 /** In case a file event was lost, and because a client that was killed writes nothing. */
 const LOOK_MS = 1000;
@@ -62,7 +63,7 @@ export class ClaudeSessionDriver implements SessionDriver {
   readonly #tmux: TmuxServer;
   readonly #session: TmuxSession;
   readonly #opening: ClaudeOpening;
-  readonly #record: ClaudeRecord;
+  readonly #record: TurnRecord;
   readonly questions: ClaudeQuestions;
   readonly #watched = new Set<FolderWatch>();
   /** While this session is followed. */
@@ -85,7 +86,10 @@ export class ClaudeSessionDriver implements SessionDriver {
     this.#session = new TmuxSession(this.#tmux, tmuxNameOf(target.name));
     const program = basename(target.command[0] ?? '');
     this.#opening = new ClaudeOpening(this.#tmux, this.#session, program, target.startTimeoutMs);
-    this.#record = new ClaudeRecord(this.#folder);
+    this.#record = new TurnRecord({
+      pathOf: (conversation) => transcriptOf([this.#folder], conversation),
+      reader: () => new TurnReader(),
+    });
     this.questions = new ClaudeQuestions({
       live: () => this.#live(),
       terminalOf: (live) => this.#terminalOf(live),
@@ -257,8 +261,8 @@ export class ClaudeSessionDriver implements SessionDriver {
 
   /** Where its transcript is written, as soon as that is there. */
   #follow(): void {
-    const { transcripts } = this.#record;
-    for (const watch of this.#watched) watch.set(transcripts === null ? [] : [transcripts]);
+    const { folder } = this.#record;
+    for (const watch of this.#watched) watch.set(folder === null ? [] : [folder]);
   }
 
   /** The client that is meant, as it says of itself now; null if it does not run. */

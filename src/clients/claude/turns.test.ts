@@ -43,12 +43,15 @@ const afterTool = entry('attachment', {
 const feedback = (text: string): string =>
   entry('user', { isMeta: true, message: { content: `Stop hook feedback:\n${text}` } });
 
-/** In short: `+` a prompt, `=` its end. */
+/** In short: `+` a prompt, `=` its end, `&` an end that it shares. */
 function read(...lines: string[]): string[] {
   const turns = new TurnReader();
   return lines
     .flatMap((line) => turns.take(line))
-    .map((event) => (event.kind === 'prompt' ? `+ ${event.text}` : `= ${event.how}: ${event.text}`));
+    .map((event) => {
+      if (event.kind === 'prompt') return `+ ${event.text}`;
+      return `${event.shared ? '&' : '='} ${event.how}: ${event.text}`;
+    });
 }
 
 describe('the turns in a transcript of Claude Code', () => {
@@ -81,12 +84,12 @@ describe('the turns in a transcript of Claude Code', () => {
     [
       'prompts that waited together',
       [prompt('a', { promptSource: 'queued' }), prompt('b', { promptSource: 'queued' }), says('both'), over],
-      ['+ a', '+ b', '= done: both', '= done: both'],
+      ['+ a', '+ b', '& done: both', '& done: both'],
     ],
     [
       'what was typed in the middle',
       [prompt('a'), calls(), absorbed('b'), result, says('both'), over],
-      ['+ a', '+ b', '= done: both', '= done: both'],
+      ['+ a', '+ b', '& done: both', '& done: both'],
     ],
     [
       'a picture',

@@ -1,5 +1,6 @@
 import type { TurnEvent } from '../../core/ports/session.ts';
 import { isMailText } from '../../delivery/fit.ts';
+import type { TurnLines } from '../../sessions/turn-record.ts';
 
 /** An entry of a transcript of Claude Code 2.1, as far as a turn is read from it. */
 interface Entry {
@@ -42,7 +43,7 @@ interface OpenPrompt {
   turn: string;
   at: number;
   /** What the model had said to it, before mail made it go on. */
-  answer?: string[];
+  answer?: { texts: string[]; isShared: boolean };
 }
 
 type How = Extract<TurnEvent, { kind: 'end' }>['how'];
@@ -61,7 +62,7 @@ const FEEDBACK = /^Stop hook feedback:\n/;
  * Mail that our hook brings where the turn would end prolongs it. What the model says to that is no part of the answer; what it says to any
  * other hook is.
  */
-export class TurnReader {
+export class TurnReader implements TurnLines {
   #turn: OpenTurn | null = null;
 
   constructor(
@@ -69,7 +70,6 @@ export class TurnReader {
     readonly options: { peers?: boolean } = {},
   ) {}
 
-  /** The events that this line brings. */
   take(line: string): TurnEvent[] {
     const entry = entryIn(line);
     if (!entry) return [];
@@ -81,28 +81,26 @@ export class TurnReader {
     return [];
   }
 
-  /** When the turn began that has not ended yet; null if there is none. */
   get since(): number | null {
     return this.#turn?.prompts.at(-1)?.at ?? null;
   }
 
-  /** The turns that were begun and have not ended, by id. */
   get open(): string[] {
     return this.#turn?.prompts.map(({ turn }) => turn) ?? [];
   }
 
-  /** The model has said all, though the client has not yet said that the turn is over. */
   get isSaid(): boolean {
     return this.#turn?.isSaid ?? false;
   }
 
-  /** Ends the open turn. */
   close(how: How, at: number): TurnEvent[] {
     const { prompts, texts } = this.#turn ?? { prompts: [], texts: [] };
     this.#turn = null;
+    const isJoined = prompts.filter(({ answer }) => !answer).length > 1;
     return prompts.map(({ turn, answer }) => {
-      const said = answer ? { how: 'done' as const, text: answer.join('\n\n') } : { how, text: texts.join('\n\n') };
-      return { kind: 'end', turn, ...said, at };
+      const { texts: said, isShared } = answer ?? { texts, isShared: isJoined };
+      const text = said.join('\n\n');
+      return { kind: 'end', turn, how: answer ? 'done' : how, text, at, ...(isShared && { shared: true }) };
     });
   }
 
@@ -138,7 +136,10 @@ export class TurnReader {
     if (!turn) return;
     turn.isProlonged ||= !texts.every((text) => typeof text === 'string' && isMailText(text));
     if (turn.isProlonged) for (const prompt of turn.prompts) delete prompt.answer;
-    else if (turn.texts.length > 0) for (const prompt of turn.prompts) prompt.answer ??= turn.texts;
+    else if (turn.texts.length > 0) {
+      const answer = { texts: turn.texts, isShared: turn.prompts.filter((one) => !one.answer).length > 1 };
+      for (const prompt of turn.prompts) prompt.answer ??= answer;
+    }
   }
 
   /** Typed while the client worked, and given to the model in the middle of the turn. */

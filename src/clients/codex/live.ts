@@ -5,15 +5,15 @@ import type { MessageId } from '../../core/names.ts';
 import type { LiveSession, LiveSessions, RecordedProof } from '../../core/ports/live-session.ts';
 import type { Way } from '../../core/ports/way-in.ts';
 import { parentOf, startOf, ttyOf } from '../../platform/process.ts';
+import { clientWindows, type ClientProcess, realFolder } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError } from '../../wire/jsonrpc.ts';
 import { rolloutPlaceAt, RolloutProof } from './proof.ts';
 import { rolloutOf } from './rollout.ts';
 import { CodexDaemon, codexHome, isThreadFree, stateOf } from './rpc.ts';
 import type { Thread } from './rpc.ts';
+import { isCodexWindow } from './state.ts';
 import { SILENT_MS, TurnWay } from './turn-way.ts';
-import { codexWindows, realFolder } from './window.ts';
-import type { CodexWindowProcess } from './window.ts';
 
 /** The daemon tells nobody that a window was closed. */
 const TICK_MS = 2000;
@@ -148,12 +148,12 @@ export class CodexLive implements LiveSessions {
   }
 
   /** The windows that the daemon of this home may serve, with the folder in which each works. Null where the system does not tell. */
-  #windows(): CodexWindowProcess[] | null {
-    const windows = codexWindows()?.filter((window) => this.#isServed(window));
+  #windows(): ClientProcess[] | null {
+    const windows = clientWindows(isCodexWindow)?.filter((window) => this.#isServed(window));
     return windows?.map((window) => ({ ...window, folder: workFolder(window) })) ?? null;
   }
 
-  #isServed({ pid, words }: CodexWindowProcess): boolean {
+  #isServed({ pid, words }: ClientProcess): boolean {
     if (words.some((word) => /^--(no-daemon|remote)(=|$)/.test(word))) return false;
     try {
       const env = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0');
@@ -167,7 +167,7 @@ export class CodexLive implements LiveSessions {
 }
 
 /** Where a window works: `--cd` names another folder than the one in which it was started. */
-function workFolder({ folder, words }: CodexWindowProcess): string {
+function workFolder({ folder, words }: ClientProcess): string {
   const at = words.findIndex((word) => /^(-C|--cd)(=|$)/.test(word));
   const word = words[at] ?? '';
   const named = word.includes('=') ? word.slice(word.indexOf('=') + 1) : words[at + 1];
@@ -175,7 +175,7 @@ function workFolder({ folder, words }: CodexWindowProcess): string {
 }
 
 /** The process that was started in the terminal: npm's script, if it started the program. */
-function processOf([window]: readonly CodexWindowProcess[]): Pick<LiveSession, 'pid' | 'start'> {
+function processOf([window]: readonly ClientProcess[]): Pick<LiveSession, 'pid' | 'start'> {
   if (!window) return {};
   const parent = parentOf(window.pid);
   const pid = ttyOf(parent) === window.tty && isLauncher(parent) ? parent : window.pid;

@@ -48,8 +48,15 @@ describe('a rollout of Codex', () => {
       { kind: 'prompt', turn: 't1', text: 'one', at: ms, key: 'k-1' },
       { kind: 'prompt', turn: 't1', text: 'by hand', at: ms, key: 'a-window' },
       { kind: 'prompt', turn: 't1', text: 'by nobody', at: ms },
-      { kind: 'end', turn: 't1', how: 'done', text: 'the answer', at: ms },
+      { kind: 'end', turn: 't1', how: 'done', text: 'the answer', at: ms, shared: true },
     ]);
+  });
+
+  it('does not forget, when it is read on, that a second prompt joined the turn', () => {
+    const path = aRollout(begun('t1'), asked('t1', 'one', 'k-1'), asked('t1', 'by hand'));
+    const { next } = readRollout({ path, offset: 0 });
+    appendFileSync(path, done('t1', 'both'));
+    expect(readRollout(placeIn(JSON.stringify(next)) ?? next).events).toMatchObject([{ text: 'both', shared: true }]);
   });
 
   it.each<[string, string[], string]>([

@@ -21,6 +21,8 @@ export interface RolloutPlace {
   said?: number;
   /** The same of its answer, if mail made it go on. */
   answer?: number;
+  /** How many prompts it has. */
+  prompts?: number;
 }
 
 /** Conversations that are looked at to find the newest one of a folder. */
@@ -32,13 +34,14 @@ export function placeIn(text: RecordPlace): RolloutPlace | null {
   try {
     const value: unknown = JSON.parse(text);
     if (!isRecord(value) || typeof value['path'] !== 'string' || !Number.isSafeInteger(value['offset'])) return null;
-    const { path, offset, turn, said, answer } = value;
+    const { path, offset, turn, said, answer, prompts } = value;
     return {
       path,
       offset: Number(offset),
       ...(typeof turn === 'string' && { turn }),
       ...(typeof said === 'number' && { said }),
       ...(typeof answer === 'number' && { answer }),
+      ...(typeof prompts === 'number' && { prompts }),
     };
   } catch {
     return null;
@@ -79,8 +82,8 @@ export function callIn(path: string, call: string): { at: number; output: string
 }
 
 /** The end of an open turn that Codex never recorded: its daemon ended in it. */
-export function cutOff({ path, turn = '', answer }: Open & { path: string }, at: number): TurnEvent {
-  return { kind: 'end', turn, at, ...(answered(path, answer) ?? FAILED) };
+export function cutOff({ path, turn = '', answer, prompts }: Open & { path: string }, at: number): TurnEvent {
+  return { kind: 'end', turn, at, ...(answered(path, answer) ?? FAILED), ...sharedBy(prompts) };
 }
 
 const FAILED = { how: 'failed', text: 'Codex ended before its turn did' } as const;
@@ -91,7 +94,7 @@ interface Outcome {
 }
 
 /** The turn that is open, and what was said in it. */
-type Open = Pick<RolloutPlace, 'turn' | 'said' | 'answer'>;
+type Open = Pick<RolloutPlace, 'turn' | 'said' | 'answer' | 'prompts'>;
 
 /** Adds what a line says to the events; returns the turn that is open behind it. */
 function readLine(line: string, from: number, { path, ...open }: Open & { path: string }, events: TurnEvent[]): Open {
@@ -105,25 +108,42 @@ function readLine(line: string, from: number, { path, ...open }: Open & { path: 
       if (open.turn !== undefined && open.turn !== turn) events.push(cutOff({ path, ...open }, at));
       return { turn };
     case 'task_complete':
-      events.push({ kind: 'end', turn, at, ...(answer() ?? outcomeOf(payload)) });
+      events.push({ kind: 'end', turn, at, ...(answer() ?? outcomeOf(payload)), ...sharedBy(open.prompts) });
       return {};
     case 'turn_aborted':
-      events.push({ kind: 'end', turn, at, ...(answer() ?? { how: 'interrupted', text: '' }) });
+      events.push({
+        kind: 'end',
+        turn,
+        at,
+        ...(answer() ?? { how: 'interrupted', text: '' }),
+        ...sharedBy(open.prompts),
+      });
       return {};
     // Conversations that an older Codex began.
     case 'user_message':
       events.push({ kind: 'prompt', turn, at, text: textOf(payload['message']), ...keyOf(payload) });
-      return open;
+      return joined(open);
     case 'item_completed': {
       const item = isRecord(payload['item']) ? payload['item'] : {};
-      if (item['type'] === 'UserMessage')
+      if (item['type'] === 'UserMessage') {
         events.push({ kind: 'prompt', turn, at, text: contentOf(item['content']), ...keyOf(item) });
+        return joined(open);
+      }
       if (item['type'] === 'AgentMessage') return { ...open, said: from };
       return item['type'] === 'HookPrompt' ? prolonged(open, item['fragments']) : open;
     }
     default:
       return open;
   }
+}
+
+/** One prompt more in the turn. One that comes after the answer does not share it. */
+function joined(open: Open): Open {
+  return open.answer === undefined ? { ...open, prompts: (open.prompts ?? 0) + 1 } : open;
+}
+
+function sharedBy(prompts = 0): { shared?: true } {
+  return prompts > 1 ? { shared: true } : {};
 }
 
 /** Hooks said this where the turn would have ended. Where another one says something as well, the model goes on for it, too. */

@@ -14,14 +14,16 @@ import type {
 import { saveClientFile } from '../../sessions/client-files.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { signalTo } from '../../platform/process.ts';
+import { ClientWindow, endOf, realFolder } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError, RPC } from '../../wire/jsonrpc.ts';
 import { CodexQuestions } from './questions.ts';
+import { plainPrompt } from '../plain-prompt.ts';
 import { cutOff, endOfRollout, newestConversation, placeIn, readRollout, rolloutOf } from './rollout.ts';
 import type { RolloutPlace } from './rollout.ts';
 import { CodexDaemon, codexHome, isThreadFree, stateOf } from './rpc.ts';
 import type { Thread } from './rpc.ts';
-import { CodexWindow, endOf, realFolder } from './window.ts';
+import { codexComposer, isCodexWindow } from './state.ts';
 
 const TICK_MS = 1000;
 /** A record that was written to this short a time ago may still get the end of its turn. */
@@ -44,7 +46,7 @@ const ATTACHED_MS = 3000;
  */
 export class CodexSession implements SessionDriver {
   readonly #daemon: CodexDaemon;
-  readonly #window: CodexWindow;
+  readonly #window: ClientWindow;
   readonly #folder: string;
   readonly questions: CodexQuestions;
   #isStarting = false;
@@ -64,7 +66,15 @@ export class CodexSession implements SessionDriver {
   ) {
     this.#daemon = CodexDaemon.at(codexHome(env));
     this.#folder = realFolder(target.folder);
-    this.#window = new CodexWindow(target.name, this.#folder, this.#daemon.claims, env);
+    this.#window = new ClientWindow({
+      name: target.name,
+      folder: this.#folder,
+      env,
+      variable: 'CODEX_HOME',
+      composer: codexComposer,
+      isClient: isCodexWindow,
+      claims: this.#daemon.claims,
+    });
     this.questions = new CodexQuestions(this.#daemon, () => this.#waitingThread());
     this.#thread = target.conversation;
     if (target.conversation !== null) this.#claim(target.conversation);
@@ -106,14 +116,8 @@ export class CodexSession implements SessionDriver {
     return stop;
   }
 
-  /** Codex reads commands only in its own window, so `!` and `/` are plain text here. */
   prepare(text: string, options: { raw?: boolean } = {}): string {
-    if (options.raw && /^\s*[/!]/.test(text))
-      throw new Refusal('invalid_request', 'Codex takes its commands only in its own window');
-    // oxlint-disable-next-line no-control-regex -- a window would draw them.
-    const plain = text.replaceAll(/\r\n?/g, '\n').replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '');
-    if (plain.trim() === '') throw new Refusal('invalid_request', 'a prompt has a text');
-    return plain.toWellFormed();
+    return plainPrompt('Codex', text, options);
   }
 
   async place(): Promise<RecordPlace> {

@@ -37,3 +37,11 @@ const QUESTION = /^\s*› \d+\. |\bPress enter to (confirm|continue)\b|^\s*Quest
 export function codexEnding(text: string): string {
   return /\$[\w:-]*$/.test(text) ? `${text} ` : text;
 }
+
+/** Parts of Codex that have a terminal and are no window. */
+const NO_WINDOW = ['exec', 'e', 'app-server', 'queue', 'exec-server'];
+
+/** Whether a process that was started with these words, and runs this file, is a window of Codex. */
+export function isCodexWindow(words: readonly string[], file: string): boolean {
+  return file.endsWith('/codex') && !words.some((word) => NO_WINDOW.includes(word));
+}

@@ -1,5 +1,6 @@
 import type { Client } from '../../delivery/client.ts';
 import { hook, POLL, wake } from '../ways.ts';
+import { KimiSession } from './session.ts';
 import { kimiComposer } from './state.ts';
 
 /** Kimi may take an Enter that comes at once for a part of the paste. */
@@ -25,6 +26,7 @@ export const kimi: Client = {
     },
   },
   typing: { composer: kimiComposer, enterAfter: ENTER_MS, blindEnterAfter: ENTER_MS },
+  session: (target, env) => new KimiSession(target, env),
   ways: [
     {
       way: 'wire',

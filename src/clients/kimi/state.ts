@@ -1,5 +1,5 @@
 import type { Activity } from '../../sessions/client-state.ts';
-import type { ReadComposer } from '../../sessions/terminal.ts';
+import type { ReadComposer, Screen } from '../../sessions/terminal.ts';
 
 /**
  * What Kimi 2.1 says with each event that its hooks can hear; `gone` removes the state. It does not say Stop after an interrupt. A
@@ -38,3 +38,25 @@ const QUESTION = /^\s*[▶❯] (\d+\. |Trust this folder)|↵ confirm|\bEnter se
 
 /** While Kimi works a moon waxes and wanes above the composer. */
 const MOON = /^\s*[\u{1f311}-\u{1f318}](\s|$)/u;
+
+/** Kimi draws its composer before it knows its model, and loses what is typed until then. Its last row says when it does. */
+export function isKimiReady({ lines }: Screen): boolean {
+  return lines.some((line) => /\bcontext: \d+/.test(line));
+}
+
+/** Whether the composer holds this very text. A long one is shown as `[paste #1 +40 lines]`. */
+export function kimiHolds({ lines }: Screen, text: string): boolean {
+  const row = lines.findLastIndex((line, at) => /^\s*│ > /.test(line) && /^\s*╭─/.test(lines[at - 1] ?? ''));
+  const end = lines.findIndex((line, at) => at > row && /^\s*╰─/.test(line));
+  if (row < 0 || end < 0) return false;
+  const inside = lines.slice(row, end).map((line) => line.replace(/^\s*│( >)?/, '').replace(/│\s*$/, ''));
+  const plain = (shown: string): string => shown.replaceAll(/\s+/g, '');
+  const shown = plain(inside.join(''));
+  const count = /^\[paste#\d+\+(\d+)lines\]$/.exec(shown)?.[1];
+  return count === undefined ? shown === plain(text) : Number(count) === text.split('\n').length;
+}
+
+/** Whether a process is a Kimi: it names itself so. */
+export function isKimi([name = '']: readonly string[]): boolean {
+  return name.trimEnd() === 'kimi-code';
+}

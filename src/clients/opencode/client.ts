@@ -1,5 +1,6 @@
 import type { Client } from '../../delivery/client.ts';
 import { POLL, wake } from '../ways.ts';
+import { OpenCodeSession } from './session.ts';
 import { openCodeComposer, OpenCodeStateReader } from './state.ts';
 import { statefilePath } from './statefile.ts';
 
@@ -10,6 +11,7 @@ export const opencode: Client = {
   typing: { composer: openCodeComposer, enterAfter: 5, blindEnterAfter: 20 },
   state: ({ session, instance, env }) =>
     new OpenCodeStateReader({ path: statefilePath(env, instance), sessionId: session }),
+  session: (target, env) => new OpenCodeSession(target, env),
   ways: [
     {
       way: 'plugin',

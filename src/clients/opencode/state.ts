@@ -1,7 +1,7 @@
 import { OpenCodeState, readStatefile } from './statefile.ts';
 import type { Activity, ClientState, StateReader } from '../../sessions/client-state.ts';
 import { isProcessAlive } from '../../platform/process.ts';
-import type { ReadComposer } from '../../sessions/terminal.ts';
+import type { ReadComposer, Screen } from '../../sessions/terminal.ts';
 
 /** The plugin says every 15 seconds that its state still holds. Three missed heartbeats: its state is unknown. */
 const FRESH_MS = 45_000;
@@ -70,4 +70,17 @@ export const openCodeComposer: ReadComposer = ({ lines, bright, cursor }) => {
   return rows.length > 0 && inside && rows.every((row) => row === '') ? 'empty' : 'draft';
 };
 
+/** Whether it shows no conversation yet: only then a hint stands in the composer. */
+export function isOpenCodeHome({ lines }: Screen): boolean {
+  return lines.some((line) => /┃\s+Ask anything/.test(line));
+}
+
 const QUESTION = /△ Permission required|Allow once\s+Allow always/;
+
+/** Parts of OpenCode that have a terminal and are no window. */
+const NO_WINDOW = ['run', 'serve', 'web', 'acp', 'attach', 'auth', 'models', 'upgrade', 'export', 'import', 'session'];
+
+/** Whether a process that was started with these words, and runs this file, is a window of OpenCode. */
+export function isOpenCodeWindow([, second = '']: readonly string[], file: string): boolean {
+  return file.endsWith('/opencode') && !NO_WINDOW.includes(second);
+}

@@ -20,6 +20,8 @@ export interface SessionMessage {
   update_id?: number;
   /** The message that this one answers. */
   reply_to?: number;
+  /** Of an answer: another prompt joined its turn, and it answers both. */
+  shared?: true;
   /** Only where something went wrong. */
   status?: 'failed' | 'withdrawn' | 'interrupted';
   error?: string;

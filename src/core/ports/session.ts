@@ -48,10 +48,10 @@ export interface Prompt {
 /** A place in a client's record. Only the driver that made it can read it; it survives a restart of this program. */
 export type RecordPlace = string;
 
-/** What the client wrote down. `turn` is the client's own id of it. */
+/** What the client wrote down. `turn` is the client's own id of it. `shared`: another prompt joined the turn, and the answer is to both. */
 export type TurnEvent =
   | { kind: 'prompt'; turn: string; text: string; at: number; key?: string }
-  | { kind: 'end'; turn: string; how: 'done' | 'interrupted' | 'failed'; text: string; at: number };
+  | { kind: 'end'; turn: string; how: 'done' | 'interrupted' | 'failed'; text: string; at: number; shared?: true };
 
 /**
  * What became of one attempt to submit a prompt. `submitted`: the client has acknowledged it. `left`: nothing went in. `unknown`: it may

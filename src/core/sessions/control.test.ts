@@ -46,6 +46,19 @@ describe('an ask', () => {
     expect(texts).toEqual(Array.from({ length: 100 }, (_, n) => `s${n % 10}: q${n}`));
   });
 
+  it('says of an answer, also in the history, that it is to a text of a person as well', async () => {
+    const asked = rig.control.ask(aRequest('mine'));
+    await rig.typed();
+    rig.client().answerBoth('both');
+    const shared = { text: 'both', shared: true as const };
+    expect(await asked).toMatchObject({ outcome: 'answered', reply: shared });
+    rig.client().person('theirs');
+    rig.client().answerBoth('both again');
+    await within(10_000, async () => (await rig.history()).length === 4);
+    const lines = await rig.store.history({ session: 'web', after: 0, limit: 9 });
+    expect(lines.map((line) => line.shared ?? false)).toEqual([false, true, false, true]);
+  });
+
   it('whose caller went away still gets its answer into the history [CCC-50]', async () => {
     void rig.control.ask(aRequest());
     await rig.typed();

@@ -80,9 +80,10 @@ export class PromptQueue {
     this.deps.tell(id, { outcome: 'submitted', ...this.#startOf(id) });
   }
 
-  async answer(id: number, text: string): Promise<void> {
+  async answer(id: number, text: string, isShared: boolean): Promise<void> {
     const ts = Math.floor(this.deps.now() / 1000);
-    const reply = await this.deps.store.answer(id, { session: this.session, ts, from: 'claude', text });
+    const line = { session: this.session, ts, from: 'claude', text } as const;
+    const reply = await this.deps.store.answer(id, isShared ? { ...line, shared: true } : line);
     await this.#done(id, { outcome: 'answered', reply, ...this.#startOf(id) });
   }
 

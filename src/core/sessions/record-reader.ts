@@ -130,7 +130,9 @@ export class RecordReader {
     if (reply_to === undefined) return 0;
     const isCut = event.how !== 'done';
     if (text !== '' || !isCut) {
-      await this.#record({ from: 'claude', text, reply_to, ...(isCut && { status: 'interrupted' }) }, turn);
+      const { shared } = event;
+      const line = { from: 'claude', text, reply_to, ...(shared && { shared }) } as const;
+      await this.#record({ ...line, ...(isCut && { status: 'interrupted' }) }, turn);
     }
     this.#open.delete(turn);
     this.#late.delete(turn);

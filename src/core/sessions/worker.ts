@@ -283,7 +283,7 @@ export class SessionWorker {
       return true;
     }
     if (event.turn !== current.turn) return false;
-    if (event.how === 'done') await this.#queue.answer(id, event.text);
+    if (event.how === 'done') await this.#queue.answer(id, event.text, event.shared === true);
     else if (await this.#isStopped()) await this.#queue.fail(id, 'session stopped', { outcome: 'stopped' });
     else if (event.how === 'interrupted') await this.#queue.fail(id, 'interrupted', { outcome: 'interrupted' });
     else await this.#queue.fail(id, event.text || 'the turn failed');

@@ -178,6 +178,28 @@ describe('ask', () => {
     expect(await caller.line()).toMatchObject({ ok: true, response: 're: x', message_id: 2 });
   });
 
+  it('says if its answer is also to what a person typed meanwhile', async () => {
+    const server = await serve(SESSIONS);
+    const reply = { id: 7, session: 'api', ts: 1, from: 'claude', text: 'both', shared: true } as const;
+    server.control.ask = async () => ({ outcome: 'answered', reply });
+    expect(await server.ask({ cmd: 'ask', session: 'api', text: 'x' })).toMatchObject({
+      response: 'both',
+      shared: true,
+    });
+  });
+
+  it('calls a client that does not start by its name', async () => {
+    const server = await serve({ sessions: { api: { path: '/code/api', client: 'opencode' } } });
+    server.control.scripts.set('api', async () => ({ outcome: 'not_started', because: 'it said no' }));
+    expect(await server.ask({ cmd: 'ask', session: 'api', text: 'x' })).toMatchObject({
+      error: 'failed to restart OpenCode: it said no',
+    });
+    server.control.restartFails = new Refusal('outcome_unknown', 'it said no');
+    expect(await server.ask({ cmd: 'continue', session: 'api' })).toMatchObject({
+      error: 'session started but OpenCode failed to initialize',
+    });
+  });
+
   it.each([
     [{ outcome: 'timeout' }, 'timeout waiting for response [CCC-45, CCC-131]'],
     [{ outcome: 'not_started', because: 'it said no' }, 'failed to restart Claude: it said no [CCC-138]'],

@@ -10,7 +10,7 @@ import { decisionBeside } from './dialog-hook.ts';
 import type { HistoryFiles } from './history-files.ts';
 import type { HistoryLine, SessionHistory } from './history.ts';
 import type { Hosts } from './hosts.ts';
-import { answerSaid, ControlError, endSaid, line, ERRORS } from './phrases.ts';
+import { answerSaid, ControlError, endSaid, line, notInitialized, ERRORS } from './phrases.ts';
 import { agentOf, askTimeOf, choiceOf, limitOf, promptText } from './requests.ts';
 import type { ControlRequest } from './requests.ts';
 
@@ -86,7 +86,7 @@ const COMMANDS: Record<string, Handler> = {
     if (end.outcome !== 'answered') {
       // Its prompt goes on with the next server: the caller can look for the answer.
       const prompt = end.outcome === 'closed' ? { message_id: end.id } : {};
-      throw new ControlError(endSaid(end, deps.now() >= deadline), prompt);
+      throw new ControlError(endSaid(end, clientOf(deps, request), deps.now() >= deadline), prompt);
     }
     const { reply, started } = end;
     return {
@@ -97,12 +97,13 @@ const COMMANDS: Record<string, Handler> = {
       // An answer without a word is one: the client ended its turn so.
       ...(reply.text === '' && { empty: true }),
       ...(started && { started }),
+      ...(reply.shared && { shared: true }),
     };
   },
 
   async send(deps, request) {
     const sent = await deps.control.send({ ...promptIn(deps, request), deadline: null });
-    if (sent.outcome !== 'sent') throw new ControlError(endSaid(sent, false));
+    if (sent.outcome !== 'sent') throw new ControlError(endSaid(sent, clientOf(deps, request), false));
     const { id, status, because, started } = sent;
     return {
       ok: true,
@@ -121,7 +122,7 @@ const COMMANDS: Record<string, Handler> = {
       if (!(error instanceof Refusal) || error instanceof HostUnreachable) throw error;
       // `outcome_unknown`: it was started and did not come up. Otherwise nothing could be started.
       if (error.code === 'outcome_unknown')
-        throw new ControlError(ERRORS.notInitialized, { reason: line(error.message) });
+        throw new ControlError(notInitialized(clientOf(deps, request)), { reason: line(error.message) });
       throw new ControlError(`failed to start: ${line(error.message)}`);
     }
     deps.continued?.(request.session, agentOf(request));
@@ -280,6 +281,10 @@ function known({ config, hosts }: Pick<CommandDeps, 'config' | 'hosts'>, { sessi
   if (host !== 'local' && !Object.hasOwn(config.read().hosts, host)) throw new ControlError(ERRORS.noHost);
   hosts.want(host);
   return entry;
+}
+
+function clientOf({ config }: CommandDeps, { session }: ControlRequest): string {
+  return config.session(session)?.client ?? 'claude';
 }
 
 function promptIn(deps: CommandDeps, request: ControlRequest) {

@@ -1,3 +1,4 @@
+import { SETTINGS_CLIENTS } from '../../clients/installable.ts';
 import { visibleLine } from '../../core/gate.ts';
 import type { AnswerEnd } from '../../core/questions/questions.ts';
 import type { PromptEnd } from '../../core/sessions/control.ts';
@@ -15,12 +16,11 @@ export const ERRORS = {
   textTooLong: 'text too long (limit 1 MiB)',
   lineTooLong: 'request too long (limit 4 MiB)',
   timeout: 'timeout waiting for response',
-  notRestarted: 'failed to restart Claude',
+  notRestarted: 'failed to restart',
   interrupted: 'interrupted',
   stopped: 'session stopped',
   withdrawn: 'failed to send: it was withdrawn',
   closing: 'server stopping: the answer will be in the history',
-  notInitialized: 'session started but Claude failed to initialize',
   commandsOff: 'client commands are off (allow_commands)',
   noQuestions: 'no pending questions for this session',
   alreadyAnswered: 'question already answered',
@@ -41,15 +41,25 @@ export class ControlError extends Error {
   }
 }
 
-/** The text for a prompt that got no answer. Clients look for `failed to restart`. */
-export function endSaid(end: Exclude<PromptEnd, { outcome: 'answered' }>, isLate: boolean): string {
+/** The text for a session that was started and did not come up. */
+export function notInitialized(client: string): string {
+  return `session started but ${clientWord(client)} failed to initialize`;
+}
+
+/** The document's word for Claude Code; what others are called, where we know it. */
+function clientWord(client: string): string {
+  return client === 'claude' ? 'Claude' : (SETTINGS_CLIENTS.find(({ name }) => name === client)?.title ?? client);
+}
+
+/** The text for a prompt of a session of this client that got no answer. Clients look for `failed to restart`. */
+export function endSaid(end: Exclude<PromptEnd, { outcome: 'answered' }>, client: string, isLate: boolean): string {
   switch (end.outcome) {
     case 'timeout':
       return ERRORS.timeout;
     case 'withdrawn':
       return isLate ? ERRORS.timeout : ERRORS.withdrawn;
     case 'not_started':
-      return `${ERRORS.notRestarted}: ${line(end.because)}`;
+      return `${ERRORS.notRestarted} ${clientWord(client)}: ${line(end.because)}`;
     case 'unreachable':
       return line(end.because);
     case 'failed':

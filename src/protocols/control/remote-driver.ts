@@ -44,7 +44,12 @@ const Events = new Schema(() =>
     events: v.array(
       v.variant('kind', [
         v.object({ kind: v.literal('prompt'), ...Turn, key: v.exactOptional(v.string()) }),
-        v.object({ kind: v.literal('end'), ...Turn, how: v.picklist(['done', 'interrupted', 'failed']) }),
+        v.object({
+          kind: v.literal('end'),
+          ...Turn,
+          how: v.picklist(['done', 'interrupted', 'failed']),
+          shared: v.exactOptional(v.literal(true)),
+        }),
       ]),
     ),
     next: v.string(),

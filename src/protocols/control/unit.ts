@@ -49,7 +49,17 @@ export function unitParts(text: string): { program: string | null; path: string 
  * Variables that say where things are and how text is written; no others, because they may hold secrets and everybody may read the file.
  * A session that the service starts sees what it sees.
  */
-const CARRIED = ['PARLEY_HOME', 'CLAUDE_CONFIG_DIR', 'CODEX_HOME', 'TMUX_TMPDIR', 'LANG', 'LC_ALL', 'LC_CTYPE'];
+const CARRIED = [
+  'PARLEY_HOME',
+  'CLAUDE_CONFIG_DIR',
+  'CODEX_HOME',
+  'KIMI_CODE_HOME',
+  'XDG_DATA_HOME',
+  'TMUX_TMPDIR',
+  'LANG',
+  'LC_ALL',
+  'LC_CTYPE',
+];
 
 function variables(env: Env): [name: string, value: string][] {
   const carried = CARRIED.flatMap((name): [string, string][] => {

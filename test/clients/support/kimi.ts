@@ -41,6 +41,14 @@ export class Kimi {
     return `${this.options.place.home}/.kimi-code`;
   }
 
+  /** As if its user had said so before: it asks nothing when it starts there. */
+  trustProject(): void {
+    const root = this.options.place.project;
+    const sum = new Bun.CryptoHasher('sha256').update(root).digest('hex').slice(0, 12);
+    mkdirSync(`${this.folder}/workspace-trust`);
+    writeFileSync(`${this.folder}/workspace-trust/wd_project_${sum}`, JSON.stringify({ root, trustedAt: 1 }));
+  }
+
   /** `kimi -p <prompt>` to its end. */
   headless(prompt: string, args: string[] = [], ms = DEADLINE): Promise<Run> {
     const command = ['kimi', ...args, '-p', prompt];

@@ -1,14 +1,15 @@
 import { afterEach, describe, expect, it, setSystemTime } from 'bun:test';
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { temporaryHome } from '../../../test/support/home.ts';
-import { within } from '../../../test/support/within.ts';
-import { TmuxServer } from '../../sessions/tmux.ts';
-import { CodexWindow } from './window.ts';
+import { temporaryHome } from '../../test/support/home.ts';
+import { within } from '../../test/support/within.ts';
+import { ClientWindow } from './client-window.ts';
+import { unseen } from './terminal.ts';
+import { TmuxServer } from './tmux.ts';
 
 const tmux = Bun.which('tmux');
 const DEADLINE = 20_000;
 
-describe.skipIf(tmux === null)(`windows of Codex${tmux === null ? ' (skipped: tmux is not here)' : ''}`, () => {
+describe.skipIf(tmux === null)(`windows of a client${tmux === null ? ' (skipped: tmux is not here)' : ''}`, () => {
   const opened: TmuxServer[] = [];
   afterEach(async () => {
     setSystemTime();
@@ -24,7 +25,8 @@ describe.skipIf(tmux === null)(`windows of Codex${tmux === null ? ' (skipped: tm
     const env = { HOME: home, TMUX_TMPDIR: home, PATH: `${home}/bin:${process.env['PATH']}`, TERM: 'xterm' };
     const server = new TmuxServer({ env: { ...env, PATH: process.env['PATH'] } });
     opened.push(server);
-    const windows = Array.from({ length: 20 }, (_, at) => new CodexWindow(`w${at}`, home, new Map(), env));
+    const how = { folder: home, env, variable: 'NONE', composer: unseen, isClient: () => false } as const;
+    const windows = Array.from({ length: 20 }, (_, at) => new ClientWindow({ name: `w${at}`, ...how }));
     const start = Date.now();
     for (let ms = 0; ms < 10_000; ms += 500) {
       setSystemTime(new Date(start + ms));

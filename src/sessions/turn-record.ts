@@ -1,8 +1,6 @@
 import { statSync } from 'node:fs';
-import type { RecordPlace, TurnEvent } from '../../core/ports/session.ts';
-import { endOfLines, linesFrom } from '../../sessions/follow.ts';
-import { transcriptOf } from './transcript.ts';
-import { TurnReader } from './turns.ts';
+import type { RecordPlace, TurnEvent } from '../core/ports/session.ts';
+import { endOfLines, linesFrom } from './follow.ts';
 
 /**
  * A client that rests writes the end of a turn within some 100 ms. One that rests longer than this, and has written none, was interrupted
@@ -23,37 +21,57 @@ export interface LiveClient {
   idleSince: number | null;
 }
 
-/** A place in the transcript of a conversation. Where a turn is open it is the beginning of that turn, and says what was reported of it. */
+/** Reads turns from the lines of one conversation's record, in order. */
+export interface TurnLines {
+  /** The events that this line brings. */
+  take(line: string): TurnEvent[];
+  /** When the turn began that has not ended yet; null if there is none. */
+  readonly since: number | null;
+  /** The turns that were begun and have not ended, by id. */
+  readonly open: string[];
+  /** The model has said all, though the client has not yet said that the turn is over. */
+  readonly isSaid: boolean;
+  /** Ends the open turn. */
+  close(how: 'interrupted' | 'failed' | 'done', at: number): TurnEvent[];
+}
+
+/** How a client records a conversation: in which file, and how its lines are read. */
+export interface RecordFormat {
+  pathOf(conversation: string): string | null;
+  reader(): TurnLines;
+}
+
+/** A place in the record of a conversation. Where a turn is open it is the beginning of that turn, and says what was reported of it. */
 interface Place {
   conversation: string;
   offset: number;
   reported: string[];
-  /** What was said before this is not new in a transcript that is read from its beginning. */
+  /** What was said before this is not new in a record that is read from its beginning. */
   after: number;
 }
 
-/** What Claude Code wrote down of one session: its transcript, and that of the conversation which its user went on to. */
-export class ClaudeRecord {
+/** What a client wrote down of one session: the record of its conversation, one JSON object per line, and that of the one which its user went on to. */
+export class TurnRecord {
   #reading: Reading | null = null;
   #read: RecordPlace | null = null;
 
-  constructor(readonly folder: string) {}
+  constructor(readonly format: RecordFormat) {}
 
   /** The end of a conversation. Of none: what comes first after this moment is new. */
   place(conversation: string | null): RecordPlace {
-    const path = conversation === null ? null : transcriptOf([this.folder], conversation);
+    const path = conversation === null ? null : this.format.pathOf(conversation);
     const offset = path === null ? 0 : endOfLines(path);
     return written({ conversation: conversation ?? '', offset, reported: [], after: Date.now() - LATE_MS });
   }
 
   /** What is new since a place. `live` is null if the client does not run. */
   events(since: RecordPlace, live: LiveClient | null): { events: TurnEvent[]; next: RecordPlace } {
-    let reading = this.#reading && this.#read === since ? this.#reading : new Reading(this.folder, placeIn(since));
+    let reading = this.#reading && this.#read === since ? this.#reading : new Reading(this.format, placeIn(since));
     const events = reading.take();
     if (live && live.conversation !== reading.conversation) {
       events.push(...reading.end(live.startedAt > (reading.since ?? 0) ? 'failed' : 'interrupted'));
       const { after } = reading.place();
-      reading = new Reading(this.folder, { conversation: live.conversation, offset: 0, reported: [], after });
+      reading = new Reading(this.format, { conversation: live.conversation, offset: 0, reported: [], after });
       events.push(...reading.take());
     }
     events.push(...reading.settle(live));
@@ -75,17 +93,17 @@ export class ClaudeRecord {
     return since !== null && since >= startedAt && since > (idleSince ?? 0) && Date.now() - since < SLEEP_MS;
   }
 
-  /** The folder of the transcript that was read last. */
-  get transcripts(): string | null {
+  /** The folder of the record that was read last. */
+  get folder(): string | null {
     const path = this.#reading?.path;
     return path ? path.slice(0, path.lastIndexOf('/')) : null;
   }
 }
 
-/** One transcript, being read. */
+/** One record, being read. */
 class Reading {
   readonly conversation: string;
-  readonly #turns = new TurnReader();
+  readonly #turns: TurnLines;
   readonly #reported: Set<string>;
   readonly #old = new Set<string>();
   #after: number;
@@ -95,9 +113,10 @@ class Reading {
   #path: string | null = null;
 
   constructor(
-    readonly folder: string,
+    readonly format: RecordFormat,
     place: Place,
   ) {
+    this.#turns = format.reader();
     this.conversation = place.conversation;
     this.#offset = place.offset;
     this.#reported = new Set(place.reported);
@@ -105,7 +124,7 @@ class Reading {
   }
 
   get path(): string | null {
-    return (this.#path ??= transcriptOf([this.folder], this.conversation));
+    return (this.#path ??= this.format.pathOf(this.conversation));
   }
 
   /** When the turn began that has not ended yet. */

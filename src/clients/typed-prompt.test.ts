@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import fc from 'fast-check';
-import { isSamePrompt, preparePrompt } from './prompt-text.ts';
+import { isSamePrompt, preparePrompt } from './typed-prompt.ts';
 
 const ESC = '\u001B';
 

@@ -1,7 +1,8 @@
-import { Refusal } from '../../core/refusal.ts';
+import { Refusal } from '../core/refusal.ts';
 
 /*
- * What Claude Code 2.1 does with a text that is pasted into its composer, as seen in the real client:
+ * What Claude Code 2.1 does with a text that is pasted into its composer, as seen in the real client. Kimi 2.1 does the same with commands,
+ * `!`, tabs and blanks, and the rest does no harm there:
  * - it removes what cannot be seen, in silence; some of it only after a second Enter, and so the text stays in the composer;
  * - `!` at the beginning runs the rest in a shell, `/word` is a command of its own, also behind blanks, and `exit` alone ends it;
  * - a line that is nothing but the path of an image becomes the image, and the other lines follow it;
@@ -36,7 +37,7 @@ const IMAGE = /^["']?\/.*\.(?:png|jpe?g|gif|webp|bmp)["']?$/i;
 const TAKES_ENTER = /(?:\\|(?:^|\s)[:@]\S*)$/;
 
 /**
- * The text as Claude Code takes it as one prompt that is no command of its own. With `raw` a command stays one.
+ * The text as these clients take it as one prompt that is no command of its own. With `raw` a command stays one.
  * Nothing that can be seen is lost. What may be added: a blank before `!`, a line before what would be a command, quotes around a line with
  * the path of an image, and a blank at the end.
  */

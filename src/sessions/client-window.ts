@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs';
-import type { Env } from '../../core/env.ts';
-import type { ScreenOptions } from '../../core/ports/session.ts';
-import { isProcessAlive, startOf, ttyOf } from '../../platform/process.ts';
-import { isFree, lastLines, panesOf, TmuxSession, tmuxNameOf, type ListedPane } from '../../sessions/tmux-session.ts';
-import { TmuxServer } from '../../sessions/tmux.ts';
-import { codexComposer } from './state.ts';
+import type { Env } from '../core/env.ts';
+import type { ScreenOptions } from '../core/ports/session.ts';
+import { isProcessAlive, startedAt, startOf, ttyOf } from '../platform/process.ts';
+import type { ReadComposer } from './terminal.ts';
+import { isFree, lastLines, paneOn, panesOf, TmuxSession, tmuxNameOf, type ListedPane } from './tmux-session.ts';
+import { type TmuxPane, TmuxServer } from './tmux.ts';
 
 /** Each look at tmux starts a process. */
 const LOOK_MS = 2000;
@@ -12,18 +12,31 @@ const LOOK_MS = 2000;
 const NO_WINDOW_LOOK_MS = 10_000;
 const END_MS = 5000;
 const POLL_MS = 50;
-/** Parts of Codex that have a terminal and are no window. */
-const NO_WINDOW = ['exec', 'e', 'app-server', 'queue', 'exec-server'];
 
-interface Found {
+export interface Found {
   pid: number;
   /** With it a number that was used again is another process. */
   start: string | null;
 }
 
-/** The window of one session of Codex: the process in its tmux session. */
-export class CodexWindow {
-  /** Codex asks its user something on it. Only looked for while nobody knows its conversation. */
+export interface WindowOptions {
+  /** Of the session. */
+  name: string;
+  /** Where the client is started, as the system names it. */
+  folder: string;
+  env: Env;
+  /** A variable that says where the client keeps its files: the tmux server may have another. */
+  variable: string;
+  composer: ReadComposer;
+  /** Whether a process is the client in a terminal: by the words that it was started with, and the file that it runs. */
+  isClient: (words: readonly string[], file: string) => boolean;
+  /** The terminals that sessions have, by their device. */
+  claims?: Map<string, string>;
+}
+
+/** The window of one session of a client: the process in its tmux session. */
+export class ClientWindow {
+  /** The client asks its user something on it. Only looked for while nobody knows its conversation. */
   hasDialog = false;
   readonly #tmux: TmuxServer;
   readonly #panes: SharedPanes;
@@ -32,24 +45,28 @@ export class CodexWindow {
   /** The terminals of other sessions, also of those that this process does not know. */
   #others = new Set<string>();
   #lookedAt = -Infinity;
+  #startedAt = 0;
   #looking: Promise<void> | null = null;
 
-  constructor(
-    readonly name: string,
-    readonly folder: string,
-    /** The terminals that sessions have. */
-    readonly claims: Map<string, string>,
-    readonly env: Env,
-  ) {
+  readonly #claims: Map<string, string>;
+
+  constructor(readonly options: WindowOptions) {
+    const { name, env } = options;
     this.#tmux = new TmuxServer({ env });
     this.#panes = SharedPanes.of(this.#tmux, env);
     this.#session = new TmuxSession(this.#tmux, tmuxNameOf(name));
+    this.#claims = options.claims ?? new Map<string, string>();
   }
 
   /** As of the last look. Costs next to nothing. */
   get pid(): number | null {
     if (this.#found && !isSame(this.#found)) this.#found = null;
     return this.#found?.pid ?? null;
+  }
+
+  /** When its process started, Unix ms: exactly if we started it, else a little too early; 0 where the system does not tell. */
+  startOf(pid: number): number {
+    return Math.max(startedAt(pid) ?? 0, pid === this.pid ? this.#startedAt : 0);
   }
 
   /** Looks now and then. The first look is waited for; what changes later is seen a little later. */
@@ -81,31 +98,41 @@ export class CodexWindow {
     const others = panes.filter(({ session }) => session.startsWith('ccc-') && session !== name);
     this.#others = new Set(others.flatMap(({ tty }) => tty ?? []));
     const pane = panes.find(({ session, isActive }) => session === name && isActive);
-    if (!pane || isFree(pane)) return;
+    // One that we start by a shell is that shell for a moment.
+    if (!pane || (isFree(pane) && (pane.isDead || !pane.command.includes('exec ')))) return;
     const { tty } = pane;
-    if (tty !== null) this.claims.set(tty, this.name);
-    // npm starts Codex by a script, and a person by a shell.
-    const pid = windowsIn(this.folder).find((window) => window.tty === tty)?.pid ?? pane.pid;
+    if (tty !== null) this.#claims.set(tty, this.options.name);
+    // npm may start a client by a script, and a person by a shell.
+    const pid = windowsOf(this.options).find((window) => window.tty === tty)?.pid ?? pane.pid;
     this.#found = { pid, start: startOf(pid) };
   }
 
   async lookForDialog(isKnown: boolean): Promise<void> {
     const pane = this.pid === null || isKnown ? null : await this.#session.pane();
     const screen = pane && (await (await this.#tmux.terminal(pane.id)).screen());
-    this.hasDialog = screen !== null && codexComposer(screen) === 'dialog';
+    this.hasDialog = screen !== null && this.options.composer(screen) === 'dialog';
   }
 
-  /** The Codex that a person opened in this folder, in a terminal that no session has; null where the system does not tell. */
+  /** The clients that a person opened in this folder, in a terminal that no session has; null where the system does not tell. */
   elsewhere(): Found[] | null {
     if (process.platform !== 'linux') return null;
-    const free = windowsIn(this.folder).filter(({ tty }) => !this.claims.has(tty) && !this.#others.has(tty));
+    const free = windowsOf(this.options).filter(({ tty }) => !this.#claims.has(tty) && !this.#others.has(tty));
     return free.map(({ pid }) => ({ pid, start: startOf(pid) }));
   }
 
-  /** Starts Codex. Its screen stays if it ends, until `settle`. */
+  /** The pane in which this client runs; null if it runs outside of tmux. */
+  async terminalOf(pid: number): Promise<TmuxPane | null> {
+    const tty = ttyOf(pid);
+    const pane = tty === null ? await this.#session.pane() : await paneOn(this.#tmux, tty);
+    return pane && this.#tmux.terminal(pane.id);
+  }
+
+  /** Starts the client. Its screen stays if it ends, until `settle`. */
   async start(words: readonly string[]): Promise<void> {
-    const home = this.env['CODEX_HOME'];
-    await this.#session.start([...(home ? [`CODEX_HOME=${home}`] : []), ...words], this.folder);
+    const { env, variable, folder } = this.options;
+    const moved = env[variable];
+    this.#startedAt = Date.now();
+    await this.#session.start([...(moved ? [`${variable}=${moved}`] : []), ...words], folder);
     await this.look();
   }
 
@@ -118,6 +145,7 @@ export class CodexWindow {
   async end(): Promise<void> {
     const found = this.#found;
     this.#found = null;
+    this.#startedAt = 0;
     this.hasDialog = false;
     await this.#session.end();
     this.#panes.forget();
@@ -173,9 +201,9 @@ function isSame({ pid, start }: Found): boolean {
   return isProcessAlive(pid) && startOf(pid) === start;
 }
 
-/** A running window of Codex. */
-export interface CodexWindowProcess {
-  /** The program itself. npm starts it by a script. */
+/** A client that runs in a terminal. */
+export interface ClientProcess {
+  /** The program itself. npm may start it by a script. */
   pid: number;
   tty: string;
   /** Where it was started. */
@@ -184,26 +212,25 @@ export interface CodexWindowProcess {
   words: readonly string[];
 }
 
-/** The windows of Codex that were started in this folder. */
-function windowsIn(folder: string): CodexWindowProcess[] {
-  return (codexWindows() ?? []).filter((window) => window.folder === folder);
+/** The windows of a client that were started in its folder. */
+function windowsOf({ folder, isClient }: WindowOptions): ClientProcess[] {
+  return (clientWindows(isClient) ?? []).filter((window) => window.folder === folder);
 }
 
-/** Every window of Codex on this machine that we may look at; null where the system does not tell. */
-export function codexWindows(): CodexWindowProcess[] | null {
+/** Every window of a client on this machine that we may look at; null where the system does not tell. */
+export function clientWindows(isClient: WindowOptions['isClient']): ClientProcess[] | null {
   if (process.platform !== 'linux') return null;
   return readdirSync('/proc').flatMap((name) => {
     const tty = /^\d+$/.test(name) ? ttyOf(Number(name)) : null;
-    return tty === null ? [] : (windowAt(Number(name), tty) ?? []);
+    return tty === null ? [] : (windowAt(Number(name), tty, isClient) ?? []);
   });
 }
 
-function windowAt(pid: number, tty: string): CodexWindowProcess | null {
+function windowAt(pid: number, tty: string, isClient: WindowOptions['isClient']): ClientProcess | null {
   try {
-    if (!/\/codex( \(deleted\))?$/.test(readlinkSync(`/proc/${pid}/exe`))) return null;
     const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-    if (words.some((word) => NO_WINDOW.includes(word))) return null;
-    return { pid, tty, folder: readlinkSync(`/proc/${pid}/cwd`), words };
+    const file = readlinkSync(`/proc/${pid}/exe`).replace(/ \(deleted\)$/, '');
+    return isClient(words, file) ? { pid, tty, folder: readlinkSync(`/proc/${pid}/cwd`), words } : null;
   } catch {
     // It ended meanwhile, or belongs to another user.
     return null;

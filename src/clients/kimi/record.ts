@@ -1,0 +1,222 @@
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import type { TurnEvent } from '../../core/ports/session.ts';
+import { isMailText } from '../../delivery/fit.ts';
+import { linesFrom } from '../../sessions/follow.ts';
+import type { TurnLines } from '../../sessions/turn-record.ts';
+import { isRecord } from '../../wire/jsonrpc.ts';
+
+/**
+ * What Kimi 2.1 writes down: `session_index.jsonl` names every session with its folders, and `agents/main/wire.jsonl` in a session's
+ * folder has what was said there, one JSON object per line, appended.
+ */
+export interface KimiSessionFiles {
+  id: string;
+  /** Of the project. */
+  folder: string;
+  wire: string;
+}
+
+/** The sessions of a Kimi. The index only grows, and is read on. */
+export class KimiIndex {
+  readonly #found = new Map<string, KimiSessionFiles>();
+  #offset = 0;
+
+  constructor(readonly home: string) {}
+
+  /** Null if there is none with this id, or if nothing was written down of it. */
+  find(id: string): KimiSessionFiles | null {
+    this.#read();
+    const found = this.#found.get(id);
+    return found && isThere(found) ? found : null;
+  }
+
+  /** The sessions of a folder, the oldest first. */
+  inFolder(folder: string): KimiSessionFiles[] {
+    this.#read();
+    return [...this.#found.values()].filter((one) => one.folder === folder && isThere(one));
+  }
+
+  #read(): void {
+    for (const { text, to } of linesFrom(`${this.home}/session_index.jsonl`, this.#offset)) {
+      this.#offset = to;
+      const { sessionId: id, sessionDir: dir, workDir: folder } = objectIn(text) ?? {};
+      if (typeof id !== 'string' || typeof dir !== 'string' || typeof folder !== 'string') continue;
+      this.#found.set(id, { id, folder, wire: `${dir}/agents/main/wire.jsonl` });
+    }
+  }
+}
+
+function isThere({ wire }: KimiSessionFiles): boolean {
+  return existsSync(wire);
+}
+
+/** When a session was begun, Unix ms; 0 if its record does not say. */
+export function begunAt({ wire }: KimiSessionFiles): number {
+  const [first] = linesFrom(wire, 0);
+  return timeIn(objectIn(first?.text ?? '')?.['created_at']);
+}
+
+/** When something was last written down of it. */
+export function writtenAt({ wire }: KimiSessionFiles): number {
+  return statSync(wire, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+}
+
+/** What a user said in this session since a moment. */
+export function saidSince({ wire }: KimiSessionFiles, since: number): string[] {
+  const lines = readFileSync(wire, 'utf8').split('\n');
+  return lines.flatMap((line) => {
+    const entry = line.startsWith('{"type":"turn.prompt"') ? objectIn(line) : null;
+    return entry && timeIn(entry['time']) >= since ? textOf(entry['input']) : [];
+  });
+}
+
+interface OpenTurn {
+  /** What a person or we said. A turn that Kimi began by itself, or for mail, has none. */
+  prompts: string[];
+  at: number;
+  /** The texts of the step that runs, or ran last. */
+  texts: string[];
+  /** What the model had said, before mail made it go on. */
+  answer?: string[];
+}
+
+/** A line that begins otherwise is none of ours. Lines can have megabytes. */
+const OURS =
+  /^\{"type":"(?:turn\.(?:prompt|steer|ended)|interaction\.(?:request|resolved)|context\.append_(?:message|loop_event))"/;
+const HOW: Record<string, 'done' | 'interrupted'> = { completed: 'done', cancelled: 'interrupted' };
+
+/**
+ * Reads turns from the lines of a record. A turn begins with `turn.prompt` and ends with `turn.ended`, also if its user interrupts it; only
+ * one that ended with Kimi itself has no end. What is steered into it (`turn.steer`) is a part of it, and gets its answer. What is typed
+ * while Kimi works and not steered waits, and gets a turn of its own.
+ *
+ * Mail that our hook brings where the turn would end prolongs it. What the model says to that is no part of the answer.
+ */
+export class KimiTurns implements TurnLines {
+  readonly isSaid = false;
+  #turn: OpenTurn | null = null;
+  /** What it asks its user, by id. */
+  readonly #asked = new Map<string, string>();
+
+  /** When the turn began that has not ended yet, also one that Kimi began by itself. */
+  get since(): number | null {
+    return this.#turn?.at ?? null;
+  }
+
+  get open(): string[] {
+    return this.#turn?.prompts ?? [];
+  }
+
+  /** What it waits for: `approval`, `question`; null if for nothing. */
+  get waitingFor(): string | null {
+    return [...this.#asked.values()].at(-1) ?? null;
+  }
+
+  take(line: string): TurnEvent[] {
+    const entry = OURS.test(line) ? objectIn(line) : null;
+    if (!entry) return [];
+    const at = timeIn(entry['time']);
+    switch (entry['type']) {
+      case 'turn.prompt':
+        return [...this.close('interrupted', at), ...this.#begun(entry, at)];
+      case 'turn.steer':
+        return this.#said(entry, entry['messageId'], at);
+      case 'turn.ended':
+        return this.#ended(entry, at);
+      case 'interaction.request':
+        this.#asked.set(String(entry['id']), String(entry['kind']));
+        return [];
+      case 'interaction.resolved':
+        this.#asked.delete(String(entry['id']));
+        return [];
+      case 'context.append_loop_event':
+        this.#step(entry['event']);
+        return [];
+      default:
+        this.#appended(entry['message']);
+        return [];
+    }
+  }
+
+  close(how: 'interrupted' | 'failed' | 'done', at: number): TurnEvent[] {
+    const { prompts, texts, answer } = this.#turn ?? { prompts: [], texts: [] };
+    this.#turn = null;
+    this.#asked.clear();
+    const text = (answer ?? texts).join('\n\n');
+    const shared = prompts.length > 1 ? ({ shared: true } as const) : {};
+    return prompts.map((turn) => ({ kind: 'end', turn, how: answer ? 'done' : how, text, at, ...shared }));
+  }
+
+  #begun(entry: Record<string, unknown>, at: number): TurnEvent[] {
+    this.#turn = { prompts: [], at, texts: [] };
+    return this.#said(entry, entry['promptId'], at);
+  }
+
+  #said({ input, origin }: Record<string, unknown>, id: unknown, at: number): TurnEvent[] {
+    const text = textOf(input);
+    const isUsers = isRecord(origin) && origin['kind'] === 'user';
+    if (!this.#turn || !isUsers || typeof id !== 'string' || isMailText(text)) return [];
+    this.#turn.prompts.push(id);
+    return [{ kind: 'prompt', turn: id, text, at }];
+  }
+
+  #ended({ reason, error }: Record<string, unknown>, at: number): TurnEvent[] {
+    const how = HOW[String(reason)] ?? 'failed';
+    const turn = this.#turn;
+    // What a model said before it failed is no answer.
+    if (turn && how === 'failed')
+      turn.texts = isRecord(error) ? [String(error['message'] ?? reason)] : [String(reason)];
+    return this.close(how, at);
+  }
+
+  #step(event: unknown): void {
+    const turn = this.#turn;
+    if (!turn || !isRecord(event)) return;
+    if (event['type'] === 'step.begin') turn.texts = [];
+    const part = event['type'] === 'content.part' && isRecord(event['part']) ? event['part'] : {};
+    if (part['type'] === 'text' && typeof part['text'] === 'string') turn.texts.push(part['text']);
+  }
+
+  #appended(message: unknown): void {
+    const turn = this.#turn;
+    if (turn && turn.texts.length > 0 && isRecord(message) && isMailText(textOf(message['content'])))
+      turn.answer ??= turn.texts;
+  }
+}
+
+/** The record of one conversation, followed for what the client does now. */
+export class FollowedWire {
+  readonly #turns = new KimiTurns();
+  #offset = 0;
+  /** When something of a turn was last written down. */
+  #at = 0;
+
+  constructor(readonly path: string) {}
+
+  look(): { turnSince: number | null; waitingFor: string | null; at: number } {
+    for (const { text, to } of linesFrom(this.path, this.#offset)) {
+      this.#turns.take(text);
+      this.#offset = to;
+      if (OURS.test(text)) this.#at = timeIn(objectIn(text)?.['time']) || this.#at;
+    }
+    return { turnSince: this.#turns.since, waitingFor: this.#turns.waitingFor, at: this.#at };
+  }
+}
+
+function objectIn(line: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(line);
+    return isRecord(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+function timeIn(value: unknown): number {
+  return typeof value === 'number' ? value : 0;
+}
+
+function textOf(parts: unknown): string {
+  const all: unknown[] = Array.isArray(parts) ? parts : [];
+  return all.map((part) => (isRecord(part) && typeof part['text'] === 'string' ? part['text'] : '')).join('');
+}

@@ -1,0 +1,339 @@
+import { dirname } from 'node:path';
+import type { Env } from '../../core/env.ts';
+import type {
+  ScreenOptions,
+  Prompt,
+  RecordPlace,
+  SessionDriver,
+  SessionState,
+  SessionTarget,
+  Submission,
+  TurnEvent,
+} from '../../core/ports/session.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { saveClientFile } from '../../sessions/client-files.ts';
+import { typeInto } from '../../delivery/terminal.ts';
+import { userHome } from '../../platform/env.ts';
+import { signalTo } from '../../platform/process.ts';
+import type { ClientState, StateReader } from '../../sessions/client-state.ts';
+import { ClientWindow, endOf, type Found, realFolder } from '../../sessions/client-window.ts';
+import { FolderWatch } from '../../sessions/follow.ts';
+import { lastLines } from '../../sessions/tmux-session.ts';
+import { type LiveClient, TurnRecord } from '../../sessions/turn-record.ts';
+import { isCommand, isSamePrompt, preparePrompt } from '../typed-prompt.ts';
+import { begunAt, FollowedWire, KimiIndex, type KimiSessionFiles, KimiTurns, saidSince, writtenAt } from './record.ts';
+import { isKimi, isKimiReady, kimiComposer, kimiHolds } from './state.ts';
+
+const TICK_MS = 1000;
+const POLL_MS = 100;
+/** Each look at a screen starts a process. */
+const LOOK_MS = 300;
+/** So long the client may take to acknowledge what was typed. */
+const PROOF_MS = 5000;
+/** Kimi may take an Enter that comes at once for a part of the paste. */
+const ENTER_AFTER_MS = 200;
+/** What it says before it ends, where there is nothing to go on with. */
+const NOTHING_THERE = /Session "[^"]*" not found/;
+const WAITING: Record<string, string> = { approval: 'permission prompt', question: 'input needed' };
+
+/**
+ * One session of Kimi 2.1. It is started and typed to in tmux; `wire.jsonl` of its conversation says what it does and what was said.
+ *
+ * Kimi has no conversation before its first prompt, and nothing says which one a Kimi has open. So it is: the one that it was started with;
+ * else the first that was begun in its folder since it runs, if no other session has that folder; and in any case the one in which a
+ * prompt of ours is written down.
+ */
+export class KimiSession implements SessionDriver {
+  readonly #home: string;
+  readonly #folder: string;
+  readonly #index: KimiIndex;
+  readonly #window: ClientWindow;
+  readonly #record: TurnRecord;
+  readonly #watched = new Set<FolderWatch>();
+  readonly #stops = new Set<() => void>();
+  #conversation: string | null;
+  #wire: FollowedWire | null = null;
+  #isStarting = false;
+  /** The process whose screen has shown that it takes prompts. */
+  #ready: number | null = null;
+  #hasDialog = false;
+  #lookedAt = -Infinity;
+
+  constructor(
+    readonly target: SessionTarget,
+    readonly env: Env,
+  ) {
+    this.#home = env['KIMI_CODE_HOME'] || `${userHome(env)}/.kimi-code`;
+    this.#folder = realFolder(target.folder);
+    this.#index = new KimiIndex(this.#home);
+    this.#window = new ClientWindow({
+      name: target.name,
+      folder: this.#folder,
+      env,
+      variable: 'KIMI_CODE_HOME',
+      composer: kimiComposer,
+      isClient: isKimi,
+    });
+    this.#record = new TurnRecord({
+      pathOf: (conversation) => this.#index.find(conversation)?.wire ?? null,
+      reader: () => new KimiTurns(),
+    });
+    this.#conversation = target.conversation;
+  }
+
+  async state(): Promise<SessionState> {
+    const live = await this.#live();
+    const known = this.#conversation === null ? {} : { conversation: this.#conversation };
+    if (!live) return { status: this.#isStarting ? 'starting' : 'stopped', ...known };
+    if (!(await this.#isReady(live))) {
+      const { pid } = live;
+      return this.#hasDialog
+        ? { status: 'waiting', waitingFor: 'dialog open', ...known, pid }
+        : { status: 'starting', ...known, pid };
+    }
+    const { at: _, ...doing } = this.#doing(live);
+    return { ...doing, ...known };
+  }
+
+  watch(changed: () => void): () => void {
+    const folders = new FolderWatch(changed);
+    const look = (): void => {
+      const wire = this.#wire?.path;
+      folders.set([wire === undefined ? this.#home : dirname(wire)]);
+      changed();
+    };
+    const timer = setInterval(look, TICK_MS);
+    const stop = (): void => {
+      clearInterval(timer);
+      this.#watched.delete(folders);
+      folders.close();
+      this.#stops.delete(stop);
+    };
+    this.#watched.add(folders);
+    this.#stops.add(stop);
+    look();
+    return stop;
+  }
+
+  prepare(text: string, options: { raw?: boolean } = {}): string {
+    return preparePrompt(text, options);
+  }
+
+  async place(): Promise<RecordPlace> {
+    await this.#live();
+    return this.#record.place(this.#conversation);
+  }
+
+  async events(since: RecordPlace): Promise<{ events: TurnEvent[]; next: RecordPlace }> {
+    const live = await this.#live();
+    return this.#record.events(since, live && this.#asLive(live));
+  }
+
+  isOurs(event: TurnEvent, prompt: Prompt): boolean {
+    return event.kind === 'prompt' && isSamePrompt(event.text, prompt.text);
+  }
+
+  async submit(prompt: Prompt, signal: AbortSignal): Promise<Submission> {
+    const { status } = await this.state();
+    const live = await this.#live();
+    if (!live) return left('Kimi does not run in this session', true);
+    if (status !== 'idle') return left(`Kimi is ${status}`, true);
+    // An attempt before this one may have begun a conversation that nobody saw.
+    if (prompt.isRetry && this.#findPrompt(prompt.text, live.startedAt)) return { outcome: 'submitted' };
+    const terminal = await this.#window.terminalOf(live.pid).catch(() => null);
+    if (!terminal)
+      return left(
+        `Kimi (pid ${live.pid}) runs outside of tmux, where nothing can be typed; end it, and send again to start it in tmux`,
+        false,
+      );
+    const how = {
+      composer: kimiComposer,
+      ...(prompt.isRetry && { isPasted: kimiHolds }),
+      enterAfter: ENTER_AFTER_MS,
+      proofWithin: PROOF_MS,
+    };
+    const typed = await typeInto({ terminal, states: this.#states(live), ...how }, prompt.text, signal);
+    if (typed.typed === 'nothing') return left(typed.because, typed.retry);
+    if (typed.typed === 'stranded') return { outcome: 'unknown', because: typed.because };
+    if (typed.proof || isCommand(prompt.text)) return { outcome: 'submitted' };
+    const screen = await terminal.screen().catch(() => null);
+    const isTaken = screen !== null && kimiComposer(screen) === 'empty';
+    return { outcome: 'unknown', because: 'Kimi did not acknowledge what was typed', isTaken };
+  }
+
+  async start(): Promise<{ started: 'resumed' | 'fresh' }> {
+    this.#isStarting = true;
+    const until = performance.now() + this.target.startTimeoutMs;
+    try {
+      await this.#window.look();
+      if (await this.#live()) {
+        await this.#untilReady(until);
+        return { started: 'resumed' };
+      }
+      const id = this.#resumable();
+      if (id !== null) {
+        this.#conversation = id;
+        await this.#window.start([...this.target.command, '-S', id]);
+        if (await this.#untilReady(until)) return { started: 'resumed' };
+        const said = await this.#window.lastLine();
+        await this.#window.end();
+        // Only what it was to go on with is missing.
+        if (!NOTHING_THERE.test(said)) throw ended(said);
+      }
+      this.#conversation = null;
+      await this.#window.start(this.target.command);
+      if (await this.#untilReady(until)) return { started: 'fresh' };
+      const said = await this.#window.lastLine();
+      await this.#window.end();
+      throw ended(said);
+    } finally {
+      this.#isStarting = false;
+    }
+  }
+
+  async stop(): Promise<void> {
+    await this.#window.look();
+    const byHand = this.#window.pid === null ? this.#byHand() : null;
+    await this.#window.end();
+    if (byHand) {
+      signalTo(byHand.pid, 'SIGTERM');
+      await endOf(byHand);
+    }
+    this.#ready = null;
+    this.#hasDialog = false;
+  }
+
+  async screen(lines: number, options?: ScreenOptions): Promise<string> {
+    const live = await this.#live();
+    const terminal = live && (await this.#window.terminalOf(live.pid));
+    if (terminal) return lastLines(terminal.server, terminal.pane, lines, options);
+    throw new Refusal('unreachable', live ? 'no terminal' : 'the session is not running');
+  }
+
+  async saveFile(name: string, bytes: Uint8Array, offset?: number): Promise<string> {
+    return saveClientFile(this.target.folder, name, bytes, offset);
+  }
+
+  async close(): Promise<void> {
+    for (const stop of this.#stops) stop();
+  }
+
+  /** The client that is meant: the one in our tmux session, else the only one that a person opened in its folder. */
+  async #live(): Promise<{ pid: number; startedAt: number } | null> {
+    await this.#window.refresh(() => this.#ready !== null);
+    const pid = this.#window.pid ?? this.#byHand()?.pid ?? null;
+    if (pid === null) return null;
+    const live = { pid, startedAt: this.#window.startOf(pid) };
+    if (this.#conversation === null && !this.target.sharesFolder) this.#adopt(this.#firstSince(live.startedAt));
+    return live;
+  }
+
+  #byHand(): Found | null {
+    if (this.target.sharesFolder || !this.#window.isLookedAt) return null;
+    const [only, ...others] = this.#window.elsewhere() ?? [];
+    return others.length === 0 ? (only ?? null) : null;
+  }
+
+  /** Whether it takes prompts. Before that its screen is looked at: it may ask its user whether the folder can be trusted. */
+  async #isReady({ pid }: { pid: number }): Promise<boolean> {
+    if (this.#ready === pid) return true;
+    if (performance.now() - this.#lookedAt < LOOK_MS) return false;
+    this.#lookedAt = performance.now();
+    const terminal = await this.#window.terminalOf(pid).catch(() => null);
+    // Outside of tmux nothing can be typed, and its record must do.
+    if (!terminal) return this.#window.pid === null;
+    const screen = await terminal.screen();
+    const seen = screen && kimiComposer(screen);
+    this.#hasDialog = seen === 'dialog';
+    if (screen && isKimiReady(screen) && (seen === 'empty' || seen === 'draft' || seen === 'busy')) this.#ready = pid;
+    // It was asking when this program began.
+    else if (
+      this.#conversation !== null &&
+      this.#doing({ pid, startedAt: this.#window.startOf(pid) }).status !== 'idle'
+    )
+      this.#ready = pid;
+    return this.#ready === pid;
+  }
+
+  /** What its record says that it does. */
+  #doing({ pid, startedAt: since }: { pid: number; startedAt: number }): SessionState & { pid: number; at: number } {
+    const { turnSince, waitingFor, at } = this.#follow()?.look() ?? { turnSince: null, waitingFor: null, at: 0 };
+    // A turn that another process left open has ended with it.
+    const isBusy = turnSince !== null && turnSince >= since;
+    if (isBusy && waitingFor !== null)
+      return { status: 'waiting', waitingFor: WAITING[waitingFor] ?? waitingFor, pid, at };
+    return { status: isBusy ? 'active' : 'idle', pid, at };
+  }
+
+  #follow(): FollowedWire | null {
+    const path = this.#conversation === null ? null : (this.#index.find(this.#conversation)?.wire ?? null);
+    if (this.#wire?.path !== path) this.#wire = path === null ? null : new FollowedWire(path);
+    return this.#wire;
+  }
+
+  /** The state for those who type, and its word for a text: where that is written down is its conversation. */
+  #states(live: { pid: number; startedAt: number }): StateReader {
+    const latest = async (): Promise<ClientState | null> => {
+      if ((await this.#live())?.pid !== live.pid) return null;
+      const { status, at } = this.#doing(live);
+      const state = status === 'active' ? 'busy' : status === 'waiting' ? 'dialog' : 'idle';
+      return { state, at, source: 'transcript', pid: live.pid };
+    };
+    const listen = async () => {
+      const since = Date.now();
+      return async (text: string) => (this.#findPrompt(text, since) ? latest() : null);
+    };
+    return { latest, listen };
+  }
+
+  /** Whether this text was said in some conversation of the folder since; that one is ours from then on. */
+  #findPrompt(text: string, since: number): boolean {
+    const mayBe = this.#index.inFolder(this.#folder).filter((one) => writtenAt(one) >= since);
+    const found = mayBe.find((one) => saidSince(one, since).some((said) => isSamePrompt(said, text)));
+    if (found) this.#adopt(found);
+    return found !== undefined;
+  }
+
+  #adopt(found: KimiSessionFiles | undefined): void {
+    if (found) this.#conversation = found.id;
+  }
+
+  #firstSince(since: number): KimiSessionFiles | undefined {
+    return this.#index.inFolder(this.#folder).find((one) => begunAt(one) >= since);
+  }
+
+  /** What can be resumed: its own conversation, else the newest of its folder. One that a person has open is not opened a second time. */
+  #resumable(): string | null {
+    if (this.#conversation !== null && this.#index.find(this.#conversation)) return this.#conversation;
+    if (this.target.sharesFolder || (this.#window.elsewhere() ?? []).length > 0) return null;
+    const [newest] = this.#index.inFolder(this.#folder).toSorted((a, b) => writtenAt(b) - writtenAt(a));
+    return newest?.id ?? null;
+  }
+
+  #asLive({ startedAt: since }: { startedAt: number }): LiveClient {
+    return { conversation: this.#conversation ?? '', startedAt: since, idleSince: null };
+  }
+
+  /** Waits until it takes prompts, or asks its user something before that. False if it ended. */
+  async #untilReady(until: number): Promise<boolean> {
+    for (;;) {
+      const live = await this.#live();
+      if (!live) return false;
+      if ((await this.#isReady(live)) || this.#hasDialog) {
+        await this.#window.settle();
+        return true;
+      }
+      if (performance.now() > until) {
+        const seconds = Math.round(this.target.startTimeoutMs / 1000);
+        throw new Refusal('outcome_unknown', `Kimi was not ready in ${seconds} s: ${await this.#window.lastLine()}`);
+      }
+      await Bun.sleep(POLL_MS);
+    }
+  }
+}
+
+function ended(said: string): Refusal {
+  return new Refusal('outcome_unknown', said || 'Kimi ended as soon as it was started');
+}
+
+const left = (because: string, retry: boolean): Submission => ({ outcome: 'left', because, retry });

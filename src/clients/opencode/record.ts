@@ -1,0 +1,258 @@
+import { Database } from 'bun:sqlite';
+import { existsSync } from 'node:fs';
+import type { RecordPlace, TurnEvent } from '../../core/ports/session.ts';
+import { isMailText } from '../../delivery/fit.ts';
+import { isRecord } from '../../wire/jsonrpc.ts';
+
+/** A session that is idle for this long, and has an unanswered prompt, was interrupted before its first word. */
+const REST_MS = 5000;
+/** Rows bear the time at which something was said, and are written a little later. */
+const LATE_MS = 5000;
+
+/** A message of OpenCode 1.18, as far as a turn is read from it. */
+interface Message {
+  role?: 'user' | 'assistant';
+  parentID?: string;
+  time?: { created?: number; completed?: number };
+  finish?: string;
+  error?: { name?: string; data?: { message?: string } };
+  summary?: unknown;
+}
+
+interface MessageRow {
+  id: string;
+  time_created: number;
+  time_updated: number;
+  data: string;
+}
+
+/** A prompt without an end. */
+interface OpenPrompt {
+  id: string;
+  at: number;
+}
+
+/** Steps that are not the last of their turn. */
+const GOES_ON = ['tool-calls', 'unknown'];
+
+/** A place in a conversation: behind a message. Prompts behind it that were reported have no end yet. */
+interface Place {
+  conversation: string;
+  behind: string;
+  reported: string[];
+  /** What was said before this is not new in a conversation that is read from its beginning. */
+  after: number;
+}
+
+/** What the client does, as far as it tells what becomes of its prompts. `startedAt` is null if it does not run. */
+export interface LiveOpenCode {
+  startedAt: number | null;
+  isIdle: boolean;
+}
+
+/** Just for reading: OpenCode writes it meanwhile. */
+const OPTIONS = { readonly: true, create: false } as const;
+const MESSAGES = 'SELECT id, time_created, time_updated, data FROM message WHERE session_id = ? AND id > ? ORDER BY id';
+const TEXTS = 'SELECT data FROM part WHERE message_id = ? AND data LIKE \'%"type":"text"%\' ORDER BY id';
+const NEWEST = `SELECT id FROM session WHERE directory = ? AND parent_id IS NULL AND time_archived IS NULL ORDER BY time_updated DESC LIMIT 1`;
+
+/**
+ * What OpenCode 1.18 wrote down: the messages of a conversation in its SQLite file. Ids of messages grow with time.
+ *
+ * A turn begins with a message of the user. It ends with an answer to it (`parentID`) that is the last step of the turn, or has an error.
+ * What is said while it works joins the turn at the next step, whose parent is the newest message: so an answer ends all prompts up
+ * to its parent.
+ */
+export class OpenCodeRecord {
+  #opened: Database | null = null;
+
+  constructor(readonly path: string) {}
+
+  /** The folder in which changes can be seen. */
+  get folder(): string {
+    return this.path.slice(0, this.path.lastIndexOf('/'));
+  }
+
+  has(conversation: string): boolean {
+    return this.#first('SELECT id FROM session WHERE id = ?', conversation) !== null;
+  }
+
+  /** The conversation of a user in this folder that was used last; null if there is none. */
+  newest(folder: string): string | null {
+    return this.#first(NEWEST, folder)?.id ?? null;
+  }
+
+  /** Whether a message with an id that ends so was written down. */
+  hasMessage(conversation: string, ending: string): boolean {
+    const sql = 'SELECT id FROM message WHERE session_id = ? AND id LIKE ?';
+    return this.#first(sql, conversation, `%${ending}`) !== null;
+  }
+
+  place(conversation: string | null): RecordPlace {
+    const sql = 'SELECT id FROM message WHERE session_id = ? ORDER BY id DESC LIMIT 1';
+    const last = conversation === null ? null : this.#first(sql, conversation);
+    return written({
+      conversation: conversation ?? '',
+      behind: last?.id ?? '',
+      reported: [],
+      after: Date.now() - LATE_MS,
+    });
+  }
+
+  /** What is new since a place, in its conversation and then in the one that the session has now. */
+  events(
+    since: RecordPlace,
+    conversation: string | null,
+    live: LiveOpenCode,
+  ): { events: TurnEvent[]; next: RecordPlace } {
+    const from = placeIn(since);
+    const isOther = conversation !== null && conversation !== from.conversation;
+    const first = this.#read(from, isOther ? { ...live, startedAt: null } : live);
+    const second = isOther
+      ? this.#read({ conversation, behind: '', reported: [], after: from.after }, live)
+      : { events: [], next: first.next };
+    const isSame = first.events.length + second.events.length === 0 && isSamePlace(from, second.next);
+    return { events: [...first.events, ...second.events], next: isSame ? since : written(second.next) };
+  }
+
+  /** Whether a turn is open in a conversation, that began while this client ran. */
+  isInTurn(conversation: string, startedAt: number): boolean {
+    const sql =
+      'SELECT id, time_created, time_updated, data FROM message WHERE session_id = ? ORDER BY id DESC LIMIT 1';
+    const row = this.#first(sql, conversation);
+    if (!row || row.time_created < startedAt) return false;
+    const message = messageIn(row);
+    return message.role === 'user' || !isLast(message);
+  }
+
+  close(): void {
+    this.#opened?.close();
+    this.#opened = null;
+  }
+
+  #read(place: Place, live: LiveOpenCode): { events: TurnEvent[]; next: Place } {
+    const events: TurnEvent[] = [];
+    let open: OpenPrompt[] = [];
+    let { behind } = place;
+    let updated = 0;
+    const rows = place.conversation === '' ? [] : this.#rows<MessageRow>(MESSAGES, place.conversation, behind);
+    for (const [at, row] of rows.entries()) {
+      const message = messageIn(row);
+      if (message.role === 'user') {
+        const text = this.#textOf(row.id);
+        // Its text is written a moment after it.
+        if (text === null && at === rows.length - 1) break;
+        const isNew = place.behind !== '' || row.time_created >= place.after;
+        if (text && isNew && !isMailText(text)) {
+          open.push({ id: row.id, at: row.time_created });
+          if (!place.reported.includes(row.id))
+            events.push({ kind: 'prompt', turn: row.id, text, at: row.time_created, key: row.id.slice(-KEY_LENGTH) });
+        }
+      } else if (isLast(message) && message.summary !== true) {
+        const ended = open.filter(({ id }) => id <= (message.parentID ?? ''));
+        open = open.filter((prompt) => !ended.includes(prompt));
+        events.push(
+          ...ends(ended, { ...outcomeOf(message, () => this.#textOf(row.id) ?? '') }, message.time?.completed),
+        );
+      }
+      behind = row.id;
+      updated = Math.max(updated, row.time_updated);
+    }
+    const cut = open.filter(({ at }) => live.startedAt === null || at < live.startedAt);
+    const isResting = live.isIdle && Date.now() - updated > REST_MS;
+    open = open.filter((prompt) => !cut.includes(prompt));
+    events.push(...ends(cut, { how: 'failed', text: 'OpenCode ended before its turn did' }));
+    if (isResting) events.push(...ends(open.splice(0), { how: 'interrupted', text: '' }));
+    const [first] = open;
+    const after = behind === '' ? place.after : Date.now() - LATE_MS;
+    const next = { conversation: place.conversation, reported: open.map(({ id }) => id), after };
+    return { events, next: { ...next, behind: first ? before(first.id) : behind } };
+  }
+
+  /** The text of a message; null if none of its parts is written yet. What OpenCode adds itself is no part of it. */
+  #textOf(message: string): string | null {
+    const parts = this.#rows<{ data: string }>(TEXTS, message).flatMap(({ data }) => {
+      const part: unknown = JSON.parse(data);
+      return isRecord(part) && part['type'] === 'text' ? [part] : [];
+    });
+    if (parts.length === 0) return null;
+    const said = parts.filter((part) => part['synthetic'] !== true && part['ignored'] !== true);
+    return said.map((part) => String(part['text'])).join('\n\n');
+  }
+
+  #first(sql: string, ...values: string[]): MessageRow | null {
+    return this.#rows<MessageRow>(sql, ...values)[0] ?? null;
+  }
+
+  /** Nothing while there is no such file. */
+  #rows<T>(sql: string, ...values: string[]): T[] {
+    if (!this.#opened && !existsSync(this.path)) return [];
+    this.#opened ??= new Database(this.path, OPTIONS);
+    try {
+      return this.#opened.query<T, string[]>(sql).all(...values);
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+}
+
+/** So many characters at the end of an id are ours to choose: `msg_`, twelve digits for the time, and these. */
+export const KEY_LENGTH = 14;
+
+/** An id of a message as OpenCode makes them, with an end of ours: they grow with time. */
+export function messageId(ending: string, now: number): string {
+  const time = (BigInt(now) * 0x1000n) & 0xffff_ffff_ffffn;
+  return `msg_${time.toString(16).padStart(12, '0')}${ending}`;
+}
+
+/** The end of the id of a message that brings the prompt with this key. */
+export function endingOf(key: string): string {
+  return new Bun.CryptoHasher('sha256').update(key).digest('hex').slice(0, KEY_LENGTH);
+}
+
+function messageIn({ data }: MessageRow): Message {
+  const value: unknown = JSON.parse(data);
+  return isRecord(value) ? value : {};
+}
+
+/** Nothing follows this answer in its turn. */
+function isLast({ time, finish, error }: Message): boolean {
+  return error !== undefined || (time?.completed !== undefined && finish !== undefined && !GOES_ON.includes(finish));
+}
+
+function outcomeOf({ error }: Message, text: () => string): Omit<End, 'at'> {
+  if (!error) return { how: 'done', text: text() };
+  if (error.name === 'MessageAbortedError') return { how: 'interrupted', text: text() };
+  return { how: 'failed', text: error.data?.message ?? error.name ?? '' };
+}
+
+type End = Pick<Extract<TurnEvent, { kind: 'end' }>, 'how' | 'text'>;
+
+function ends(prompts: readonly OpenPrompt[], end: End, at = Date.now()): TurnEvent[] {
+  const shared = prompts.length > 1 ? ({ shared: true } as const) : {};
+  return prompts.map(({ id }) => ({ kind: 'end', turn: id, ...end, at, ...shared }));
+}
+
+/** A place before this message, and behind the one before it: no other id is as close. */
+function before(id: string): string {
+  return `${id.slice(0, -1)}${String.fromCharCode(id.charCodeAt(id.length - 1) - 1)}`;
+}
+
+function written({ conversation, behind, reported, after }: Place): RecordPlace {
+  return JSON.stringify({ c: conversation, m: behind, ...(reported.length > 0 && { r: reported }), t: after });
+}
+
+function isSamePlace(a: Place, b: Place): boolean {
+  return a.conversation === b.conversation && a.behind === b.behind && a.reported.join() === b.reported.join();
+}
+
+/** A place that cannot be read is this moment. */
+function placeIn(place: RecordPlace): Place {
+  try {
+    const { c = '', m = '', r = [], t = 0 } = JSON.parse(place) as { c?: string; m?: string; r?: string[]; t?: number };
+    return { conversation: c, behind: m, reported: r, after: t };
+  } catch {
+    return { conversation: '', behind: '', reported: [], after: Date.now() - LATE_MS };
+  }
+}

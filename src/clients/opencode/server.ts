@@ -1,0 +1,111 @@
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { isRecord } from '../../wire/jsonrpc.ts';
+
+/** A server that is asked several things at once while it starts can hang. */
+const ANSWER_MS = 5000;
+/** A server that has only just started takes its time for the first conversation. */
+const CREATE_MS = 60_000;
+const USER = 'opencode';
+
+export type ServerState = 'idle' | 'active' | 'permission' | 'question';
+
+/** It does not listen, or is not the one that we started. */
+export class NoServer extends Error {
+  override readonly name = 'NoServer';
+}
+
+/**
+ * The HTTP server of the OpenCode that we started for one session, on a port of loopback, with a password. Both are in a file that only its
+ * user can read, and that a shell reads for OpenCode: words of a command line can be seen by everybody. A later run of this program finds
+ * the server by it.
+ */
+export class OpenCodeServer {
+  constructor(readonly file: string) {}
+
+  /** Chooses a port and a password for an OpenCode that is about to be started; returns the words that start it with these. */
+  prepare(command: readonly string[]): string[] {
+    const probe = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } });
+    const { port } = probe;
+    probe.stop(true);
+    const password = Buffer.from(crypto.getRandomValues(new Uint8Array(24))).toString('hex');
+    mkdirSync(this.file.slice(0, this.file.lastIndexOf('/')), { recursive: true, mode: 0o700 });
+    rmSync(this.file, { force: true });
+    const lines = [`# The server of OpenCode in this session, for Parley.`, `PORT=${port}`, `PASSWORD=${password}`];
+    writeFileSync(this.file, `${lines.join('\n')}\n`, { mode: 0o600 });
+    chmodSync(this.file, 0o600);
+    const script = `. "$0"; export OPENCODE_SERVER_PASSWORD="$PASSWORD" OPENCODE_SERVER_USERNAME=${USER}; unset PORT PASSWORD; exec "$@"`;
+    return ['sh', '-c', script, this.file, ...command, '--port', String(port), '--hostname', '127.0.0.1'];
+  }
+
+  /** It was ended. */
+  forget(): void {
+    rmSync(this.file, { force: true });
+  }
+
+  /** What a conversation does. What a part of its work asks, it asks. */
+  async state(conversation: string | null): Promise<ServerState> {
+    const statuses = await this.#call('GET', '/session/status');
+    const status = isRecord(statuses) && conversation !== null ? statuses[conversation] : undefined;
+    if (!isRecord(status) || status['type'] === 'idle') return 'idle';
+    const isAsked = async (path: string): Promise<boolean> => {
+      const asked = await this.#call('GET', path);
+      return Array.isArray(asked) && asked.length > 0;
+    };
+    if (await isAsked('/permission')) return 'permission';
+    return (await isAsked('/question')) ? 'question' : 'active';
+  }
+
+  /** Begins a conversation. */
+  async create(): Promise<string> {
+    const made = await this.#call('POST', '/session', {}, { ms: CREATE_MS });
+    if (isRecord(made) && typeof made['id'] === 'string') return made['id'];
+    throw new Error('OpenCode began a conversation and did not name it');
+  }
+
+  /** Its window shows this conversation. A window that starts may not hear it, and nothing depends on it. */
+  async show(conversation: string): Promise<void> {
+    await this.#call('POST', '/tui/select-session', { sessionID: conversation }).catch(() => {});
+  }
+
+  /** Gives a prompt as a message with this id. It has it when this returns, or some time later. */
+  async prompt(conversation: string, messageID: string, text: string, signal: AbortSignal): Promise<void> {
+    const parts = [{ type: 'text', text }];
+    await this.#call('POST', `/session/${conversation}/prompt_async`, { messageID, parts }, { signal });
+  }
+
+  async #call(method: string, path: string, body?: object, more: { signal?: AbortSignal; ms?: number } = {}) {
+    const { port, password } = this.#address();
+    const { signal, ms = ANSWER_MS } = more;
+    const limit = AbortSignal.timeout(ms);
+    let response: Response;
+    try {
+      response = await fetch(`http://127.0.0.1:${port}${path}`, {
+        method,
+        headers: { authorization: `Basic ${btoa(`${USER}:${password}`)}`, 'content-type': 'application/json' },
+        ...(body && { body: JSON.stringify(body) }),
+        signal: signal ? AbortSignal.any([signal, limit]) : limit,
+      });
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? error.code : '';
+      if (code === 'ConnectionRefused' || code === 'ECONNREFUSED') throw new NoServer('nobody listens there');
+      const because = limit.aborted ? `OpenCode did not answer within ${ms / 1000} s` : String(error);
+      throw new Error(because, { cause: error });
+    }
+    if (response.status === 401) throw new NoServer('another program listens there');
+    const said = await response.text();
+    if (!response.ok) throw new Error(`OpenCode answered ${response.status}: ${said.slice(0, 200)}`);
+    return said === '' ? null : (JSON.parse(said) as unknown);
+  }
+
+  #address(): { port: number; password: string } {
+    try {
+      const text = readFileSync(this.file, 'utf8');
+      const [, port] = /^PORT=(\d+)$/m.exec(text) ?? [];
+      const [, password] = /^PASSWORD=(\w+)$/m.exec(text) ?? [];
+      if (port !== undefined && password !== undefined) return { port: Number(port), password };
+    } catch {
+      // We never started one.
+    }
+    throw new NoServer('we did not start it');
+  }
+}

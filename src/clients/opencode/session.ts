@@ -1,0 +1,287 @@
+import type { Env } from '../../core/env.ts';
+import type {
+  ScreenOptions,
+  Prompt,
+  RecordPlace,
+  SessionDriver,
+  SessionState,
+  SessionTarget,
+  Submission,
+  TurnEvent,
+} from '../../core/ports/session.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { saveClientFile } from '../../sessions/client-files.ts';
+import { userHome } from '../../platform/env.ts';
+import { signalTo } from '../../platform/process.ts';
+import { ClientWindow, endOf, type Found, realFolder } from '../../sessions/client-window.ts';
+import { FolderWatch } from '../../sessions/follow.ts';
+import { lastLines, tmuxNameOf } from '../../sessions/tmux-session.ts';
+import { plainPrompt } from '../plain-prompt.ts';
+import { endingOf, messageId, OpenCodeRecord } from './record.ts';
+import { NoServer, OpenCodeServer } from './server.ts';
+import { isOpenCodeHome, isOpenCodeWindow, openCodeComposer } from './state.ts';
+
+const TICK_MS = 1000;
+const POLL_MS = 200;
+/** All OpenCodes of a user write into one file, and often. */
+const PAUSE_MS = 100;
+const NOTHING_THERE = /Session not found/;
+const WAITING = { permission: 'permission prompt', question: 'input needed' } as const;
+const BY_HAND =
+  'OpenCode was opened here by hand, where it takes prompts only from its keyboard; end it, and send again to start it in tmux';
+
+/**
+ * One session of OpenCode 1.18. We start it in tmux with a port, and its server says what it does and takes prompts; what was said is read
+ * from its own file. A person can type into its window at the same time: a prompt of ours leaves a draft alone.
+ *
+ * An OpenCode that a person opened by hand listens nowhere. What is said there is recorded; a prompt for it is refused with a reason.
+ */
+export class OpenCodeSession implements SessionDriver {
+  readonly #folder: string;
+  readonly #window: ClientWindow;
+  readonly #server: OpenCodeServer;
+  readonly #record: OpenCodeRecord;
+  readonly #stops = new Set<() => void>();
+  #conversation: string | null;
+  #isStarting = false;
+
+  constructor(
+    readonly target: SessionTarget,
+    readonly env: Env,
+  ) {
+    const home = userHome(env);
+    this.#folder = realFolder(target.folder);
+    this.#window = new ClientWindow({
+      name: target.name,
+      folder: this.#folder,
+      env,
+      variable: 'XDG_DATA_HOME',
+      composer: openCodeComposer,
+      isClient: isOpenCodeWindow,
+    });
+    this.#server = new OpenCodeServer(`${home}/.ccc/opencode/${tmuxNameOf(target.name)}`);
+    this.#record = new OpenCodeRecord(`${env['XDG_DATA_HOME'] || `${home}/.local/share`}/opencode/opencode.db`);
+    this.#conversation = target.conversation;
+  }
+
+  async state(): Promise<SessionState> {
+    const live = await this.#live();
+    const known = this.#conversation === null ? {} : { conversation: this.#conversation };
+    if (this.#isStarting) return { status: 'starting', ...known };
+    if (!live) return { status: 'stopped', ...known };
+    const { pid } = live;
+    const state = await this.#doing(live);
+    if (state === 'permission' || state === 'question')
+      return { status: 'waiting', waitingFor: WAITING[state], ...known, pid };
+    return { status: state, ...known, pid };
+  }
+
+  watch(changed: () => void): () => void {
+    let isSoon: ReturnType<typeof setTimeout> | undefined;
+    const soon = (): void => {
+      isSoon ??= setTimeout(() => {
+        isSoon = undefined;
+        changed();
+      }, PAUSE_MS);
+    };
+    const folders = new FolderWatch(soon);
+    const look = (): void => {
+      folders.set([this.#record.folder]);
+      changed();
+    };
+    const timer = setInterval(look, TICK_MS);
+    const stop = (): void => {
+      clearInterval(timer);
+      clearTimeout(isSoon);
+      folders.close();
+      this.#stops.delete(stop);
+    };
+    this.#stops.add(stop);
+    look();
+    return stop;
+  }
+
+  prepare(text: string, options: { raw?: boolean } = {}): string {
+    return plainPrompt('OpenCode', text, options);
+  }
+
+  async place(): Promise<RecordPlace> {
+    await this.#live();
+    return this.#record.place(this.#conversation);
+  }
+
+  async events(since: RecordPlace): Promise<{ events: TurnEvent[]; next: RecordPlace }> {
+    const live = await this.#live();
+    // Before the record is read: what it begins after that is not over.
+    const isIdle = live !== null && (await this.#doing(live)) === 'idle';
+    return this.#record.events(since, this.#conversation, { startedAt: live?.startedAt ?? null, isIdle });
+  }
+
+  isOurs(event: TurnEvent, prompt: Prompt): boolean {
+    return event.kind === 'prompt' && event.key === endingOf(prompt.key);
+  }
+
+  async submit(prompt: Prompt, signal: AbortSignal): Promise<Submission> {
+    const live = await this.#live();
+    if (!live) return left('OpenCode does not run in this session', true);
+    if (live.isByHand) return left(BY_HAND, false);
+    const conversation = this.#conversation;
+    const ending = endingOf(prompt.key);
+    try {
+      const state = await this.#server.state(conversation);
+      if (conversation === null || state !== 'idle') return left(`OpenCode is ${state}`, true);
+      // An attempt before this one may have put it there.
+      if (this.#record.hasMessage(conversation, ending)) return { outcome: 'submitted' };
+      if (signal.aborted) return left('it was taken back', false);
+    } catch (error) {
+      return error instanceof NoServer ? left(BY_HAND, false) : left(wordsOf(error), true);
+    }
+    try {
+      await this.#server.prompt(conversation, messageId(ending, Date.now()), prompt.text, signal);
+      return { outcome: 'submitted' };
+    } catch (error) {
+      return { outcome: 'unknown', because: wordsOf(error) };
+    }
+  }
+
+  async start(): Promise<{ started: 'resumed' | 'fresh' }> {
+    const unfit = this.target.command.find((word) => /^--(port|hostname|mdns)(=|$)/.test(word));
+    if (unfit !== undefined)
+      throw new Refusal('bad_config', `OpenCode gets a port from Parley; take ${unfit} out of the flags`);
+    this.#isStarting = true;
+    const until = performance.now() + this.target.startTimeoutMs;
+    try {
+      await this.#window.look();
+      if (await this.#live()) return { started: 'resumed' };
+      const id = this.#resumable();
+      if (id !== null) {
+        if (await this.#startWith(['-s', id], until)) {
+          this.#conversation = id;
+          return { started: 'resumed' };
+        }
+        const said = await this.#window.lastLine();
+        await this.#window.end();
+        // Only what it was to go on with is missing.
+        if (!NOTHING_THERE.test(said)) throw ended(said);
+      }
+      if (!(await this.#startWith([], until))) {
+        const said = await this.#window.lastLine();
+        await this.#window.end();
+        throw ended(said);
+      }
+      this.#conversation = await this.#server.create();
+      await this.#show(this.#conversation, until);
+      return { started: 'fresh' };
+    } finally {
+      this.#isStarting = false;
+    }
+  }
+
+  async stop(): Promise<void> {
+    await this.#window.look();
+    const byHand = this.#window.pid === null ? this.#byHand() : null;
+    await this.#window.end();
+    this.#server.forget();
+    if (!byHand) return;
+    signalTo(byHand.pid, 'SIGTERM');
+    await endOf(byHand);
+  }
+
+  async screen(lines: number, options?: ScreenOptions): Promise<string> {
+    const live = await this.#live();
+    const terminal = live && (await this.#window.terminalOf(live.pid));
+    if (terminal) return lastLines(terminal.server, terminal.pane, lines, options);
+    throw new Refusal('unreachable', live ? 'no terminal' : 'the session is not running');
+  }
+
+  async saveFile(name: string, bytes: Uint8Array, offset?: number): Promise<string> {
+    return saveClientFile(this.target.folder, name, bytes, offset);
+  }
+
+  async close(): Promise<void> {
+    for (const stop of this.#stops) stop();
+    this.#record.close();
+  }
+
+  /** The client that is meant: the one in our tmux session, else the only one that a person opened in its folder. */
+  async #live(): Promise<{ pid: number; startedAt: number; isByHand: boolean } | null> {
+    await this.#window.refresh(() => true);
+    const own = this.#window.pid;
+    const pid = own ?? this.#byHand()?.pid ?? null;
+    if (pid === null) return null;
+    if (own === null) this.#conversation = this.#record.newest(this.#folder) ?? this.#conversation;
+    return { pid, startedAt: this.#window.startOf(pid), isByHand: own === null };
+  }
+
+  #byHand(): Found | null {
+    if (this.target.sharesFolder || !this.#window.isLookedAt) return null;
+    const [only, ...others] = this.#window.elsewhere() ?? [];
+    return others.length === 0 ? (only ?? null) : null;
+  }
+
+  /** One that listens nowhere is known by its record alone. One that does not answer in time works hard. */
+  async #doing({ startedAt: since, isByHand }: { startedAt: number; isByHand: boolean }) {
+    const recorded = (): 'active' | 'idle' =>
+      this.#conversation !== null && this.#record.isInTurn(this.#conversation, since) ? 'active' : 'idle';
+    if (isByHand) return recorded();
+    try {
+      return await this.#server.state(this.#conversation);
+    } catch (error) {
+      return error instanceof NoServer ? recorded() : 'active';
+    }
+  }
+
+  /** What can be resumed: its own conversation, else the newest of its folder. One that a person may have open is not opened a second time. */
+  #resumable(): string | null {
+    if (this.#conversation !== null && this.#record.has(this.#conversation)) return this.#conversation;
+    if (this.target.sharesFolder || (this.#window.elsewhere() ?? []).length > 0) return null;
+    return this.#record.newest(this.#folder);
+  }
+
+  /** False if it ended. */
+  async #startWith(words: readonly string[], until: number): Promise<boolean> {
+    await this.#window.start(this.#server.prepare([...this.target.command, ...words]));
+    for (;;) {
+      if (this.#window.pid === null) return false;
+      if (await this.#answers()) break;
+      if (performance.now() > until) {
+        const seconds = Math.round(this.target.startTimeoutMs / 1000);
+        const said = await this.#window.lastLine();
+        throw new Refusal('outcome_unknown', `OpenCode was not ready in ${seconds} s: ${said}`);
+      }
+      await Bun.sleep(POLL_MS);
+    }
+    await this.#window.settle();
+    return true;
+  }
+
+  /** Its window shows the conversation: what a person types there is said in it. A window that starts does not hear it at once. */
+  async #show(conversation: string, until: number): Promise<void> {
+    const { pid } = this.#window;
+    const terminal = pid === null ? null : await this.#window.terminalOf(pid);
+    for (; terminal && performance.now() < until; await Bun.sleep(POLL_MS)) {
+      await this.#server.show(conversation);
+      const screen = await terminal.screen();
+      if (!screen || (openCodeComposer(screen) !== 'unknown' && !isOpenCodeHome(screen))) return;
+    }
+  }
+
+  async #answers(): Promise<boolean> {
+    try {
+      await this.#server.state(null);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+}
+
+function ended(said: string): Refusal {
+  return new Refusal('outcome_unknown', said || 'OpenCode ended as soon as it was started');
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+const left = (because: string, retry: boolean): Submission => ({ outcome: 'left', because, retry });
