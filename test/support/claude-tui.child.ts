@@ -470,9 +470,12 @@ function conversations(): string[] {
   return byAge.map((name) => name.slice(0, -'.jsonl'.length));
 }
 
-function fail(line: string, code: number): never {
+/** Says why, and ends when the terminal has drawn it: what tmux has not read by then is lost. Only then it says where its cursor is. */
+async function fail(line: string, code: number): Promise<never> {
   note({ started: argv, ended: code });
-  process.stdout.write(`${line}\r\n`);
+  process.stdin.setRawMode(true);
+  process.stdout.write(`${line}\r\n\u001B[6n`);
+  await new Promise((resolve) => process.stdin.once('data', resolve));
   process.exit(code);
 }
 
@@ -496,7 +499,7 @@ async function trustDialog(): Promise<void> {
     for (const key of bytes.toString().split(/(?=\u001B)|(?<=\r)|(?=\r)/)) {
       if (KEYS[key] === 'Down') isYes = true;
       else if (key === '\r' && isYes) resolve();
-      else if (key === '\r' || key === '\u001B') fail('', 1);
+      else if (key === '\r' || key === '\u001B') void fail('', 1);
       else note({ dialog: key });
     }
     drawn();
@@ -510,11 +513,11 @@ async function trustDialog(): Promise<void> {
   process.stdout.write('\u001B[2J\u001B[H');
 }
 
-if (start.exit) fail(start.exit.line, start.exit.code);
+if (start.exit) await fail(start.exit.line, start.exit.code);
 if (argv.includes('--resume')) {
   session = argv[argv.indexOf('--resume') + 1] ?? '';
-  if (!existsSync(transcript())) fail(`No conversation found with session ID: ${session}`, 1);
-} else if (argv.includes('-c')) session = conversations()[0] ?? fail('No conversation found to continue', 1);
+  if (!existsSync(transcript())) await fail(`No conversation found with session ID: ${session}`, 1);
+} else if (argv.includes('-c')) session = conversations()[0] ?? (await fail('No conversation found to continue', 1));
 if (existsSync(transcript())) index = readFileSync(transcript(), 'utf8').split('"promptSource"').length - 1;
 const tmux = tmuxPane();
 note({ started: argv });

@@ -77,6 +77,8 @@ export class CodexSession implements SessionDriver {
     if (this.#isStarting) return { ...this.#beginning(), ...known };
     const isRunning = pid !== null || (thread !== null && this.#isByHand());
     if (!isRunning && (thread === null || isFree(thread))) return { status: 'stopped', ...known };
+    // Before its user has signed in, Codex has no daemon.
+    if (thread === null && this.#window.question !== null) return { ...this.#beginning(), ...known };
     if (!isConnected) return { status: this.#daemon.isDead() ? 'stopped' : 'starting', ...known };
     if (thread === null) return { ...this.#beginning(), ...known };
     if (thread.status === 'waitingOnApproval' || thread.status === 'waitingOnUserInput')
@@ -218,7 +220,10 @@ export class CodexSession implements SessionDriver {
     await this.#window.look();
     if (this.#window.pid !== null) {
       if (this.#daemon.isConnected && this.#bound()) return { started: 'resumed' };
-      // It lost its daemon, or waits for an answer that nobody gave.
+      await this.#window.lookForQuestion(false);
+      // It was started before, and its user has not answered what it asks.
+      if (this.#window.question !== null) return { started: 'resumed' };
+      // It lost its daemon.
       await this.#window.end();
     }
     const before = new Set(threads.keys());
@@ -236,7 +241,12 @@ export class CodexSession implements SessionDriver {
       const words = [...this.target.command, ...(id === null ? [] : ['resume', id])];
       await this.#window.start(words);
       const find = id === null ? () => this.#newThread(before) : resumed;
-      this.#adopt(await this.#ready(began + this.target.startTimeoutMs, find), id === null);
+      const thread = await this.#ready(began + this.target.startTimeoutMs, find);
+      if (thread) this.#adopt(thread, id === null);
+      else if (id !== null) {
+        this.#thread = id;
+        this.#claim(id);
+      }
       await this.#window.settle();
       return { started: id === null ? 'fresh' : 'resumed' };
     } finally {
@@ -244,8 +254,8 @@ export class CodexSession implements SessionDriver {
     }
   }
 
-  /** Waits for the thread of the window that was just started. */
-  async #ready(deadline: number, find: () => Thread | null | Promise<Thread | null>): Promise<Thread> {
+  /** Waits for the thread of the window that was just started. Null: before that it asks its user something, however long that takes. */
+  async #ready(deadline: number, find: () => Thread | null | Promise<Thread | null>): Promise<Thread | null> {
     for (let at = Date.now(), seen = at; ; at = Date.now()) {
       if (this.#window.pid === null) {
         const line = await this.#window.lastLine();
@@ -258,18 +268,18 @@ export class CodexSession implements SessionDriver {
       const isLate = at > deadline;
       if (isLate || at - seen > TICK_MS) {
         seen = at;
-        await this.#window.lookForDialog(false);
+        await this.#window.lookForQuestion(false);
+        if (this.#window.question !== null) return null;
       }
       if (isLate) throw await this.#late();
       await Bun.sleep(POLL_MS);
     }
   }
 
-  /** The window stays: its user may have to answer something there. */
+  /** The window stays: its user may see there what is wrong. */
   async #late(): Promise<Refusal> {
     const seconds = Math.round(this.target.startTimeoutMs / 1000);
-    const why = this.#window.hasDialog ? 'Codex asks its user something' : `Codex was not ready in ${seconds} s`;
-    return new Refusal('outcome_unknown', `${why}: ${await this.#window.lastLine()}`);
+    return new Refusal('outcome_unknown', `Codex was not ready in ${seconds} s: ${await this.#window.lastLine()}`);
   }
 
   /** The thread that began in this folder since; null if there is none yet. */
@@ -298,6 +308,8 @@ export class CodexSession implements SessionDriver {
   #current(): Thread | null {
     const bound = this.#bound();
     if (bound || this.#daemon.isStarting || !this.#window.isLookedAt) return bound;
+    // Its window has none yet; one that begins now is another's.
+    if (this.#window.question !== null) return null;
     const free = this.#freeThreads();
     const [only] = free;
     if (!only || free.length > 1) return null;
@@ -341,7 +353,8 @@ export class CodexSession implements SessionDriver {
 
   /** A window whose thread is not known yet. A question that it shows is its user's to answer. */
   #beginning(): SessionState {
-    return this.#window.hasDialog ? { status: 'waiting', waitingFor: 'dialog open' } : { status: 'starting' };
+    const { question } = this.#window;
+    return question === null ? { status: 'starting' } : { status: 'waiting', waitingFor: question };
   }
 
   /** The record of its conversation. Searched for once: a conversation that is not loaded gets no other. */

@@ -3,7 +3,7 @@ import type { Env } from '../../core/env.ts';
 import { isProcessAlive, startOf, ttyOf } from '../../platform/process.ts';
 import { isFree, lastLines, panesOf, TmuxSession, tmuxNameOf, type ListedPane } from '../../sessions/tmux-session.ts';
 import { TmuxServer } from '../../sessions/tmux.ts';
-import { codexComposer } from './state.ts';
+import { codexComposer, codexQuestion } from './state.ts';
 
 /** Each look at tmux starts a process. */
 const LOOK_MS = 2000;
@@ -22,8 +22,8 @@ interface Found {
 
 /** The window of one session of Codex: the process in its tmux session. */
 export class CodexWindow {
-  /** Codex asks its user something on it. Only looked for while nobody knows its conversation. */
-  hasDialog = false;
+  /** What Codex asks its user on it: `dialog open: sign in`. Only looked for while nobody knows its conversation. */
+  question: string | null = null;
   readonly #tmux: TmuxServer;
   readonly #panes: SharedPanes;
   readonly #session: TmuxSession;
@@ -56,7 +56,7 @@ export class CodexWindow {
     const isFirst = this.#lookedAt === -Infinity;
     const pauseMs = this.pid === null ? NO_WINDOW_LOOK_MS : LOOK_MS;
     if (Date.now() - this.#lookedAt < pauseMs || (this.pid !== null && isKnown())) return;
-    const look = this.look(pauseMs).then(() => this.lookForDialog(isKnown()));
+    const look = this.look(pauseMs).then(() => this.lookForQuestion(isKnown()));
     if (isFirst) await look;
     // A tmux that hangs does not say that the window is gone.
     else look.catch(() => 'the next look may do');
@@ -88,10 +88,10 @@ export class CodexWindow {
     this.#found = { pid, start: startOf(pid) };
   }
 
-  async lookForDialog(isKnown: boolean): Promise<void> {
+  async lookForQuestion(isKnown: boolean): Promise<void> {
     const pane = this.pid === null || isKnown ? null : await this.#session.pane();
     const screen = pane && (await (await this.#tmux.terminal(pane.id)).screen());
-    this.hasDialog = screen !== null && codexComposer(screen) === 'dialog';
+    this.question = screen !== null && codexComposer(screen) === 'dialog' ? codexQuestion(screen.lines) : null;
   }
 
   /** The Codex that a person opened in this folder, in a terminal that no session has; null where the system does not tell. */
@@ -104,7 +104,9 @@ export class CodexWindow {
   /** Starts Codex. Its screen stays if it ends, until `settle`. */
   async start(words: readonly string[]): Promise<void> {
     const home = this.env['CODEX_HOME'];
-    await this.#session.start([...(home ? [`CODEX_HOME=${home}`] : []), ...words], this.folder);
+    const { pid } = await this.#session.start([...(home ? [`CODEX_HOME=${home}`] : []), ...words], this.folder);
+    // Also while a shell runs there, which starts it.
+    this.#found = { pid, start: startOf(pid) };
     await this.look();
   }
 
@@ -117,7 +119,7 @@ export class CodexWindow {
   async end(): Promise<void> {
     const found = this.#found;
     this.#found = null;
-    this.hasDialog = false;
+    this.question = null;
     await this.#session.end();
     this.#panes.forget();
     if (found) await endOf(found);
