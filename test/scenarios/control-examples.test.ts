@@ -158,10 +158,15 @@ describe('the examples', () => {
     const reading = (async () => {
       for await (const chunk of child.stdout) said += Buffer.from(chunk).toString();
     })();
-    await within(20_000, async () => said !== '');
+    // Each event is read before the next: on a busy machine one read could get two.
+    const says = (status: string): Promise<void> => within(20_000, async () => said.endsWith(`myproject: ${status}\n`));
+    await says('idle');
     for (const text of ['one', 'two']) {
-      await rig.ask('myproject', `${text} @@{"delay":400}@@`);
-      await rig.until('myproject', 'idle');
+      const asking = rig.ask('myproject', `${text} @@{"hold":true}@@`);
+      await says('active');
+      await rig.claude.order({ finish: 'done' });
+      await asking;
+      await says('idle');
     }
     await reading;
     expect(said.trimEnd().split('\n')).toEqual(
