@@ -108,19 +108,15 @@ describe('the examples', () => {
     expect(out).toMatch(/\nResponse \(msg 2\): re: What tests are failing\?\nSession restarted successfully\n$/);
   });
 
-  withGo(
-    'in Go run as written [CCC-145]',
-    async () => {
-      const rig = await aServer();
-      const { out, err, code } = await rig.program(['go', 'run', 'sessions.go'], {
-        cwd: `${rig.home}/examples`,
-        env: { GOCACHE: `${rig.home}/go-cache`, GO111MODULE: 'off', GOFLAGS: '-mod=mod', GOTELEMETRY: 'off' },
-      });
-      expect([err, code]).toEqual(['', 0]);
-      expect(out).toMatch(/^map\[ok:true sessions:\[map\[.*name:myproject .*status:stopped\]\]\]\n$/);
-    },
-    180_000,
-  );
+  withGo('in Go run as written [CCC-145]', async () => {
+    const rig = await aServer();
+    const { out, err, code } = await rig.program(['go', 'run', 'sessions.go'], {
+      cwd: `${rig.home}/examples`,
+      env: { GOCACHE: `${rig.home}/go-cache`, GO111MODULE: 'off', GOFLAGS: '-mod=mod', GOTELEMETRY: 'off' },
+    });
+    expect([err, code]).toEqual(['', 0]);
+    expect(out).toMatch(/^map\[ok:true sessions:\[map\[.*name:myproject .*status:stopped\]\]\]\n$/);
+  });
 
   withPython('send and poll [CCC-147, CCC-56]', async () => {
     const rig = await aServer();

@@ -242,7 +242,9 @@ describe('what a session does', () => {
     await until('stopped');
     const asking = rig.ask('api', '@@{"hold":true}@@ work');
     await rig.claude.prompted(2);
-    await rig.until('api', 'active');
+    // Before the prompt was typed, and after its turn.
+    await until('idle');
+    await until('active');
     await rig.claude.order({ finish: 'done' });
     await asking;
     await until('idle');

@@ -22,9 +22,9 @@ const config = env['CLAUDE_CONFIG_DIR'] || `${env['HOME']}/.claude`;
 const cwd = process.cwd();
 const projects = `${config}/projects/${cwd.replace(/[^A-Za-z0-9]/g, '-')}`;
 const registry = `${config}/sessions/${process.pid}.json`;
-const start: ClaudeStart = existsSync(`${folder}/start.json`)
-  ? (JSON.parse(readFileSync(`${folder}/start.json`, 'utf8')) as ClaudeStart)
-  : {};
+const told = (): ClaudeStart =>
+  existsSync(`${folder}/start.json`) ? (JSON.parse(readFileSync(`${folder}/start.json`, 'utf8')) as ClaudeStart) : {};
+const start = told();
 
 const NBSP = '\u00A0';
 const PASTE = { begin: '\u001B[200~', end: '\u001B[201~' };
@@ -473,8 +473,10 @@ function conversations(): string[] {
 /** Says why, and ends when the terminal has drawn it: what tmux has not read by then is lost. Only then it says where its cursor is. */
 async function fail(line: string, code: number): Promise<never> {
   note({ started: argv, ended: code });
+  process.stdout.write(`${line}\r\n`);
+  if (!process.stdin.isTTY) process.exit(code);
   process.stdin.setRawMode(true);
-  process.stdout.write(`${line}\r\n\u001B[6n`);
+  process.stdout.write('\u001B[6n');
   await new Promise((resolve) => process.stdin.once('data', resolve));
   process.exit(code);
 }
@@ -537,6 +539,7 @@ process.on('SIGHUP', () => quit(129));
 process.stdout.on('resize', draw);
 process.stdout.write('\u001B[?2004h');
 if (start.ms) await Bun.sleep(start.ms);
+while (start.isHeld && told().isHeld) await Bun.sleep(10);
 Bun.listen<{ rest: string }>({
   unix: `${folder}/${process.pid}.sock`,
   socket: {
