@@ -1,4 +1,4 @@
-import { realpathSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Env } from '../../core/env.ts';
 import type {
@@ -10,8 +10,9 @@ import type {
   Submission,
   TurnEvent,
 } from '../../core/ports/session.ts';
-import { Refusal } from '../../core/refusal.ts';
+import { reasonOf, Refusal } from '../../core/refusal.ts';
 import { userHome } from '../../platform/env.ts';
+import { realPath } from '../../platform/files.ts';
 import { signalTo } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError, RPC } from '../../wire/jsonrpc.ts';
@@ -29,6 +30,7 @@ const POLL_MS = 100;
 const RIVAL_MS = 300;
 /** A conversation that stayed loaded is loaded again when a window opens it; by then, if it is open elsewhere. */
 const ATTACHED_MS = 3000;
+const SILENT = 'Codex did not answer';
 const WAITING = { waitingOnApproval: 'permission prompt', waitingOnUserInput: 'input needed' } as const;
 
 /**
@@ -61,7 +63,7 @@ export class CodexSession implements SessionDriver {
     readonly env: Env,
   ) {
     this.#daemon = CodexDaemon.at(codexHome(env));
-    this.#folder = realFolder(target.folder);
+    this.#folder = realPath(target.folder);
     this.#window = new CodexWindow(target.name, this.#folder, this.#daemon.claims, env);
     this.#thread = target.conversation;
     if (target.conversation !== null) this.#claim(target.conversation);
@@ -144,12 +146,12 @@ export class CodexSession implements SessionDriver {
     if (status !== 'idle' || !thread) return { outcome: 'left', because: `Codex is ${status}`, retry: true };
     // An attempt before this one may have put it there.
     const item = await this.#daemon.queued(thread.id, prompt.key).catch(failed);
-    if (item instanceof Error) return { outcome: 'left', because: wordsOf(item), retry: true };
+    if (item instanceof Error) return { outcome: 'left', because: reasonOf(item) || SILENT, retry: true };
     if (signal.aborted) return { outcome: 'left', because: 'it was taken back', retry: false };
     const added = (): Promise<string> => this.#daemon.enqueue(thread.id, prompt.key, prompt.text);
     const queued = item ?? (await orAborted(added(), signal).catch(failed));
     if (queued instanceof RemoteError) return { outcome: 'left', because: queued.message, retry: !isFinal(queued) };
-    if (queued instanceof Error) return { outcome: 'unknown', because: wordsOf(queued) };
+    if (queued instanceof Error) return { outcome: 'unknown', because: reasonOf(queued) || SILENT };
     this.#queued.set(queued, thread.id);
     this.#stopNudging ??= this.#daemon.listen((changed) => void this.#nudge(changed));
     await this.#nudge(thread.id);
@@ -391,14 +393,6 @@ function codexHome(env: Env): string {
   return env['CODEX_HOME'] || `${userHome(env)}/.codex`;
 }
 
-function realFolder(folder: string): string {
-  try {
-    return realpathSync(folder);
-  } catch {
-    return folder;
-  }
-}
-
 function isFree({ status }: Thread): boolean {
   return status === 'idle' || status === 'failed';
 }
@@ -406,10 +400,6 @@ function isFree({ status }: Thread): boolean {
 /** Codex will not take this prompt at another time either. */
 function isFinal({ code }: RemoteError): boolean {
   return code === RPC.params || code === RPC.invalid;
-}
-
-function wordsOf(error: Error): string {
-  return error.message || 'Codex did not answer';
 }
 
 function failed(error: unknown): Error {
