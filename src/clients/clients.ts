@@ -1,4 +1,5 @@
-import type { Client, HookClient } from '../delivery/client.ts';
+import type { LiveSessions } from '../core/ports/live-session.ts';
+import type { Client, HookClient, SessionPlace } from '../delivery/client.ts';
 import { Refusal } from '../core/refusal.ts';
 import { claude } from './claude/client.ts';
 import { codex } from './codex/client.ts';
@@ -16,6 +17,11 @@ export function clientNamed(name: string): Client | null {
 
 /** The clients of which sessions can be started and given prompts. */
 export const SESSION_CLIENTS: readonly string[] = CLIENTS.filter(({ session }) => session).map(({ name }) => name);
+
+/** The running sessions of every client that lets Parley see them, by the client's name. */
+export function liveClients(env: SessionPlace['env']): ReadonlyMap<string, LiveSessions> {
+  return new Map(CLIENTS.flatMap(({ name, live }) => (live ? [[name, live(env)] as const] : [])));
+}
 
 /** The clients that run hooks. */
 export const HOOK_CLIENTS: readonly HookClient[] = CLIENTS.flatMap(({ hook }) => hook ?? []);

@@ -66,6 +66,8 @@ const said = () => ({
   aim: v.optional(Directedness.inner),
   /** It was said where a surface lets only some in. */
   private: v.optional(v.literal(true)),
+  /** It is the final text of a turn, which its author did not send itself. */
+  captured: v.optional(v.literal(true)),
   /** It asks whether its text may be said: where and how that is then done. */
   held: v.optional(Held.inner),
 });
@@ -198,6 +200,7 @@ export function composeMessage(
   if (obligation) extras.obligation = obligation;
   if (aim) extras.aim = aim;
   if (draft.private) extras.private = true;
+  if (draft.captured) extras.captured = true;
   if (draft.held) extras.held = draft.held;
   const message: Partial<Message> = {
     id: stamp.id,

@@ -44,4 +44,12 @@ export const SERVICES: readonly ServiceRow[] = [
     options: {},
     load: async () => (await import('./control.ts')).control,
   },
+  {
+    name: 'follow',
+    summary: 'gives running sessions the mail that waits for them, and reads the proof',
+    options: {
+      'ends-when-idle': { type: 'boolean', help: 'follow: end after 30 minutes without a running session' },
+    },
+    load: async () => (await import('./follow.ts')).follow,
+  },
 ];

@@ -1,3 +1,4 @@
+import type { LiveSessions } from '../core/ports/live-session.ts';
 import type { SessionDriver, SessionTarget } from '../core/ports/session.ts';
 import type { Evidence } from '../core/receipt.ts';
 import type { StateReader } from '../sessions/client-state.ts';
@@ -17,6 +18,8 @@ export interface Client {
   evidence?: (folders: readonly string[], session: string) => ShownEvidence;
   /** How a session of it is started, followed and given prompts. Without it, it cannot be controlled. `env` has HOME and PATH. */
   session?: (target: SessionTarget, env: SessionPlace['env']) => SessionDriver;
+  /** Its running sessions, and how mail reaches them without typing. `env` has HOME. */
+  live?: (env: SessionPlace['env']) => LiveSessions;
   /** Its ways in, the best first. spec: c2c#ways */
   ways: readonly PossibleWay[];
 }

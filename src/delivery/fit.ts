@@ -179,6 +179,7 @@ function facts(mail: FittedMail, now: number, ago: Fence['ago']): string[] {
     message.priority === 'urgent' ? 'urgent' : '',
     thread && /^[A-Za-z0-9._-]{1,128}$/.test(thread) ? `answers ${shortId(thread)}` : '',
     deadline(parley?.deadline, now),
+    parley?.captured ? 'captured: the last words of its turn' : '',
     ...redelivered(mail),
   ].filter(Boolean);
 }

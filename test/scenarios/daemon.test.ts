@@ -45,11 +45,11 @@ describe('the daemon', () => {
     expect(statSync(`${machine.program.home}/.parley/daemon.json`).mode & 0o777).toBe(0o600);
     expect(await status()).toMatchObject({
       code: 0,
-      running: [{ what: 'daemon', pid: running.child.pid, doors: [{ ...door, answers: true }] }],
+      running: [{ what: 'daemon', pid: running.child.pid, doors: [{ ...door, answers: true }, { name: 'follow' }] }],
     });
     const down = await machine.program.run(['down']);
     expect(down.code).toBe(0);
-    expect(down.out).toMatch(/^down after \d+\.\d s: relay on http\S+ \(pid \d+\)\n$/);
+    expect(down.out).toMatch(/^down after \d+\.\d s: relay on http\S+, follow on \S+ \(pid \d+\)\n$/);
     await running.ended();
     expect(running.child.exitCode).toBe(0);
     expect(existsSync(`${machine.program.home}/.parley/daemon.json`)).toBe(false);
@@ -142,8 +142,19 @@ describe('the daemon', () => {
     expect(machine.waiting('alice')).toHaveLength(1);
   });
 
+  it('follows the running sessions, with or without other services, and a follower makes room for more', async () => {
+    const alone = await machine.program.run(['up', '--detach']);
+    expect(alone).toMatchObject({ code: 0, err: '' });
+    expect(notice().doors).toMatchObject([{ name: 'follow' }]);
+    const before = notice().pid;
+    const more = await machine.program.run([...UP, '--detach']);
+    expect(more).toMatchObject({ code: 0, err: '' });
+    expect(notice().doors.map(({ name }) => name)).toEqual(['relay', 'follow']);
+    expect(notice().pid).not.toBe(before);
+    expect((await machine.program.run(['down'])).code).toBe(0);
+  });
+
   it.each([
-    [['up'], 'name a service to run: --with relay, --with outbox'],
     [['up', '--with', 'rely'], 'did you mean --with relay?'],
     [['up', '--with', 'relay', '--host', '0.0.0.0'], 'without a room token would let anybody in'],
     [['down', '--patience', 'soon'], '"soon" is not a span of time'],

@@ -235,7 +235,10 @@ describe('the host', () => {
     expect(up).toMatchObject({ code: 0, err: '' });
     const socket = `${machine.program.home}/.parley/host/socket`;
     const status = await machine.program.json<{ running: { doors: object[] }[] }>(['status']);
-    expect(status.running[0]?.doors).toEqual([{ name: 'host', address: socket, answers: true }]);
+    expect(status.running[0]?.doors).toMatchObject([
+      { name: 'host', address: socket, answers: true },
+      { name: 'follow' },
+    ]);
     const client = await (await HostClient.onSocket(socket)).initialize();
     expect(await client.done('ping', {})).toEqual({});
     expect((await machine.program.run(['down'])).code).toBe(0);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { lstatSync, readdirSync, statSync, writeFileSync } from 'node:fs';
-import { Program } from '../support/program.ts';
+import { PARLEY, Program } from '../support/program.ts';
+import { within } from '../support/within.ts';
 
 interface Sent {
   id: string;
@@ -28,6 +29,49 @@ describe('one message, from send to settle', () => {
     expect(trace.out).toContain(reply.id);
     expect(trace.out).not.toContain('delivered');
     expect(await parley.json<Told[]>(['inbox'], { as: 'bob' })).toEqual([]);
+  });
+
+  it('is followed step by step until its answer is there', async () => {
+    const parley = await new Program().init('alice', 'bob');
+    const sent = await parley.json<Sent>(['send', '@bob', 'is the deploy blocked?', '--intent', 'question']);
+    const following = parley.run(['trace', sent.id, '--follow', '--json']);
+    await parley.run(['drain'], { as: 'bob' });
+    await parley.run(['reply', sent.id, 'no'], { as: 'bob' });
+    const { out, code } = await following;
+    expect(code).toBe(0);
+    const steps = out
+      .trimEnd()
+      .split('\n')
+      .map((line) => (JSON.parse(line) as { step: string }).step);
+    expect(steps).toEqual(['stored', 'settled', 'answered']);
+  });
+
+  it('is seen live by others, with each step, and nothing is taken', async () => {
+    const parley = await new Program().init('alice', 'bob');
+    const before = await parley.json<Sent>(['send', '@bob', 'earlier']);
+    const live = Bun.spawn([PARLEY, 'live', '--json', '--last', '1'], {
+      env: parley.env,
+      stdin: 'ignore',
+      stdout: 'pipe',
+      stderr: 'ignore',
+    });
+    let out = '';
+    const reading = (async () => {
+      for await (const chunk of live.stdout) out += Buffer.from(chunk).toString();
+    })();
+    await within(20_000, async () => out.includes(before.id));
+    const sent = await parley.json<Sent>(['send', '@bob', 'now']);
+    await within(20_000, async () => out.includes(sent.id));
+    expect(await parley.json<Told[]>(['inbox'], { as: 'bob' })).toHaveLength(2);
+    await parley.run(['ack', sent.id], { as: 'bob' });
+    await within(20_000, async () => out.includes('settled'));
+    live.kill();
+    await reading;
+    const lines = out
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { message?: { body: string }; step?: string });
+    expect(lines.map(({ message, step }) => message?.body ?? step)).toEqual(['earlier', 'now', 'settled']);
   });
 
   it('is said to be stored and never to be delivered', async () => {

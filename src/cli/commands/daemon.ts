@@ -31,10 +31,11 @@ const OWN = {
 } as const satisfies Record<string, Option>;
 
 const upCommand = command({
-  usage: 'up --with <service>',
+  usage: 'up [--with <service>]',
   about: [
-    'Runs the daemon of your home with these services, until Ctrl-C or `parley down`. Sending and reading work without it.',
-    ...SERVICES.map((row) => `--with ${row.name}: ${row.summary}.`),
+    'Runs the daemon of your home, until Ctrl-C or `parley down`: it gives running sessions the mail that waits for them. ' +
+      'Sending and reading work without it. Further services:',
+    ...SERVICES.filter(({ name }) => name !== 'follow').map((row) => `--with ${row.name}: ${row.summary}.`),
     'The other options are for the relay (see `parley relay --help`) and for the host (they begin with --host-).',
   ].join('\n'),
   options: { ...Object.assign({}, ...SERVICES.map((row) => row.options)), ...OWN },
@@ -47,6 +48,7 @@ const upCommand = command({
   ],
   async run(context: Context, values: Record<string, unknown> & { with?: string[]; detach?: boolean }) {
     const rows = wanted(values.with ?? []);
+    await endFollower(context, rows);
     if (values.detach) return detach(context, rows, values);
     const lock = await takeDaemonLock(`${parleyHome(context.env)}/daemon`);
     if (!lock) throw runsAlready(context);
@@ -106,8 +108,17 @@ function wanted(names: readonly string[]): ServiceRow[] {
       `unknown service "${shown}"; ${near ? `did you mean --with ${near}?` : `use ${known.join(', ')}`}`,
     );
   });
-  if (rows.length > 0) return rows;
-  throw new Refusal('invalid_request', `name a service to run: --with ${known.join(', --with ')}`);
+  return SERVICES.filter((row) => rows.includes(row) || row.name === 'follow');
+}
+
+/** A follower that runs by itself makes room for a daemon that does more: that one follows, too. */
+async function endFollower(context: Context, rows: readonly ServiceRow[]): Promise<void> {
+  const home = parleyHome(context.env);
+  const notice = daemonNotice(`${home}/daemon`);
+  const isFollower = notice?.doors.every(({ name }) => name === 'follow') && notice.doors.length > 0;
+  if (!notice || !isFollower || rows.length === 1) return;
+  process.kill(notice.pid, 'SIGTERM');
+  await untilGone(home, notice, Date.now() + durationFrom(DEFAULT_PATIENCE), () => {});
 }
 
 function runsAlready(context: Context): Refusal {
@@ -224,7 +235,7 @@ const statusCommand = command({
     if (context.json) return context.sayJson({ running });
     if (running.length === 0) {
       context.say(`nothing runs in ${parleyHome(context.env)}; mail on this machine needs no daemon`);
-      return context.say('Next: parley up --with <relay|outbox|host|loops|control> --detach');
+      return context.say('Next: parley up --detach');
     }
     for (const { what, home, pid, since, version, doors, finishing } of running) {
       const ending = finishing ? `, ending: ${finishing}` : '';

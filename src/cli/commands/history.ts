@@ -1,21 +1,15 @@
-import * as v from 'valibot';
 import { command } from '../../core/command.ts';
 import { ago, clockTime, countFrom, pastFrom } from '../../core/time.ts';
 import { lineForModel } from '../../core/gate.ts';
-import { obligationFor } from '../../core/obligations/obligation.ts';
 import { listEvents } from '../../core/history/events.ts';
 import type { EventView } from '../../core/history/events.ts';
-import { isOffer } from '../../core/obligations/owed.ts';
 import { why } from '../../core/history/why.ts';
 import { findMessage } from '../../core/mail/workspace.ts';
 import type { Home } from '../../core/mail/workspace.ts';
 import { Policy, policyWords } from '../../core/attention/attention.ts';
-import type { Obligation } from '../../core/obligations/rules.ts';
 import { shortId } from '../../core/names.ts';
-import { Evidence } from '../../core/receipt.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { Schema } from '../../core/schema.ts';
-import type { HistoryRow, Trace } from '../../core/ports/journal.ts';
+import type { HistoryRow } from '../../core/ports/journal.ts';
 import { agentName, channelName } from '../context.ts';
 import type { Context } from '../context.ts';
 import { gist, headline } from '../words.ts';
@@ -124,176 +118,6 @@ function named(who: string): string {
   return who === 'parley' ? 'Parley' : `@${lineForModel(who, 128)}`;
 }
 
-const traceCommand = command({
-  usage: 'trace <id>',
-  about:
-    'Shows each proven step of a message, for each recipient, with the evidence. A step without proof is not shown.',
-  words: [1, 1],
-  examples: ['parley trace 1f2e3d4c', 'parley trace 1f2e3d4c --json'],
-  async run(context: Context, _values, [prefix = '']) {
-    const { home: found, id } = await findMessage(context.workspace, prefix);
-    await found.mailboxes.heal();
-    for (const { mailbox } of (await found.journal.trace(id))?.copies ?? []) await found.mailboxes.adopt(mailbox);
-    const trace = await found.journal.trace(id);
-    const there = await found.remote?.trace(id);
-    const queuedAs = await found.remote?.queuedAs(id);
-    if (!trace) throw new Refusal('not_found', `no message has the id ${id}`);
-    const obligations = await obligationsOf(found, trace);
-    if (context.json)
-      return context.sayJson({
-        home: found.label,
-        ...trace,
-        copies: trace.copies.map((copy) => ({
-          ...copy,
-          steps: steps(trace, copy),
-          duty: obligations.get(copy.mailbox) ?? null,
-        })),
-        ...(found.remote && { relay: there, queuedAs }),
-      });
-    context.say(told(context, trace, found.label, obligations));
-    if (queuedAs) context.say(`  queued here as ${queuedAs}; the relay gave it the id ${id}`);
-    if (found.remote) context.say(`\n  at ${found.remote.url}\n${toldThere(context, there)}`);
-  },
-});
-
-type Copy = Trace['copies'][number];
-
-/** What each recipient owes or owed for it. What nobody has asked for yet is worked out and not written down: looking changes nothing. */
-async function obligationsOf(home: Home, { message, copies }: Trace): Promise<Map<string, Obligation>> {
-  const obligations = await Promise.all(
-    copies.map(async (copy) => {
-      const known = await home.journal.obligation(copy.mailbox, message.id);
-      if (known || copy.attention.policy !== 'must_respond') return known;
-      return obligationFor(home, copy, message);
-    }),
-  );
-  return new Map(obligations.flatMap((obligation) => (obligation ? [[obligation.mailbox, obligation]] : [])));
-}
-
-/** The proven steps of one copy, in order. */
-function steps(trace: Trace, copy: Copy): { step: string; at: string; evidence: string }[] {
-  // Of a copy that another program stored we know only that it was found: a receipt says so.
-  const ours = copy.receipts.every(({ step }) => step !== 'stored');
-  const stored = { step: 'stored', at: trace.message.ts, evidence: 'flushed to disk' };
-  const seen = copy.receipts.map(({ step, at, evidence }) => ({ step, at, evidence: facts(evidence) }));
-  const end =
-    copy.state === 'settled'
-      ? [
-          {
-            step: 'settled',
-            at: copy.settledAt ?? '',
-            evidence: `${copy.disposition ?? 'unknown'}${copy.settledBy ? `, ${facts(copy.settledBy)}` : ''}`,
-          },
-        ]
-      : [];
-  // A copy can have ended before it was answered. Of two at the same time the first written comes first.
-  const later = [...seen, ...end].sort((a, b) => Number(a.at > b.at) - Number(a.at < b.at));
-  return [...(ours ? [stored] : []), ...later];
-}
-
-function told(context: Context, trace: Trace, label: string, obligations: Map<string, Obligation>): string {
-  const { paint } = context;
-  const lines = [headline({ message: trace.message }, context.workspace.now(), paint), `  in home ${label}`];
-  for (const copy of trace.copies) {
-    const { directedness, policy, injection, reason } = copy.attention;
-    lines.push('', `  ${paint.bold(`@${copy.mailbox}`)}  ${directedness} · ${policy} · ${injection} (${reason})`);
-    for (const { step, at, evidence } of steps(trace, copy)) {
-      lines.push(`    ${paint.green(step.padEnd(16))} ${at}  ${evidence}`);
-    }
-    lines.push(`    ${paint.dim(now(copy))}`);
-    const obligation = obligations.get(copy.mailbox);
-    if (obligation) lines.push(`    ${isOffer(obligation, copy) ? offered(obligation) : owed(obligation)}`);
-  }
-  return lines.join('\n');
-}
-
-function offered({ due }: Obligation): string {
-  return `may claim it${due === null ? '' : ` until ${clockTime(due)}, then the next agent is asked`}; owes nothing unless it does`;
-}
-
-/** The state of the obligation: a copy can have ended while its answer is still owed. */
-function owed({ kind, state, due, returns, tier, note, ended }: Obligation): string {
-  const what = kind === 'obligation' ? 'an obligation' : 'an answer';
-  if (ended) return `${what} was owed: ${ended.as} at ${clockTime(ended.at)}, ${facts(ended.by)}`;
-  const more = [
-    state,
-    due === null ? '' : `due again ${clockTime(due)}`,
-    returns === 0 ? '' : `came back ${returns === 1 ? 'once' : `${returns} times`}`,
-    ['', 'a coordinator got a notice', 'a person got a notice'][tier] ?? '',
-    note === null ? '' : lineForModel(note),
-  ].filter(Boolean);
-  return `owes ${what}: ${more.join(', ')}`;
-}
-
-/** The state of the copy. */
-function now(copy: Copy): string {
-  switch (copy.state) {
-    case 'stored':
-      return 'waiting: nobody has taken it';
-    case 'held':
-      if (!copy.owner) return `waiting until ${time(copy.until)}`;
-      return isOffered(copy)
-        ? 'offered to a session; the next event of that session settles it, or it waits again'
-        : `held by a reader until ${time(copy.until)}`;
-    case 'settled':
-      return copy.receipts.some(({ step }) => step === 'shown') ? 'ended' : 'ended; no proof that a model saw it';
-    case 'gone':
-      return 'another program took it; what happened then is unknown';
-  }
-}
-
-/** Is it in the hands of a session whose hook has printed it? */
-function isOffered({ bearer, receipts }: Copy): boolean {
-  const last = receipts.at(-1);
-  return bearer && last?.step === 'offered' && last.evidence['by'] === 'hook';
-}
-
-function time(ms: number | null): string {
-  return ms === null || Math.abs(ms) > 8.64e15 ? 'an unknown time' : new Date(ms).toISOString();
-}
-
-function facts(evidence: Record<string, string | number | boolean>): string {
-  return Object.entries(evidence)
-    .map(([name, value]) => lineForModel(`${name} ${value}`))
-    .join(', ');
-}
-
-/** What a relay can prove; its words are another program's. spec: relay#trace */
-const Told = new Schema(() =>
-  v.object({
-    copies: v.array(
-      v.object({
-        mailbox: v.string(),
-        state: v.string(),
-        disposition: v.nullish(v.string()),
-        settledAt: v.nullish(v.string()),
-        settledBy: v.nullish(Evidence.inner),
-        receipts: v.optional(v.array(v.object({ step: v.string(), at: v.string(), evidence: Evidence.inner })), []),
-      }),
-    ),
-  }),
-);
-
-function toldThere(context: Context, there: unknown): string {
-  const told = Told.safeParse(there);
-  if (!told.success) return '    the relay has no trace of it';
-  const { paint } = context;
-  return told.data.copies
-    .flatMap(({ mailbox, state, disposition, settledAt, settledBy, receipts }) => [
-      `    ${paint.bold(`@${lineForModel(mailbox, 128)}`)}  ${lineForModel(state, 40)}`,
-      ...receipts.map(
-        ({ step, at, evidence }) =>
-          `      ${lineForModel(step, 40).padEnd(16)} ${lineForModel(at, 40)}  ${facts(evidence)}`,
-      ),
-      ...(settledAt
-        ? [
-            `      ${'settled'.padEnd(16)} ${lineForModel(settledAt, 40)}  ${[lineForModel(disposition ?? 'unknown', 40), ...(settledBy ? [facts(settledBy)] : [])].join(', ')}`,
-          ]
-        : []),
-    ])
-    .join('\n');
-}
-
 const historyCommand = command({
   usage: 'history [session]',
   about:
@@ -385,7 +209,6 @@ async function printRows(
 export const commands = {
   events: eventsCommand,
   why: whyCommand,
-  trace: traceCommand,
   history: historyCommand,
   search: searchCommand,
 };

@@ -37,6 +37,8 @@ export interface Said {
   priority: Priority;
   refs?: string[] | undefined;
   obligation?: Blocking | undefined;
+  /** It is the final text of a turn: nobody sent it by a tool. */
+  captured?: true | undefined;
   /** After the deadline it may be said without a look at the thread. */
   mayBeLate?: boolean | undefined;
 }
@@ -92,6 +94,7 @@ export async function say(workspace: Workspace, who: Who, said: Said): Promise<S
     key: said.idempotencyKey,
     aim: said.directedness,
     ...(said.refs && { refs: said.refs }),
+    ...(said.captured && { captured: said.captured }),
     ...(said.obligation && { obligation: said.obligation }),
   };
   // Under a known key the first answer stands; whether it says the same is seen there.

@@ -2,7 +2,18 @@ import type { MessageId } from '../names.ts';
 import type { Evidence } from '../receipt.ts';
 
 /** The ways in. spec: delivery#ways */
-export const WAYS = ['channel', 'hook', 'terminal', 'transcript', 'poll', 'wake', 'wire', 'plugin'] as const;
+export const WAYS = [
+  'socket',
+  'rpc',
+  'channel',
+  'hook',
+  'terminal',
+  'transcript',
+  'poll',
+  'wake',
+  'wire',
+  'plugin',
+] as const;
 export type WayName = (typeof WAYS)[number];
 
 /** One message in the words in which a model should see it. */

@@ -8,6 +8,7 @@ import { SessionClient } from './client.ts';
 import type { ControlDeps, ControlLimits, PromptEnd, PromptUpdate, Started } from './control.ts';
 import { PromptQueue } from './queue.ts';
 import { RecordReader } from './record-reader.ts';
+import { TurnWatch } from './turn-watch.ts';
 
 export interface WorkerDeps extends Omit<ControlDeps, 'targets' | 'limits'> {
   limits: ControlLimits;
@@ -62,14 +63,13 @@ export class SessionWorker {
   readonly #record: RecordReader;
   readonly #queue: PromptQueue;
   readonly #client: SessionClient;
+  readonly #watched: TurnWatch;
   /** What the session asks, and the answers to it. */
   readonly answers: SessionAnswers;
   #state: SessionState | null = null;
   /** Since when the session is idle or stopped, and the record silent. */
   #quietSince = 0;
   #current: Current | null = null;
-  /** A turn that the record has, and during which the session was not seen active yet. */
-  #unseenTurn: string | null = null;
   #isLoaded = false;
   #starting: Promise<{ started: Started }> | null = null;
   readonly #tries = new Map<number, number>();
@@ -89,6 +89,7 @@ export class SessionWorker {
     readonly deps: WorkerDeps,
   ) {
     this.#record = new RecordReader(target.name, deps);
+    this.#watched = new TurnWatch((state) => deps.stateChanged(this.target.name, state));
     const ended = (id: number): void => {
       if (this.#current?.prompt.id === id) this.#current = null;
       this.#tries.delete(id);
@@ -214,7 +215,7 @@ export class SessionWorker {
   /** What is in the client goes on there, and its record tells the end. What was not typed does not wait for the host. */
   async #lost(because: string): Promise<void> {
     this.#state = null;
-    this.deps.stateChanged(this.target.name, { status: 'stopped' });
+    this.#watched.looked({ status: 'stopped' });
     await this.#failQueued({ outcome: 'unreachable', because });
   }
 
@@ -263,30 +264,17 @@ export class SessionWorker {
     const before = this.#state;
     this.#state = state;
     if (before?.status !== state.status) this.#quietSince = this.deps.now();
-    if (state.status === 'active') this.#unseenTurn = null;
     await this.#record.follow(state);
-    this.deps.stateChanged(this.target.name, state);
+    this.#watched.looked(state);
     return state;
   }
 
   async #read(): Promise<void> {
     const count = await this.#record.read(this.#driver, (event) => {
-      this.#tellOfTurn(event);
+      this.#watched.recorded(event);
       return this.#take(event);
     });
     if (count > 0) this.#quietSince = this.deps.now();
-  }
-
-  /** Those who watch hear of a turn also if it began and ended between two looks. */
-  #tellOfTurn({ kind, turn }: TurnEvent): void {
-    const state = this.#state;
-    if (state?.status !== 'idle') return;
-    if (kind === 'prompt') this.#unseenTurn = turn;
-    else if (turn === this.#unseenTurn) {
-      this.#unseenTurn = null;
-      this.deps.stateChanged(this.target.name, { ...state, status: 'active' });
-      this.deps.stateChanged(this.target.name, state);
-    }
   }
 
   /** True if the event is of the prompt that the client has. */

@@ -1,0 +1,54 @@
+import type { MessageId } from '../names.ts';
+import type { Evidence } from '../receipt.ts';
+import type { SessionStatus } from './session.ts';
+import type { Way } from './way-in.ts';
+
+/** One running session of a client, as the client's own records show it. */
+export interface LiveSession {
+  /** The client, by the name of clients/clients.ts. */
+  client: string;
+  /** The client's own id of the session. */
+  id: string;
+  /** Where it works, absolute. */
+  folder: string;
+  /** The process of its window, if it has one. `start` tells it from a later process with the same number. */
+  pid?: number;
+  start?: string;
+  status: SessionStatus;
+  /** What it waits for, in the client's words. */
+  waitingFor?: string;
+}
+
+/**
+ * What a client's record says about one message that was handed to one of its sessions.
+ * `shown`: it was in a request to the model. `accepted`: the client has it and will show it.
+ * `none`: the record does not have it. `isOver`: the client cannot have it any more, so it may be handed over again.
+ * What a reader does not understand is `none` with `isOver` false.
+ */
+export type RecordedProof =
+  | { step: 'shown'; evidence: Evidence; turn?: MessageTurn }
+  | { step: 'accepted'; evidence: Evidence }
+  | { step: 'none'; isOver: boolean };
+
+/** The turn that a message began, and that nothing else joined. Absent where the message joined a turn, or shared one. */
+export interface MessageTurn {
+  id: string;
+  /** Its end, once the record has it. `text` is the final text of the model. */
+  end?: { how: 'done' | 'interrupted' | 'failed'; text: string };
+}
+
+/** The running sessions of one client. */
+export interface LiveSessions {
+  /** Those that run now. Cheap: starts no process. */
+  list(): Promise<LiveSession[]>;
+  /** Calls back when the list or a record may have changed. Returns how to stop. */
+  watch(changed: () => void): () => void;
+  /**
+   * The ways that reach this session now, the best first. Each hands over one line or request per parcel, with the parcel's id, and
+   * waits until the record proves `shown`, or until it is known that nothing went in. None of them types.
+   */
+  ways(session: LiveSession): readonly Way[];
+  /** What the record says about this message. `since`: it was not handed over before this time (Unix ms). */
+  proof(session: LiveSession, id: MessageId, since: number): Promise<RecordedProof>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,112 @@
+import type { Env } from '../core/env.ts';
+import type { AgentName } from '../core/names.ts';
+import type { Service } from '../core/service.ts';
+import type { Home } from '../core/mail/workspace.ts';
+import type { LiveSession } from '../core/ports/live-session.ts';
+import { ago } from '../core/time.ts';
+import { liveClients } from '../clients/clients.ts';
+import { fenced, newMark } from '../delivery/fit.ts';
+import { Follower } from '../delivery/follower.ts';
+import type { SessionMailbox } from '../delivery/follower.ts';
+import { HookSessionFolder } from '../delivery/hook-session.ts';
+import { hasLiveProcess, SessionNames } from '../delivery/session-names.ts';
+import type { NamedSession } from '../delivery/session-names.ts';
+import { parleyHome } from '../platform/env.ts';
+import { gitOrigin } from '../platform/git.ts';
+
+/** Without a session for so long it ends, if it was started for one. */
+const IDLE_MS = 30 * 60 * 1000;
+const IDLE_LOOK_MS = 10_000;
+
+/** Gives running sessions their mail. Nobody connects to it. */
+export const follow: Service = {
+  async open(context, values, log) {
+    const home = parleyHome(context.env);
+    const workspace = context.openWorkspace();
+    const own = workspace.homes.find(({ label }) => label === 'parley');
+    if (!own) throw new Error('the home could not be opened');
+    const names = new SessionNames(home);
+    const follower = new Follower({
+      workspace: { ...workspace, homes: [own] },
+      clients: liveClients(context.env),
+      mailboxOf: (live, all) => mailboxOf(own, names, live, all),
+      phrases(reader, mail, now) {
+        const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
+        return fenced({ reader, mark, now, ago: (iso) => ago(iso, now) });
+      },
+      log,
+    });
+    const idle = values['ends-when-idle'] === true ? endWhenIdle(follower) : undefined;
+    return {
+      name: 'follow',
+      address: home,
+      about: ['gives running sessions the mail that waits for them'],
+      warnings: [],
+      renew() {},
+      async close() {
+        clearInterval(idle);
+        await follower.close();
+      },
+    };
+  },
+
+  /** It has no address of its own: that its process runs is all there is to know. */
+  async answers(address) {
+    return address !== '';
+  },
+
+  async details(address: string, env: Env) {
+    const names = new SessionNames(address);
+    const lines: string[] = [];
+    for (const sessions of liveClients(env).values()) {
+      for (const live of await sessions.list()) {
+        const name = names.nameOf(live);
+        if (name) lines.push(`@${name}: ${live.client} in ${live.folder}, ${live.status}`);
+      }
+      await sessions.close();
+    }
+    return lines;
+  },
+};
+
+/** Ends this process as a signal would: what is under way is finished. */
+function endWhenIdle(follower: Follower): ReturnType<typeof setInterval> {
+  let since = Date.now();
+  return setInterval(() => {
+    if (follower.isBusy) since = Date.now();
+    else if (Date.now() - since > IDLE_MS) process.kill(process.pid, 'SIGTERM');
+  }, IDLE_LOOK_MS);
+}
+
+async function mailboxOf(
+  home: Home,
+  names: SessionNames,
+  live: LiveSession,
+  all: readonly LiveSession[],
+): Promise<SessionMailbox | null> {
+  const named = names.all();
+  const name = names.nameOf(live, named) ?? nameBySight(names, live, all, named);
+  if (name === null || !(await home.directory.get(name))) return null;
+  if (named.some((one) => one.name === name && one.session !== live.id)) names.bind(name, live.id);
+  const bound = HookSessionFolder.open(names.home, live.id)?.binding();
+  const match = bound?.agent === name ? bound.match : (gitOrigin(live.folder) ?? live.folder);
+  return { who: { name, home }, match };
+}
+
+/**
+ * A client may not say which process has a session. If one session of its folder has no name, and one named process that runs there has
+ * no session, they belong together.
+ */
+function nameBySight(
+  names: SessionNames,
+  live: LiveSession,
+  all: readonly LiveSession[],
+  named: readonly NamedSession[],
+): AgentName | null {
+  if (live.pid !== undefined) return null;
+  const strangers = all.filter((one) => one.folder === live.folder && names.nameOf(one, [...named]) === null);
+  const isFree = (one: NamedSession): boolean =>
+    one.client === live.client && one.folder === live.folder && one.session === null && hasLiveProcess(one);
+  const [only, ...others] = named.filter(isFree);
+  return only && others.length === 0 && strangers.length === 1 ? only.name : null;
+}

@@ -1,0 +1,251 @@
+import { describe, expect, it, onTestFinished } from 'bun:test';
+import { aDraft } from '../../test/support/durable-workspace.ts';
+import { alice } from '../../test/support/mail.ts';
+import { ScriptedLive } from '../../test/support/scripted-live.ts';
+import { within } from '../../test/support/within.ts';
+import { aWorkspace } from '../../test/support/workspace.ts';
+import type { TestWorkspace } from '../../test/support/workspace.ts';
+import { send } from '../core/mail/send.ts';
+import { settle } from '../core/mail/settle.ts';
+import type { Draft } from '../core/message.ts';
+import type { AgentName, MessageId } from '../core/names.ts';
+import type { LiveSession } from '../core/ports/live-session.ts';
+import { Follower } from './follower.ts';
+import { fenced } from './fit.ts';
+
+const BOB = 'claude.api' as AgentName;
+
+interface Rig {
+  workspace: TestWorkspace;
+  claude: ScriptedLive;
+  follow(): Follower;
+  send(draft?: Partial<Draft>): Promise<MessageId>;
+  steps(id: MessageId): Promise<string[]>;
+  state(id: MessageId): Promise<string | undefined>;
+}
+
+async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB): Promise<Rig> {
+  const workspace = await aWorkspace('alice', BOB);
+  const claude = new ScriptedLive('claude');
+  const copyOf = async (id: MessageId) =>
+    (await workspace.own.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === BOB);
+  return {
+    workspace,
+    claude,
+    follow() {
+      const follower = new Follower({
+        workspace,
+        clients: new Map([['claude', claude]]),
+        async mailboxOf(live) {
+          const name = nameOf(live);
+          return name && { who: workspace.who(name), match: '' };
+        },
+        phrases: (reader, _mail, now) => fenced({ reader, mark: 'abc', now, ago: () => 'just now' }),
+        log: () => {},
+        limits: { lookMs: 50 },
+      });
+      onTestFinished(() => follower.close());
+      return follower;
+    },
+    send: async (draft = {}) => (await send(workspace, alice, aDraft({ to: `@${BOB}`, ...draft }))).message.id,
+    steps: async (id) => ((await copyOf(id))?.receipts ?? []).map(({ step }) => step),
+    state: async (id) => (await copyOf(id))?.state,
+  };
+}
+
+const settled = async (rig: Rig, id: MessageId): Promise<boolean> => (await rig.state(id)) === 'settled';
+
+describe('the follower', () => {
+  it('gives an idle session the mail that waits, and settles it on the proof of the client', async () => {
+    const rig = await aRig();
+    const id = await rig.send({ body: 'are you there' });
+    rig.claude.add('s1');
+    rig.follow();
+    await within(10_000, () => settled(rig, id));
+    expect(rig.claude.texts('s1')).toEqual([expect.stringContaining('are you there')]);
+    expect(await rig.steps(id)).toEqual(['offered', 'shown']);
+  });
+
+  it('gives a session what comes later, each message once', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    rig.follow();
+    const ids: MessageId[] = [];
+    for (let n = 1; n <= 15; n += 1) ids.push(await rig.send({ body: `letter ${n}.` }));
+    for (const id of ids) await within(10_000, () => settled(rig, id));
+    const all = rig.claude.texts('s1').join('\n');
+    for (let n = 1; n <= 15; n += 1) expect(all.split(`letter ${n}.`)).toHaveLength(2);
+  });
+
+  it('starts a text with who the mail is from and that it is no instruction of the user', async () => {
+    const rig = await aRig();
+    await rig.send();
+    rig.claude.add('s1');
+    rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length > 0);
+    expect(rig.claude.texts('s1')[0]).toStartWith(`[parley abc] Mail for @${BOB}.`);
+  });
+
+  it('gives one message to one of several sessions: to an idle one before one that works', async () => {
+    const rig = await aRig();
+    rig.claude.add('busy', { status: 'active' }).add('idle');
+    const id = await rig.send();
+    rig.follow();
+    await within(10_000, () => settled(rig, id));
+    expect(rig.claude.texts('busy')).toEqual([]);
+    expect(rig.claude.texts('idle')).toHaveLength(1);
+  });
+
+  it('leaves alone a session that is nobody’s, and one that starts', async () => {
+    const rig = await aRig(({ id }) => (id === 'other' ? null : BOB));
+    rig.claude.add('other').add('new', { status: 'starting' });
+    const id = await rig.send();
+    const follower = rig.follow();
+    await within(10_000, async () => follower.sessions.length === 1);
+    await follower.close();
+    expect(await rig.state(id)).toBe('stored');
+    expect(rig.claude.got.size).toBe(0);
+  });
+
+  it('does not push what only knocks or waits quietly', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    const status = await rig.send({ intent: 'status' });
+    const id = await rig.send();
+    rig.follow();
+    await within(10_000, () => settled(rig, id));
+    expect(await rig.state(status)).toBe('stored');
+  });
+
+  it('lets mail wait that could not be handed over, with the reason, and tries again after a pause', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1').mode = { outcome: 'left', because: 'the socket refused it', retry: true };
+    const id = await rig.send();
+    const follower = rig.follow();
+    await within(10_000, async () => (await rig.steps(id)).includes('released'));
+    expect(await rig.state(id)).toBe('stored');
+    rig.claude.mode = 'prove';
+    rig.workspace.pass(2000);
+    rig.claude.changed();
+    await within(10_000, () => settled(rig, id));
+    expect(rig.claude.texts('s1')).toHaveLength(1);
+    await follower.close();
+  });
+
+  it('does not hand a message over twice while nothing is proven, and settles it when the record shows it', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1').mode = 'silent';
+    const id = await rig.send();
+    rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length > 0);
+    for (let n = 0; n < 5; n += 1) {
+      rig.claude.changed();
+      await Bun.sleep(1);
+    }
+    expect(await rig.state(id)).toBe('held');
+    rig.claude.show('s1', id);
+    await within(10_000, () => settled(rig, id));
+    expect(rig.claude.texts('s1')).toHaveLength(1);
+  });
+
+  it('after a crash settles what the record shows, and hands over again only what the client cannot have', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1').mode = 'silent';
+    const [seen, lost] = [await rig.send({ body: 'seen' }), await rig.send({ body: 'lost' })];
+    const first = rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length === 2);
+    await first.close();
+    rig.claude.show('s1', seen);
+    rig.claude.sessions.clear();
+    rig.claude.mode = 'prove';
+    rig.claude.add('s2');
+    rig.follow();
+    for (const id of [seen, lost]) await within(10_000, () => settled(rig, id));
+    expect(rig.claude.texts('s2')).toEqual([expect.stringContaining('lost')]);
+  });
+
+  it('keeps what an agent answered meanwhile as it ended', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1').mode = 'silent';
+    const id = await rig.send();
+    rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length > 0);
+    await settle(rig.workspace.who(BOB), id, 'responded', { reply: 'r1' });
+    rig.claude.show('s1', id);
+    await Bun.sleep(20);
+    const copy = await rig.workspace.own.journal.copy(BOB, id);
+    expect(copy).toMatchObject({ state: 'settled', disposition: 'responded' });
+  });
+});
+
+describe('a captured answer', () => {
+  const answers = async (rig: Rig) =>
+    (await rig.workspace.own.mailboxes.peek(alice)).map(({ message }) => ({
+      body: message.body,
+      thread: message.thread,
+      captured: message.parley?.captured,
+    }));
+
+  async function asked(draft: Partial<Draft> = {}, beginsTurn = true): Promise<{ rig: Rig; id: MessageId }> {
+    const rig = await aRig();
+    rig.claude.add('s1').beginsTurn = beginsTurn;
+    const id = await rig.send({ intent: 'question', ...draft });
+    rig.follow();
+    await within(10_000, () => settled(rig, id));
+    return { rig, id };
+  }
+
+  it('is the final text of the turn that the question began, sent once, and marked', async () => {
+    const { rig, id } = await asked();
+    rig.claude.show('s1', id, { id: 't1' });
+    rig.claude.show('s1', id, { id: 't1', end: { how: 'done', text: 'It is 42.' } });
+    await within(10_000, async () => (await answers(rig)).length > 0);
+    rig.follow();
+    await Bun.sleep(20);
+    expect(await answers(rig)).toEqual([{ body: 'It is 42.', thread: id, captured: true }]);
+  });
+
+  it('is not taken from a turn that the question only joined, nor from one that was interrupted', async () => {
+    const joined = await asked({}, false);
+    await Bun.sleep(100);
+    joined.rig.claude.show('s1', joined.id, { id: 'later', end: { how: 'done', text: 'Something else.' } });
+    const cut = await asked();
+    cut.rig.claude.show('s1', cut.id, { id: 't1', end: { how: 'interrupted', text: 'I would' } });
+    await Bun.sleep(100);
+    expect(await answers(joined.rig)).toEqual([]);
+    expect(await answers(cut.rig)).toEqual([]);
+  });
+
+  it('is taken also if the follower was started again before the turn ended', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    const id = await rig.send({ intent: 'question' });
+    const first = rig.follow();
+    await within(10_000, () => settled(rig, id));
+    await first.close();
+    rig.claude.show('s1', id, { id: 't1', end: { how: 'done', text: 'It is 42.' } });
+    rig.follow();
+    await within(10_000, async () => (await answers(rig)).length > 0);
+    expect(await answers(rig)).toEqual([{ body: 'It is 42.', thread: id, captured: true }]);
+  });
+
+  it('is not sent when the agent has answered by itself', async () => {
+    const { rig, id } = await asked();
+    await send(rig.workspace, BOB, aDraft({ to: '@alice', body: 'mine', thread: id }));
+    rig.claude.show('s1', id, { id: 't1', end: { how: 'done', text: 'I have answered.' } });
+    await Bun.sleep(100);
+    expect((await answers(rig)).map(({ body }) => body)).toEqual(['mine']);
+  });
+
+  it('never answers an answer', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    const own = (await send(rig.workspace, BOB, aDraft({ to: '@alice', body: 'what?', intent: 'question' }))).message;
+    const id = await rig.send({ body: 'this', thread: own.id });
+    rig.follow();
+    await within(10_000, () => settled(rig, id));
+    rig.claude.show('s1', id, { id: 't1', end: { how: 'done', text: 'Thank you.' } });
+    await Bun.sleep(100);
+    expect((await answers(rig)).map(({ body }) => body)).toEqual(['what?']);
+  });
+});

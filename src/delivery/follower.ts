@@ -1,0 +1,321 @@
+import { isBlank } from '../core/message.ts';
+import { reply } from '../core/mail/say.ts';
+import { owe } from '../core/obligations/owed.ts';
+import type { Delivered } from '../core/mail/deliver.ts';
+import type { Who, Workspace } from '../core/mail/workspace.ts';
+import { scopeMatches } from '../core/names.ts';
+import type { AgentName, MessageId, SendKey } from '../core/names.ts';
+import type { LiveSession, LiveSessions } from '../core/ports/live-session.ts';
+import type { Watch } from '../core/ports/mailboxes.ts';
+import type { Parcel, Way } from '../core/ports/way-in.ts';
+import { Refusal } from '../core/refusal.ts';
+import type { Log } from '../core/service.ts';
+import { Wakeup } from '../core/wait.ts';
+import type { Phrases } from './fit.ts';
+import { handedCopies, isPushed, lastHandover, handOver, resolveHanded } from './hand-over.ts';
+import type { Handed } from './hand-over.ts';
+
+/** A session's mailbox, and the context that its mail must match. */
+export interface SessionMailbox {
+  who: Who;
+  match: string;
+}
+
+export interface FollowerDeps {
+  workspace: Workspace;
+  /** The clients, by their names. */
+  clients: ReadonlyMap<string, LiveSessions>;
+  /** Whose a running session is, of all that its client runs; null: nobody's. */
+  mailboxOf(live: LiveSession, all: readonly LiveSession[]): Promise<SessionMailbox | null>;
+  phrases(reader: AgentName, mail: readonly Delivered[], now: number): Phrases;
+  log: Log;
+  limits?: Partial<FollowerLimits>;
+}
+
+export interface FollowerLimits {
+  /** How often everything is looked at, if nothing is heard. */
+  lookMs: number;
+  /** The first pause after a session could not be given its mail; each time in a row twice as long, up to the last. */
+  retryMs: number;
+  longestRetryMs: number;
+}
+
+const LIMITS: FollowerLimits = { lookMs: 5000, retryMs: 1000, longestRetryMs: 300_000 };
+/** A longer body is not pushed: its reader is told of it by a hook, and fetches it. */
+const LONGEST_BODY = 32_000;
+const MOST_OWED = 100;
+const FORGET_MS = 60_000;
+
+/**
+ * Gives the running sessions of this home the mail that waits for them, and settles it when the client's own record proves that the
+ * model was given it. One per home.
+ *
+ * A message that the record does not show yet stays held for its session. It waits again only when the client cannot have it any more.
+ */
+export class Follower {
+  readonly #limits: FollowerLimits;
+  readonly #wakeup = new Wakeup();
+  readonly #stop = new AbortController();
+  readonly #watches: (() => void)[] = [];
+  readonly #mailboxes = new Map<AgentName, { who: Who; arrivals: Watch }>();
+  /** Messages that a way has in hand in this process. */
+  readonly #inHand = new Set<string>();
+  /** Messages that wait and are not handed over. A copy can be raised, so they are judged again after a while. */
+  readonly #passed = new Set<string>();
+  readonly #forgetting = setInterval(() => this.#passed.clear(), FORGET_MS);
+  readonly #pauses = new Map<string, { until: number; ms: number }>();
+  /** Questions whose turn may still end, with the session that has them. */
+  readonly #questions = new Map<MessageId, { who: Who; handed: Handed }>();
+  readonly #running = new Set<Promise<void>>();
+  #isRecovered = false;
+  #sessions: { live: LiveSession; name: AgentName }[] = [];
+  readonly #loop: Promise<void>;
+
+  constructor(readonly deps: FollowerDeps) {
+    this.#limits = { ...LIMITS, ...deps.limits };
+    for (const sessions of deps.clients.values()) this.#watches.push(sessions.watch(() => this.#wakeup.notify()));
+    this.#loop = this.#run();
+  }
+
+  /** The sessions that have a mailbox, as of the last look. */
+  get sessions(): readonly { live: LiveSession; name: AgentName }[] {
+    return this.#sessions;
+  }
+
+  /** Whether anything is under way that a later look must end. */
+  get isBusy(): boolean {
+    return this.#sessions.length > 0 || this.#inHand.size > 0 || this.#questions.size > 0;
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    this.#wakeup.notify();
+    for (const stop of this.#watches) stop();
+    clearInterval(this.#forgetting);
+    await this.#loop;
+    await Promise.all(this.#running);
+    for (const { arrivals } of this.#mailboxes.values()) arrivals.close();
+    for (const sessions of this.deps.clients.values()) await sessions.close();
+    this.#wakeup.close();
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      try {
+        await this.#look();
+      } catch (error) {
+        this.#complain('follow_trouble', error);
+      }
+      this.#wakeup.notifyIn(this.#limits.lookMs);
+      if (!this.#stop.signal.aborted) await this.#wakeup.next();
+    }
+  }
+
+  async #look(): Promise<void> {
+    const found = await this.#list();
+    this.#sessions = found.map(({ live, mailbox }) => ({ live, name: mailbox.who.name }));
+    for (const { mailbox } of found) await this.#watchMailbox(mailbox.who);
+    if (!this.#isRecovered) await this.#recover();
+    this.#isRecovered = true;
+    for (const { who } of this.#mailboxes.values()) await this.#resolve(who);
+    const byMailbox = Map.groupBy(found, ({ mailbox }) => mailbox.who.name);
+    for (const [name, { arrivals }] of this.#mailboxes) {
+      if (byMailbox.has(name)) continue;
+      arrivals.close();
+      this.#mailboxes.delete(name);
+    }
+    for (const sessions of byMailbox.values()) await this.#push(sessions);
+    await this.#takeAnswers();
+  }
+
+  async #list(): Promise<{ live: LiveSession; mailbox: SessionMailbox }[]> {
+    const found: { live: LiveSession; mailbox: SessionMailbox }[] = [];
+    for (const [client, sessions] of this.deps.clients) {
+      try {
+        const all = await sessions.list();
+        for (const live of all) {
+          const mailbox = await this.deps.mailboxOf(live, all);
+          if (mailbox) found.push({ live, mailbox });
+        }
+      } catch (error) {
+        // One client that fails does not stop the others.
+        this.#complain('client_trouble', error, { client });
+      }
+    }
+    return found;
+  }
+
+  async #watchMailbox(who: Who): Promise<void> {
+    if (this.#mailboxes.has(who.name)) return;
+    const arrivals = who.home.mailboxes.watch(who.name, () => this.#wakeup.notify());
+    this.#mailboxes.set(who.name, { who, arrivals });
+    // A process before this one may have shown them.
+    for (const { id } of (await owe(who, { limit: MOST_OWED })).obligations) {
+      const handed = await lastHandover(who, id);
+      if (handed) await this.#expectAnswer(who, handed);
+    }
+  }
+
+  /** What a process before this one handed over, also to sessions that have ended since. */
+  async #recover(): Promise<void> {
+    const [home] = this.deps.workspace.homes;
+    if (!home) return;
+    for (const name of await home.journal.mailboxesWithMail('')) await this.#resolve({ name, home });
+  }
+
+  /** Ends what was handed over and is proven, or known not to have arrived. */
+  async #resolve(who: Who): Promise<void> {
+    for (const handed of await handedCopies(who)) {
+      if (this.#inHand.has(keyOf(who, handed.id))) continue;
+      const proof = await this.#proofOf(handed);
+      if (!proof) continue;
+      const outcome = await resolveHanded(who, handed, proof, this.deps.workspace.now());
+      if (outcome === 'unknown') continue;
+      const { client, id } = handed.to;
+      this.deps.log('mail_resolved', { mailbox: who.name, message: handed.id, client, session: id, outcome });
+      if (outcome === 'shown') await this.#expectAnswer(who, handed);
+    }
+  }
+
+  async #proofOf({ to, id, at }: Handed) {
+    const sessions = this.deps.clients.get(to.client);
+    if (!sessions) return null;
+    const live = (await sessions.list()).find((one) => one.id === to.id);
+    return sessions.proof(live ?? { ...to, status: 'stopped' }, id, at);
+  }
+
+  /** Gives one mailbox's mail to one of its sessions: an idle one if there is one, else one that works. */
+  async #push(sessions: { live: LiveSession; mailbox: SessionMailbox }[]): Promise<void> {
+    for (const { live, mailbox } of sessions.toSorted((a, b) => rankOf(a.live) - rankOf(b.live))) {
+      const [way] = rankOf(live) === LAST ? [] : (this.deps.clients.get(live.client)?.ways(live) ?? []);
+      const pause = this.#pauses.get(live.id);
+      if (!way || (pause && pause.until > this.deps.workspace.now())) continue;
+      const ids = await this.#pushable(mailbox);
+      if (ids.length === 0) return;
+      for (const id of ids) this.#inHand.add(keyOf(mailbox.who, id));
+      const attempt = this.#hand(live, mailbox.who, ids, way).finally(() => {
+        for (const id of ids) this.#inHand.delete(keyOf(mailbox.who, id));
+        this.#running.delete(attempt);
+        this.#wakeup.notify();
+      });
+      this.#running.add(attempt);
+    }
+  }
+
+  /** What should be handed over now, oldest first. What was judged before costs one listing, however much waits. */
+  async #pushable({ who, match }: SessionMailbox): Promise<MessageId[]> {
+    const { mailboxes, journal } = who.home;
+    const isNews = (id: MessageId): boolean =>
+      !this.#inHand.has(keyOf(who, id)) && !this.#passed.has(`${keyOf(who, id)} ${match}`);
+    if (!(await mailboxes.ids(who.name, true)).some(isNews)) return [];
+    await mailboxes.adopt(who.name);
+    const found: { id: MessageId; ts: string }[] = [];
+    for (const id of (await mailboxes.ids(who.name, true)).filter(isNews)) {
+      const message = (await mailboxes.read(who.name, id))?.message;
+      const copy = message && (await journal.copy(who.name, id));
+      if (!message || copy?.state !== 'stored') continue;
+      const isFit = isPushed(copy) && message.body.length <= LONGEST_BODY && scopeMatches(message.scope, match);
+      if (isFit) found.push({ id, ts: message.ts });
+      else this.#passed.add(`${keyOf(who, id)} ${match}`);
+    }
+    return found.sort((x, y) => Number(x.ts > y.ts) - Number(x.ts < y.ts)).map(({ id }) => id);
+  }
+
+  async #hand(live: LiveSession, who: Who, ids: MessageId[], way: Way): Promise<void> {
+    const { workspace } = this.deps;
+    try {
+      const { signal } = this.#stop;
+      const wrap = (copies: readonly Delivered[]): Parcel[] => this.#parcels(who.name, copies);
+      const reached = await handOver(who, ids, { way, session: live, wrap, now: workspace.now, signal });
+      const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
+      if (reached.outcome === 'left') {
+        this.#pause(live.id, reached.retry);
+        this.deps.log('mail_left', { ...facts, because: reached.because });
+      } else this.#pauses.delete(live.id);
+      if (reached.outcome === 'shown') {
+        this.deps.log('mail_shown', { ...facts, count: reached.ids.length });
+        const at = workspace.now();
+        for (const id of reached.ids) await this.#expectAnswer(who, { id, to: live, at, way: way.name });
+      }
+    } catch (error) {
+      this.#pause(live.id, true);
+      this.#complain('hand_trouble', error, { mailbox: who.name, session: live.id });
+    }
+  }
+
+  /** The first has the greeting: what is handed over together is read together. */
+  #parcels(reader: AgentName, copies: readonly Delivered[]): Parcel[] {
+    const say = this.deps.phrases(reader, copies, this.deps.workspace.now());
+    return copies.map((mail, index) => {
+      const whole = say.whole(mail);
+      return { id: mail.message.id, text: index === 0 ? `${say.greeting}\n${whole}` : whole };
+    });
+  }
+
+  #pause(session: string, mayGoBetter: boolean): void {
+    const { retryMs, longestRetryMs } = this.#limits;
+    const before = this.#pauses.get(session)?.ms ?? 0;
+    const ms = mayGoBetter ? Math.min(before * 2 || retryMs, longestRetryMs) : longestRetryMs;
+    this.#pauses.set(session, { until: this.deps.workspace.now() + ms, ms });
+    this.#wakeup.notifyIn(ms);
+  }
+
+  async #expectAnswer(who: Who, handed: Handed): Promise<void> {
+    const message = await who.home.journal.message(handed.id);
+    const copy = await who.home.journal.copy(who.name, handed.id);
+    // An answer is never answered by itself: two sessions would go on for ever.
+    const isFirst = message?.thread === undefined || message.parley?.intent === 'question';
+    if (isFirst && copy?.attention.policy === 'must_respond') this.#questions.set(handed.id, { who, handed });
+  }
+
+  /**
+   * The final text of the turn that a question began is its answer, if the agent gave none by itself. A turn that something else
+   * joined has no such text.
+   */
+  async #takeAnswers(): Promise<void> {
+    for (const [id, { who, handed }] of this.#questions) {
+      const proof = await this.#proofOf(handed);
+      if (proof?.step !== 'shown') continue;
+      const end = proof.turn?.end;
+      const isLive = this.#sessions.some(({ live }) => live.id === handed.to.id);
+      if (proof.turn && !end && isLive) continue;
+      this.#questions.delete(id);
+      if (end?.how === 'done' && !isBlank(end.text)) await this.#sendAnswer(who, id, end.text);
+    }
+  }
+
+  async #sendAnswer(who: Who, id: MessageId, text: string): Promise<void> {
+    const { workspace, log } = this.deps;
+    const obligation = await who.home.journal.obligation(who.name, id);
+    if (obligation?.ended) return;
+    try {
+      const idempotencyKey = `captured-${id}` as SendKey;
+      const sent = await reply(workspace, who, id, {
+        text,
+        idempotencyKey,
+        intent: 'none',
+        priority: 'normal',
+        captured: true,
+      });
+      log('answer_captured', { mailbox: who.name, question: id, answer: sent.message.id });
+    } catch (error) {
+      // It was answered, withdrawn or is not to be answered: then what the model said stays in its window.
+      if (!(error instanceof Refusal)) throw error;
+      log('answer_not_sent', { mailbox: who.name, question: id, because: error.message });
+    }
+  }
+
+  #complain(event: string, error: unknown, facts: Record<string, string> = {}): void {
+    this.deps.log(event, { ...facts, because: error instanceof Error ? error.message : String(error) });
+  }
+}
+
+const LAST = 3;
+
+function rankOf({ status }: LiveSession): number {
+  return status === 'idle' ? 0 : status === 'active' ? 1 : status === 'waiting' ? 2 : LAST;
+}
+
+function keyOf({ name }: Who, id: MessageId): string {
+  return `${name} ${id}`;
+}

@@ -1,0 +1,139 @@
+import type { MessageId } from '../core/names.ts';
+import type { LiveSession, RecordedProof } from '../core/ports/live-session.ts';
+import type { CopyRecord } from '../core/ports/journal.ts';
+import type { Parcel, Way } from '../core/ports/way-in.ts';
+import type { Evidence, Receipt } from '../core/receipt.ts';
+import { OFFERED_MS } from '../core/mail/offered.ts';
+import type { Delivered } from '../core/mail/deliver.ts';
+import type { Who } from '../core/mail/workspace.ts';
+import { newHolder } from '../platform/holder.ts';
+
+/** What is handed to running sessions is held under this name, also over a restart of the program that handed it over. */
+const BEARER = 'follower';
+const RENEW_MS = OFFERED_MS / 3;
+
+/** Where a copy went. */
+export type HandedTo = Pick<LiveSession, 'client' | 'id' | 'folder'>;
+
+/** `handed`: it went in, and whether the model was given it is not known yet. */
+export type HandOverOutcome =
+  | { outcome: 'shown' | 'handed'; ids: MessageId[] }
+  | { outcome: 'left'; ids: MessageId[]; because: string; retry: boolean }
+  | { outcome: 'nothing' };
+
+export interface HandOverOptions {
+  way: Way;
+  session: HandedTo;
+  /** Renders the claimed copies, oldest first. If it throws, everything waits again. */
+  wrap(copies: readonly Delivered[]): readonly Parcel[];
+  now(): number;
+  signal: AbortSignal;
+}
+
+/**
+ * Step 4 and 5 of 5 for a running session that can be reached without typing.
+ *
+ * waiting → held under our name, `offered` noted with the session → the way tries
+ *   shown:  noted with the client's own evidence, and settled
+ *   left:   nothing went in; it waits again at once
+ *   handed: it stays held, so that neither a hook nor another session shows it a second time, until `resolveHanded` knows more
+ *
+ * If we are killed, the copy stays held, and the next process resolves it by the client's record. Where none ever comes, it waits
+ * again after an hour, marked.
+ */
+export async function handOver(who: Who, ids: MessageId[], options: HandOverOptions): Promise<HandOverOutcome> {
+  const { way, session, signal } = options;
+  const { mailboxes, journal } = who.home;
+  const claim = await mailboxes.claim(who.name, ids, { ms: OFFERED_MS, bearer: BEARER });
+  if (claim.copies.length === 0) return { outcome: 'nothing' };
+  const copies = claim.copies.toSorted(
+    (a, b) => Number(a.message.ts > b.message.ts) - Number(a.message.ts < b.message.ts),
+  );
+  const held = copies.map(({ message }) => message.id);
+  const at = (): string => new Date(options.now()).toISOString();
+  let parcels: readonly Parcel[];
+  try {
+    parcels = options.wrap(copies);
+    const evidence = { way: way.name, client: session.client, session: session.id, folder: session.folder };
+    for (const id of held) await journal.record(who.name, id, { step: 'offered', at: at(), evidence });
+  } catch (error) {
+    await mailboxes.release(claim, held, { because: 'it could not be made ready' });
+    throw error;
+  }
+  const renewal = setInterval(() => void mailboxes.renew(claim, { ms: OFFERED_MS }).catch(() => false), RENEW_MS);
+  const said = await way.attempt(parcels, signal).finally(() => clearInterval(renewal));
+  if (said.outcome === 'left') {
+    await mailboxes.release(claim, held, { way: way.name, because: said.because });
+    return { outcome: 'left', ids: held, because: said.because, retry: said.retry };
+  }
+  if (said.outcome === 'taken' && said.step === 'shown') {
+    for (const id of held) await endAsShown(who, id, { ...said.evidence, way: way.name, session: session.id }, at());
+    return { outcome: 'shown', ids: held };
+  }
+  return { outcome: 'handed', ids: held };
+}
+
+/** A copy that was handed to a session, and is not known to have been shown. */
+export interface Handed {
+  id: MessageId;
+  to: HandedTo;
+  /** When, Unix ms. */
+  at: number;
+  way: string;
+}
+
+/** What this mailbox has under way, also what a process before this one handed over. */
+export async function handedCopies(who: Who): Promise<Handed[]> {
+  const all: Handed[] = [];
+  for (const { id } of await who.home.journal.heldBy(who.name, newHolder(BEARER))) {
+    const handed = await lastHandover(who, id);
+    if (handed) all.push(handed);
+    // We died between the claim and the note: nothing was handed over.
+    else await putBackHanded(who, id, 'it was not handed over');
+  }
+  return all;
+}
+
+/** To which running session a copy was handed last; null: to none. */
+export async function lastHandover(who: Who, id: MessageId): Promise<Handed | null> {
+  const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
+  const note = copy?.receipts.findLast(({ step, evidence }) => step === 'offered' && 'folder' in evidence);
+  if (!note) return null;
+  const { client, session, folder, way } = note.evidence;
+  const to = { client: String(client), id: String(session), folder: String(folder) };
+  return { id, to, at: Date.parse(note.at), way: String(way) };
+}
+
+/** Ends what was handed over by what the client's record says. `unknown`: it says nothing yet, and the copy stays held. */
+export async function resolveHanded(
+  who: Who,
+  { id, to, way }: Handed,
+  proof: RecordedProof,
+  now: number,
+): Promise<'shown' | 'waits again' | 'unknown'> {
+  if (proof.step === 'shown') {
+    await endAsShown(who, id, { ...proof.evidence, way, session: to.id }, new Date(now).toISOString());
+    return 'shown';
+  }
+  if (proof.step === 'accepted' || !proof.isOver) return 'unknown';
+  await putBackHanded(who, id, 'the record of the client does not have it');
+  return 'waits again';
+}
+
+/** The copy may have been answered, released or taken meanwhile: then it stays as it is. */
+async function endAsShown(who: Who, id: MessageId, by: Evidence, at: string): Promise<void> {
+  const { mailboxes, journal } = who.home;
+  const shown: Receipt = { step: 'shown', at, evidence: by };
+  await journal.record(who.name, id, shown);
+  const settlement = { disposition: 'acknowledged', by } as const;
+  await mailboxes.settle({ mailbox: who.name, owner: newHolder(BEARER) }, [id], settlement, 'shown');
+}
+
+async function putBackHanded(who: Who, id: MessageId, because: string): Promise<void> {
+  await who.home.mailboxes.release({ mailbox: who.name, owner: newHolder(BEARER) }, [id], { because }, 0);
+}
+
+/** Whether this copy is one that a session should be given without being asked. */
+export function isPushed({ attention }: Pick<CopyRecord, 'attention'>): boolean {
+  return attention.injection === 'immediate' || attention.injection === 'buffered';
+}

@@ -1,0 +1,64 @@
+import { describe, expect, it } from 'bun:test';
+import type { AgentName } from '../core/names.ts';
+import { temporaryHome } from '../../test/support/home.ts';
+import { SessionNames } from './session-names.ts';
+
+const nobody = (): boolean => false;
+const GONE = 2 ** 22 - 1;
+
+function names(): SessionNames {
+  return new SessionNames(temporaryHome());
+}
+
+describe('the name of a session', () => {
+  it('is the client and the folder, in lower-case ASCII', () => {
+    const all = names();
+    const nameIn = (folder: string): string => all.take({ client: 'claude', folder, pid: GONE }, nobody).name;
+    expect(nameIn('/src/API Server')).toBe('claude.api-server' as AgentName);
+    expect(nameIn('/src/Büro')).toBe('claude.bu-ro' as AgentName);
+    expect(nameIn('/')).toBe('claude.home' as AgentName);
+  });
+
+  it('stays with its folder: the next session there has it, and another folder of that name gets a number', () => {
+    const all = names();
+    const nameIn = (folder: string): string => all.take({ client: 'codex', folder, pid: GONE }, nobody).name;
+    expect(nameIn('/a/api')).toBe('codex.api');
+    expect(nameIn('/b/api')).toBe('codex.api.2');
+    expect(nameIn('/a/api')).toBe('codex.api');
+    expect(nameIn('/b/api')).toBe('codex.api.2');
+  });
+
+  it('is the next number while a session of that folder runs', () => {
+    const all = names();
+    const one = { client: 'claude', folder: '/a/api', pid: process.pid };
+    expect(all.take(one, nobody).name).toBe('claude.api' as AgentName);
+    expect(all.take({ ...one, pid: process.ppid }, nobody).name).toBe('claude.api.2' as AgentName);
+  });
+
+  it('that was asked for is refused only while a session has it, and the refusal says which', () => {
+    const all = names();
+    const wanted = 'reviewer' as AgentName;
+    const one = { client: 'claude', folder: '/a/api', wanted };
+    all.take({ ...one, pid: process.pid }, nobody);
+    expect(() => all.take({ ...one, pid: process.ppid }, nobody)).toThrow(
+      `@reviewer is a running session (claude in /a/api, pid ${process.pid})`,
+    );
+    expect(all.take({ ...one, pid: process.pid }, nobody).name).toBe(wanted);
+  });
+
+  it('is not one that somebody else has', () => {
+    const taken = names().take({ client: 'claude', folder: '/a/api', pid: GONE }, (name) => name === 'claude.api');
+    expect(taken.name).toBe('claude.api.2' as AgentName);
+  });
+
+  it('is found by the process of a running session, and by its id', () => {
+    const all = names();
+    const { name } = all.take({ client: 'codex', folder: '/a/api', pid: process.pid }, nobody);
+    const live = { client: 'codex', id: 't-1', folder: '/a/api', status: 'idle' } as const;
+    expect(all.nameOf(live)).toBeNull();
+    expect(all.nameOf({ ...live, pid: process.pid })).toBe(name);
+    all.bind(name, 't-1');
+    expect(all.nameOf(live)).toBe(name);
+    expect(all.nameOf({ ...live, client: 'claude' })).toBeNull();
+  });
+});

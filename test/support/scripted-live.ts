@@ -1,0 +1,72 @@
+import type { MessageId } from '../../src/core/names.ts';
+import type { LiveSession, LiveSessions, MessageTurn, RecordedProof } from '../../src/core/ports/live-session.ts';
+import type { Attempt, Parcel, Way } from '../../src/core/ports/way-in.ts';
+
+/** The running sessions of a client that does as it is told. */
+export class ScriptedLive implements LiveSessions {
+  readonly sessions = new Map<string, LiveSession>();
+  /** What went in, by session: each text once for every time that it was handed over. */
+  readonly got = new Map<string, Parcel[]>();
+  /** What its record shows. */
+  readonly record = new Map<string, { turn?: MessageTurn }>();
+  /** `prove`: shows it at once. `silent`: takes it and writes nothing. Otherwise the answer of the way. */
+  mode: 'prove' | 'silent' | Attempt = 'prove';
+  /** A message that is shown at once begins a turn. */
+  beginsTurn = true;
+  /** It cannot have anything that its record does not show. */
+  isOver = false;
+  readonly #watchers = new Set<() => void>();
+
+  constructor(readonly client = 'claude') {}
+
+  add(id: string, more: Partial<LiveSession> = {}): this {
+    this.sessions.set(id, { client: this.client, id, folder: '/src/api', status: 'idle', ...more });
+    return this.changed();
+  }
+
+  changed(): this {
+    for (const tell of this.#watchers) tell();
+    return this;
+  }
+
+  texts(session: string): string[] {
+    return (this.got.get(session) ?? []).map(({ text }) => text);
+  }
+
+  async list(): Promise<LiveSession[]> {
+    return [...this.sessions.values()];
+  }
+
+  watch(tell: () => void): () => void {
+    this.#watchers.add(tell);
+    return () => void this.#watchers.delete(tell);
+  }
+
+  ways({ id: session }: LiveSession): readonly Way[] {
+    return [{ name: 'socket', attempt: (parcels, signal) => Promise.resolve(this.#attempt(session, parcels, signal)) }];
+  }
+
+  async proof(session: LiveSession, id: MessageId): Promise<RecordedProof> {
+    const shown = this.record.get(`${session.id} ${id}`);
+    if (shown) return { step: 'shown', evidence: { record: 'scripted' }, ...shown };
+    return { step: 'none', isOver: this.isOver || session.status === 'stopped' };
+  }
+
+  /** The record shows it now. */
+  show(session: string, id: string, turn?: MessageTurn): this {
+    this.record.set(`${session} ${id}`, turn ? { turn } : {});
+    return this.changed();
+  }
+
+  async close(): Promise<void> {}
+
+  #attempt(session: string, parcels: readonly Parcel[], signal: AbortSignal): Attempt {
+    if (signal.aborted) return { outcome: 'left', because: 'it was stopped before', retry: true };
+    if (typeof this.mode === 'object') return this.mode;
+    this.got.set(session, [...(this.got.get(session) ?? []), ...parcels]);
+    if (this.mode === 'silent') return { outcome: 'offered', evidence: {} };
+    for (const { id } of parcels)
+      this.record.set(`${session} ${id}`, this.beginsTurn ? { turn: { id: `turn of ${id}` } } : {});
+    return { outcome: 'taken', step: 'shown', evidence: { record: 'scripted' } };
+  }
+}
