@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { isSamePrompt, preparePrompt } from '../../src/clients/claude/prompt-text.ts';
-import { isProcessAlive } from '../../src/platform/process.ts';
+import { isProcessAlive, startOf } from '../../src/platform/process.ts';
 import type { ClaudeAnswer, ClaudeNoted } from '../support/claude-tui.ts';
 import { ControlRig } from '../support/control-rig.ts';
 import type { Said } from '../support/control-rig.ts';
@@ -161,8 +161,11 @@ class Lane {
   #running(): number | null {
     const folder = `${this.rig.home}/.claude/sessions`;
     const names = existsSync(folder) ? readdirSync(folder).filter((name) => /^\d+\.json$/.test(name)) : [];
-    for (const pid of names.map((name) => Number.parseInt(name)))
-      if (isProcessAlive(pid) && this.rig.claude.registered(pid)?.['cwd'] === this.rig.folder(this.name)) return pid;
+    for (const pid of names.map((name) => Number.parseInt(name))) {
+      const { cwd, procStart } = (this.rig.claude.registered(pid) ?? {}) as { cwd?: string; procStart?: string };
+      // A number may be used again, and a client that was killed leaves its entry behind.
+      if (cwd === this.rig.folder(this.name) && isProcessAlive(pid) && startOf(pid) === procStart) return pid;
+    }
     return null;
   }
 }

@@ -193,7 +193,9 @@ export class ClaudeTui {
     const { promise, resolve } = Promise.withResolvers<void>();
     const socket = await Bun.connect({ unix: path, socket: { data: () => resolve(), close: () => resolve() } });
     socket.write(`${JSON.stringify(what)}\n`);
-    await promise;
+    let isDone = false;
+    void promise.then(() => (isDone = true));
+    await within(DEADLINE, async () => isDone);
     socket.end();
   }
 
