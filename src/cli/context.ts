@@ -1,7 +1,7 @@
 import type { Env } from '../core/env.ts';
 import { openWorkspace } from '../daemon/homes.ts';
 import { nearest } from '../core/nearest.ts';
-import type { Workspace, Who } from '../core/mail/workspace.ts';
+import type { Home, Workspace, Who } from '../core/mail/workspace.ts';
 import { parleyHome } from '../platform/env.ts';
 import { hasColour, Paint, writeAll } from '../platform/terminal.ts';
 import { AgentName, ChannelName, nameAdvice } from '../core/names.ts';
@@ -49,6 +49,13 @@ export class Context {
 
   get workspace(): Workspace {
     return (this.#workspace ??= openWorkspace(this.env, this.settings));
+  }
+
+  /** The home of Parley itself on this machine. */
+  get ownHome(): Home {
+    const home = this.workspace.homes.find(({ label }) => label === 'parley');
+    if (!home) throw new Error('a workspace has a home of Parley');
+    return home;
   }
 
   openWorkspace(): Workspace {

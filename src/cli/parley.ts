@@ -90,7 +90,7 @@ function unknownOption(name: string): string {
 
 /** What a newcomer needs, by what it is for. The rest is one option away. */
 const FIRST_COMMANDS = {
-  Start: ['init', 'install', 'agents'],
+  Start: ['init', 'run', 'install', 'agents'],
   Write: ['send', 'reply'],
   Read: ['inbox', 'read', 'owe'],
   Sessions: ['session', 'ask'],

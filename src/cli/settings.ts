@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import type * as Names from '../delivery/session-names.ts';
 import type * as Jsonc from '../clients/settings/jsonc.ts';
 import type { Env } from '../core/env.ts';
 import { visibleLine } from '../core/gate.ts';
@@ -131,7 +132,10 @@ export interface Loaded {
 type Flags = Partial<Record<SettingName, unknown>>;
 type Values = Record<string, unknown>;
 
-/** Flag, then environment, then project, then the mailbox of the client that asks, then home, then default. */
+/** Codex gives the shells of all sessions one environment, and in it only this says which session it is. */
+const THREAD = 'CODEX_THREAD_ID';
+
+/** Flag, then environment, then the name of the session, then project, then the mailbox of the client that asks, then home, then default. */
 export function loadSettings(
   env: Env,
   cwd: string,
@@ -143,10 +147,12 @@ export function loadSettings(
   const homeValues = read(home, warnings);
   const { project, skipped } = withProject ? projectFor(env, cwd, warnings) : { project: null, skipped: null };
   const bound = client === undefined ? undefined : boundMailbox(parleyHome(env), client);
+  const named = env[THREAD] ? nameOfThread(parleyHome(env), env[THREAD]) : undefined;
   const decide = (name: SettingName): Origin => {
     const variable = SETTINGS[name].env;
     if (flags[name] !== undefined) return usable(name, flags[name], 'flag');
     if (env[variable]) return usable(name, env[variable], variable);
+    if (name === 'agent' && named !== undefined) return { name, value: named, from: THREAD };
     if (project?.values[name] !== undefined) return { name, value: project.values[name], from: project.path };
     if (name === 'agent' && bound !== undefined) return { name, value: bound, from: `client ${client}` };
     if (homeValues[name] !== undefined) return usable(name, homeValues[name], home);
@@ -164,6 +170,12 @@ export function loadSettings(
   const isDecided = first === undefined || flags[first] !== undefined || !!env[SETTINGS[first].env];
   const ignored = isDecided ? null : (skipped?.ignored ?? null);
   return { settings: settings as Settings, origins, warnings, ignored };
+}
+
+/** The name that `parley run` gave to this session of Codex. Loaded only there: every command reads settings. */
+function nameOfThread(home: string, thread: string): AgentName | undefined {
+  const { SessionNames } = require('../delivery/session-names.ts') as typeof Names;
+  return new SessionNames(home).all().find(({ client, session }) => client === 'codex' && session === thread)?.name;
 }
 
 function boundMailbox(home: string, client: string): AgentName | undefined {

@@ -33,12 +33,14 @@ const daemon = () => import('./commands/daemon.ts');
 const servers = () => import('./commands/servers.ts');
 const prune = () => import('./commands/prune.ts');
 const hook = only('hook', () => import('./commands/hook.ts'));
+const runClient = only('run', () => import('./commands/run.ts'));
 const install = only('install', () => import('./commands/install.ts'));
 
 /** Every command of `parley`, in the order of the help. */
 export const PARLEY_COMMANDS: readonly ListedRow[] = [
   row('Start', 'init', 'make a mailbox, for an agent or a person', setup),
   row('Start', 'demo', 'watch two scripted agents exchange a message', demo),
+  row('Start', 'run', 'start a client (Claude Code, Codex, …) that gets its mail by itself', runClient),
   row('Start', 'install', 'add Parley to your clients (Claude Code, Codex, …)', install),
   row('Start', 'whoami', 'show which agent I am, and where my mailbox is', sessions),
   row('Start', 'trust', 'trust a .parley.json that came with a repository', setup),

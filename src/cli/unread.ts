@@ -16,6 +16,8 @@ export async function hasNoReader(home: Home, record: AgentRecord, now: number):
   const { label, root, remote, journal } = home;
   const { name } = record;
   if (label !== 'parley' || remote || record.parley?.kind === 'human') return false;
+  // A session that `parley run` started has this name, or the next one in its folder will.
+  if (existsSync(`${root}/names/${name}.json`)) return false;
   if (hasClient(root, name) || isRecent(lastActive(root, record), now) || hasSession(root, name)) return false;
   return !(await journal.sessions()).some(({ identities }) => identities.includes(name));
 }

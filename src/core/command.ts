@@ -35,11 +35,13 @@ type Words = readonly [min: number, max: number];
 export interface Command<C> extends Description<C, Record<string, unknown>> {
   options: Options;
   words: Words;
+  /** Its first word names a program, and what follows belongs to that program; only its own options with a value may come between. */
+  passes?: true;
 }
 
 /** Declares a command; without `options` and `words` it takes none. `run` gets the options by their types. */
 export function command<C, const O extends Options = Record<string, never>>(
-  spec: Description<C, Values<O>> & { options?: O; words?: Words },
+  spec: Description<C, Values<O>> & { options?: O; words?: Words; passes?: true },
 ): Command<C> {
   return { options: {}, words: [0, 0], ...spec };
 }
@@ -101,7 +103,7 @@ async function runRow<C>(dialect: Dialect<C>, rows: readonly Row<C>[], argv: rea
 
 function parse<C>(dialect: Dialect<C>, found: Command<C>, argv: readonly string[]): ReturnType<typeof parseArguments> {
   try {
-    return parseArguments({ ...found.options, ...dialect.common }, argv);
+    return parseArguments({ ...found.options, ...dialect.common }, argv, found.passes);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     throw new Refusal('invalid_request', dialect.wrong({ option: error.message }, found));
@@ -112,17 +114,25 @@ function parse<C>(dialect: Dialect<C>, found: Command<C>, argv: readonly string[
 export function parseArguments(
   options: Options,
   argv: readonly string[],
+  passes = false,
 ): { values: Record<string, unknown>; words: string[] } {
   const values: Record<string, unknown> = {};
   const words: string[] = [];
   const rest = [...argv];
   for (let arg = rest.shift(); arg !== undefined; arg = rest.shift()) {
     if (arg === '--') return { values, words: [...words, ...rest] };
+    if (passes && words.length > 0 && !takesValue(options, arg)) return { values, words: [...words, arg, ...rest] };
     if (arg.startsWith('--')) takeOption(options, values, arg.slice(2), rest);
     else if (arg.startsWith('-') && arg !== '-') takeShort(options, values, arg, rest);
     else words.push(arg);
   }
   return { values, words };
+}
+
+/** `--as`, or `--as=name`, among options of ours. */
+function takesValue(options: Options, arg: string): boolean {
+  const [, name = ''] = /^--([^=]+)/.exec(arg) ?? [];
+  return Object.hasOwn(options, name) && options[name]?.type === 'string';
 }
 
 function takeOption(options: Options, values: Record<string, unknown>, text: string, rest: string[]): void {

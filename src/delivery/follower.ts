@@ -225,7 +225,7 @@ export class Follower {
     const { workspace } = this.deps;
     try {
       const { signal } = this.#stop;
-      const wrap = (copies: readonly Delivered[]): Parcel[] => this.#parcels(who.name, copies);
+      const wrap = (copies: readonly Delivered[]): Parcel[] => this.#parcels(who.name, copies, live.status === 'idle');
       const reached = await handOver(who, ids, { way, session: live, wrap, now: workspace.now, signal });
       const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
       if (reached.outcome === 'left') {
@@ -244,11 +244,13 @@ export class Follower {
   }
 
   /** The first has the greeting: what is handed over together is read together. */
-  #parcels(reader: AgentName, copies: readonly Delivered[]): Parcel[] {
+  #parcels(reader: AgentName, copies: readonly Delivered[], isIdle: boolean): Parcel[] {
     const say = this.deps.phrases(reader, copies, this.deps.workspace.now());
     return copies.map((mail, index) => {
+      const { id, from } = mail.message;
       const whole = say.whole(mail);
-      return { id: mail.message.id, text: index === 0 ? `${say.greeting}\n${whole}` : whole };
+      const text = index === 0 ? `${say.greeting}\n${whole}` : whole;
+      return { id, from, text, ownTurn: isIdle && wantsAnswer(mail) };
     });
   }
 
@@ -262,10 +264,8 @@ export class Follower {
 
   async #expectAnswer(who: Who, handed: Handed): Promise<void> {
     const message = await who.home.journal.message(handed.id);
-    const copy = await who.home.journal.copy(who.name, handed.id);
-    // An answer is never answered by itself: two sessions would go on for ever.
-    const isFirst = message?.thread === undefined || message.parley?.intent === 'question';
-    if (isFirst && copy?.attention.policy === 'must_respond') this.#questions.set(handed.id, { who, handed });
+    const copy = message && (await who.home.journal.copy(who.name, handed.id));
+    if (copy && wantsAnswer({ message, attention: copy.attention })) this.#questions.set(handed.id, { who, handed });
   }
 
   /**
@@ -308,6 +308,12 @@ export class Follower {
   #complain(event: string, error: unknown, facts: Record<string, string> = {}): void {
     this.deps.log(event, { ...facts, because: error instanceof Error ? error.message : String(error) });
   }
+}
+
+/** Whether the final text of its turn is its answer. An answer is never answered so: two sessions would go on for ever. */
+function wantsAnswer({ message, attention }: Pick<Delivered, 'message' | 'attention'>): boolean {
+  const isFirst = message.thread === undefined || message.parley?.intent === 'question';
+  return isFirst && attention.policy === 'must_respond';
 }
 
 const LAST = 3;

@@ -83,6 +83,15 @@ export function raiseFileLimit(wanted: number): number {
   return Number(now);
 }
 
+/** Takes back what the runtime did at its start: it raises the limit of open files for itself. Never raises it. */
+export function lowerFileLimit(wanted: number): void {
+  const { getrlimit, setrlimit } = openLimits();
+  const limit = new BigUint64Array(2);
+  if (getrlimit(system.openFiles, ptr(limit)) !== 0) return;
+  const [now = 0n, allowed = 0n] = limit;
+  if (BigInt(wanted) < now) setrlimit(system.openFiles, ptr(new BigUint64Array([BigInt(wanted), allowed])));
+}
+
 /**
  * Ends the process at once. A usual exit closes the ledger, and the last to close it copies the whole write-ahead log into the
  * main file with three flushes: too much for a command that sent one message. What was committed is safe either way.

@@ -72,7 +72,7 @@ export function starterOf(pid: number): number | null {
   return found > 1 && !SHELLS.test(nameOf(found)) ? found : null;
 }
 
-function parentOf(pid: number): number {
+export function parentOf(pid: number): number {
   return Number(statOf(pid)?.[1] ?? 0);
 }
 

@@ -9,10 +9,11 @@ function listed(page: string): string[] {
 }
 
 describe('parley help', () => {
-  it('begins with the twelve commands that a newcomer needs, and says where the others are', async () => {
+  it('begins with the thirteen commands that a newcomer needs, and says where the others are', async () => {
     const { out } = await new Program().run(['help']);
     expect(listed(out)).toEqual([
       'init',
+      'run',
       'install',
       'agents',
       'send',

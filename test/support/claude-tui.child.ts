@@ -1,8 +1,10 @@
 // A stand-in for Claude Code 2.1.325 in a terminal: `bun claude-tui.child.ts <folder> [-c | --resume <id>] [flags…]`. See claude-tui.ts.
 // It keeps the client's own records (registry, transcript), draws its composer, and has its traps: what is typed while it works is
-// joined into one turn, `!` runs a shell, `/status` opens a panel, Enter answers an open question, Esc gives a prompt back.
+// joined into one turn, `!` runs a shell, `/status` opens a panel, Enter answers an open question, Esc gives a prompt back. It takes messages
+// of other programs on its messaging socket.
 import {
   appendFileSync,
+  chmodSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -22,6 +24,7 @@ const config = env['CLAUDE_CONFIG_DIR'] || `${env['HOME']}/.claude`;
 const cwd = process.cwd();
 const projects = `${config}/projects/${cwd.replace(/[^A-Za-z0-9]/g, '-')}`;
 const registry = `${config}/sessions/${process.pid}.json`;
+const messaging = `${folder}/socks/${process.pid}.sock`;
 const told = (): ClaudeStart =>
   existsSync(`${folder}/start.json`) ? (JSON.parse(readFileSync(`${folder}/start.json`, 'utf8')) as ClaudeStart) : {};
 const start = told();
@@ -37,6 +40,12 @@ const ESC_MS = 60;
 const KEYS: Record<string, string> = { '\u001B[A': 'Up', '\u001B[B': 'Down', '\u001B[C': 'Right', '\u001B[D': 'Left' };
 
 type Mode = 'composer' | 'dialog' | 'panel' | 'asking';
+/** What another program wrote to the messaging socket. */
+interface PeerMessage {
+  content: string;
+  from: string;
+  msg_id: string;
+}
 interface Turn {
   /** The user lines of this turn. */
   uuids: string[];
@@ -52,7 +61,9 @@ let mode: Mode = 'composer';
 let [composer, isReviewed, notice] = ['', false, ''];
 let shown: string[] = [];
 let turn: Turn | null = null;
-let queued: string[] = [];
+let queued: (string | PeerMessage)[] = [];
+/** Messages that wait until the user lets them in. */
+let held: PeerMessage[] = [];
 let status: { status?: string; waitingFor?: string } = {};
 let parent: string | null = null;
 let index = 0;
@@ -80,6 +91,7 @@ function register(next: typeof status): void {
     kind: 'interactive',
     entrypoint: 'cli',
     ...(tmux && { tmux }),
+    messagingSocketPath: messaging,
     name: 'stand-in',
     ...next,
     updatedAt: now,
@@ -131,7 +143,78 @@ function userLine(text: string, promptSource: 'typed' | 'queued'): string {
 
 function assistantLine(id: string, block: Record<string, unknown>, stop: string | null): void {
   const message = { id, type: 'message', role: 'assistant', model: 'stand-in', content: [block], stop_reason: stop };
-  entry('assistant', { message });
+  const request = crypto.randomUUID();
+  // The real one writes it down before it connects.
+  write({ type: 'api-request', id: request, timestamp: new Date().toISOString(), keep: 0, tail: [] });
+  entry(
+    'assistant',
+    start.inbound === 'offline' ? { message, isApiErrorMessage: true } : { message, requestRef: request },
+  );
+}
+
+const textOf = (said: string | PeerMessage): string => (typeof said === 'string' ? said : said.content);
+const originOf = ({ from, msg_id }: PeerMessage): Record<string, unknown> => ({ kind: 'peer', from, msg_id });
+const queueLine = (operation: string, more: Record<string, unknown> = {}): void =>
+  write({ type: 'queue-operation', operation, timestamp: new Date().toISOString(), ...more });
+
+/** A message of another program, as a line of the conversation. */
+function peerLine(peer: PeerMessage): string {
+  const content = `Another Claude session sent a message:\n${peer.content}\n\nThis came from another Claude session.`;
+  const message = { role: 'user', content };
+  return entry('user', {
+    promptId: crypto.randomUUID(),
+    message,
+    isMeta: true,
+    origin: originOf(peer),
+    promptSource: 'system',
+  });
+}
+
+/** Messages that came while it worked go to the model after the running tool. */
+function absorb(): void {
+  const peers = queued.filter((one) => typeof one !== 'string');
+  queued = queued.filter((one) => typeof one === 'string');
+  for (const peer of peers) {
+    queueLine('remove', { content: peer.content, reason: 'absorbed_mid_turn' });
+    const attachment = { type: 'queued_command', prompt: peer.content, origin: originOf(peer), isMeta: true };
+    entry('attachment', { attachment });
+    note({ absorbed: peer.content });
+  }
+}
+
+/** One line on the messaging socket. */
+async function receive(line: string): Promise<void> {
+  const { type, message, from, msg_id, session_id } = JSON.parse(line) as Record<string, string> & {
+    message: { content: string };
+  };
+  if (type !== 'user' || (session_id !== undefined && session_id !== session)) return;
+  const peer = { content: message.content, from: from ?? '', msg_id: msg_id ?? '' };
+  note({ received: peer.content });
+  if (start.inbound === 'die') process.kill(process.pid, 'SIGKILL');
+  if (start.inbound === 'deaf') return;
+  if (start.inbound === 'hold') {
+    held.push(peer);
+    entry('system', { subtype: 'informational', content: 'Held peer message', isMeta: false });
+    return report(peer, { status: 'held' });
+  }
+  if (start.inbound === 'refuse') return report(peer, { status: 'expired', status_detail: 'refused' });
+  if (start.inbound === 'drop') return report(peer, { status: 'dropped', drop_reason: 'rate-limited' });
+  enqueue(peer);
+}
+
+function enqueue(peer: PeerMessage): void {
+  queueLine('enqueue', { content: peer.content });
+  queued.push(peer);
+  if (!turn && mode === 'composer') void next();
+}
+
+/** What became of a message, told to its sender's own socket. */
+async function report({ from, msg_id }: PeerMessage, status: Record<string, string>): Promise<void> {
+  const socket = await Bun.connect({ unix: from.slice('uds:'.length), socket: { data() {} } });
+  socket.write(
+    `${JSON.stringify({ type: 'control', action: 'peer_message_status', ...status, orig_msg_id: msg_id })}\n`,
+  );
+  socket.end();
 }
 
 /** The answer that a prompt asks for: `@@{"delay":500,"text":"…"}@@` anywhere in it. */
@@ -140,15 +223,16 @@ function answerFor(text: string): ClaudeAnswer {
   return json === undefined ? { text: `re: ${text.slice(0, 60)}` } : (JSON.parse(json) as ClaudeAnswer);
 }
 
-async function work(prompts: string[], source: 'typed' | 'queued'): Promise<void> {
+async function work(said: (string | PeerMessage)[], source: 'typed' | 'queued'): Promise<void> {
   index += 1;
+  const prompts = said.map(textOf);
   const answer = answerFor(prompts.at(-1) ?? '');
   const { promise, resolve } = Promise.withResolvers<string | undefined>();
   const mine: Turn = { uuids: [], prompts, answer, at: Date.now(), hasSaid: false, finish: resolve };
   turn = mine;
   shown.push(...prompts.map((prompt) => `❯${NBSP}${prompt.split('\n')[0]?.slice(0, 60)}`));
   register({ status: 'busy' });
-  mine.uuids = prompts.map((prompt) => userLine(prompt, source));
+  mine.uuids = said.map((one) => (typeof one === 'string' ? userLine(one, source) : peerLine(one)));
   note({ prompt: prompts.join('\n'), prompts });
   if (answer.die) process.kill(process.pid, 'SIGKILL');
   if (answer.tool) {
@@ -169,6 +253,7 @@ async function work(prompts: string[], source: 'typed' | 'queued'): Promise<void
   if (answer.ask) openDialog(answer.ask);
   const text = answer.hold || answer.ask ? await promise : await afterDelay(mine, promise);
   if (turn !== mine) return;
+  absorb();
   const id = `msg_${crypto.randomUUID()}`;
   for (const [n, part] of (answer.parts ?? [text ?? answer.text ?? 'ok']).entries()) {
     const isLast = n === (answer.parts?.length ?? 1) - 1;
@@ -234,7 +319,7 @@ async function afterDelay(mine: Turn, promise: Promise<string | undefined>): Pro
 async function next(): Promise<void> {
   const waiting = queued.splice(0);
   if (waiting.length === 0) return register({ status: 'idle' });
-  for (const _one of waiting) write({ type: 'queue-operation', operation: 'dequeue' });
+  for (const _one of waiting) queueLine('dequeue');
   await work(waiting, 'queued');
 }
 
@@ -261,7 +346,7 @@ async function closeDialog(): Promise<void> {
   if (turn) {
     register({ status: 'busy' });
     turn.finish();
-  } else register({ status: 'idle' });
+  } else await next();
 }
 
 async function enter(): Promise<void> {
@@ -308,7 +393,7 @@ async function enter(): Promise<void> {
   if (command !== undefined) return slash(command);
   if (/^(exit|quit|:q!?|:wq!?)$/.test(clean)) return quit(0);
   if (turn) {
-    write({ type: 'queue-operation', operation: 'enqueue', timestamp: new Date().toISOString(), content: clean });
+    queueLine('enqueue', { content: clean });
     queued.push(clean);
     note({ queued: clean });
     return draw();
@@ -331,6 +416,7 @@ function slash(command: string): void {
 function quit(code: number): void {
   note({ ended: code });
   rmSync(registry, { force: true });
+  rmSync(messaging, { force: true });
   process.stdout.write('\u001B[?2004l\r\n');
   process.exit(code);
 }
@@ -459,6 +545,11 @@ async function order(what: Record<string, string>): Promise<void> {
   if (what['close'] !== undefined) await closeDialog();
   if (what['finish'] !== undefined) turn?.finish(what['finish']);
   if (what['status'] !== undefined) register({ status: what['status'] });
+  if (what['inbound'] !== undefined) start.inbound = what['inbound'] as NonNullable<ClaudeStart['inbound']>;
+  for (const peer of what['held'] === undefined ? [] : held.splice(0)) {
+    await report(peer, { status: what['held'] === 'deliver' ? 'delivered' : 'denied' });
+    if (what['held'] === 'deliver') enqueue(peer);
+  }
   if (what['quit'] !== undefined) quit(Number(what['quit']));
   draw();
 }
@@ -540,19 +631,28 @@ process.stdout.on('resize', draw);
 process.stdout.write('\u001B[?2004h');
 if (start.ms) await Bun.sleep(start.ms);
 while (start.isHeld && told().isHeld) await Bun.sleep(10);
-Bun.listen<{ rest: string }>({
-  unix: `${folder}/${process.pid}.sock`,
-  socket: {
-    open: (socket) => void (socket.data = { rest: '' }),
-    data: async (socket, bytes) => {
-      const lines = (socket.data.rest + bytes.toString()).split('\n');
-      socket.data.rest = lines.pop() ?? '';
-      for (const line of lines) {
-        await order(JSON.parse(line) as Record<string, string>);
-        socket.write('done\n');
-      }
-    },
-  },
+mkdirSync(`${folder}/socks`, { recursive: true, mode: 0o700 });
+listens(messaging, receive);
+chmodSync(messaging, 0o600);
+listens(`${folder}/${process.pid}.sock`, async (line, answer) => {
+  await order(JSON.parse(line) as Record<string, string>);
+  answer('done\n');
 });
 register({ status: 'idle' });
 if (start.dialog) openDialog(start.dialog);
+
+/** Takes lines on a socket, one after the other. */
+function listens(path: string, take: (line: string, answer: (text: string) => void) => Promise<void>): void {
+  let taken = Promise.resolve();
+  Bun.listen<{ rest: string }>({
+    unix: path,
+    socket: {
+      open: (socket) => void (socket.data = { rest: '' }),
+      data: (socket, bytes) => {
+        const lines = (socket.data.rest + bytes.toString()).split('\n');
+        socket.data.rest = lines.pop() ?? '';
+        for (const line of lines) taken = taken.then(() => take(line, (text) => void socket.write(text)));
+      },
+    },
+  });
+}

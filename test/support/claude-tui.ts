@@ -58,6 +58,11 @@ export interface ClaudeStart {
   drawMs?: number;
   /** Enter does nothing. */
   ignoresEnter?: boolean;
+  /**
+   * What it does with a message on its messaging socket, unless it takes it. `deaf`: it takes it and writes nothing down. `die`: it is killed
+   * by it. `offline`: it takes it, and no model answers.
+   */
+  inbound?: 'accept' | 'hold' | 'refuse' | 'drop' | 'deaf' | 'die' | 'offline';
 }
 
 /** What it can be told. `dialog`: a question (`permission prompt`, `input needed`) or a panel (`dialog open`). `status`: the registry lies. `enter`: `swallowed` empties the composer, and nothing is said of it. */
@@ -69,6 +74,9 @@ export interface ClaudeOrder {
   finish?: string;
   status?: string;
   quit?: string;
+  inbound?: NonNullable<ClaudeStart['inbound']>;
+  /** What its user decides about the messages that are held. */
+  held?: 'deliver' | 'deny';
 }
 
 /** A line of its log. */
@@ -82,6 +90,9 @@ export interface ClaudeNoted {
   prompt?: string;
   prompts?: string[];
   queued?: string;
+  /** Came on the messaging socket; given to the model in the middle of a turn. */
+  received?: string;
+  absorbed?: string;
   interrupted?: string[];
   approved?: boolean;
   /** A dialog, by its call: it opened, it closed and how, a key or a paste went into it. */

@@ -3,7 +3,8 @@
 //
 //   const codex = new ScriptedCodex();
 //   codex.env, codex.folder, codex.command               // for a CodexSession
-//   codex.answers = (text) => `re: ${text}`;             // null: the turn goes on until `finish` or `interrupt`
+//   codex.answers = (text) => `re: ${text}`;             // null: the turn goes on until `step`, `finish` or `interrupt`
+//   codex.shown                                          // the texts that were in a request to the model
 import { appendFileSync, existsSync, mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import type { ServerWebSocket } from 'bun';
 import { temporaryHome } from './home.ts';
@@ -25,6 +26,8 @@ interface PlayedThread {
   isLoaded: boolean;
   turn: string | null;
   queue: Item[];
+  /** Prompts that wait for the turn that runs. They are only in the daemon's memory. */
+  pending: Item[];
   /** After an interrupt nothing in the queue is begun by itself. */
   isPaused: boolean;
 }
@@ -50,6 +53,12 @@ export class ScriptedCodex {
   /** Answers of clients to requests of the daemon. */
   readonly replies: Frame[] = [];
   answers: (text: string) => string | null = (text) => `re: ${text}`;
+  /** Texts that were in a request to the model, in order. */
+  readonly shown: string[] = [];
+  /** The daemon is killed after it wrote a prompt down, before it asks the model. */
+  diesBeforeRequest = false;
+  /** These calls are refused, with these words. */
+  readonly refuses = new Map<string, string>();
   /** These calls are done, and not answered. */
   readonly silent = new Set<string>();
   #server: Bun.Server<undefined> | null = null;
@@ -100,7 +109,8 @@ export class ScriptedCodex {
   async kill(): Promise<void> {
     await this.#server?.stop(true);
     this.#server = null;
-    for (const thread of this.threads.values()) Object.assign(thread, { isLoaded: false, turn: null, status: IDLE });
+    for (const thread of this.threads.values())
+      Object.assign(thread, { isLoaded: false, turn: null, status: IDLE, pending: [] });
     this.#pidFile(999_999_999);
     rmSync(this.socket, { force: true });
   }
@@ -115,7 +125,7 @@ export class ScriptedCodex {
   begin(cwd = this.folder, more: Partial<PlayedThread> = {}): PlayedThread {
     const id = `01a1ecff-0000-7000-8000-${String((this.#count += 1)).padStart(12, '0')}`;
     const path = `${this.codexHome}/sessions/2026/11/18/rollout-2026-11-18T00-00-00-${id}.jsonl`;
-    const state = { status: IDLE, isLoaded: true, turn: null, queue: [], isPaused: false };
+    const state = { status: IDLE, isLoaded: true, turn: null, queue: [], pending: [], isPaused: false };
     const thread = { id, cwd, path, ephemeral: false, ...state, ...more };
     this.threads.set(id, thread);
     if (thread.isLoaded) this.#tell('thread/started', { thread: shown(thread) });
@@ -149,20 +159,37 @@ export class ScriptedCodex {
     this.#run(thread, { id: 'i', clientUserMessageId: 'a-window', input: [{ text }] });
   }
 
+  /** The tool call of a turn ends: what waited for that is in the next request, and the model answers it with the next call. */
+  step(thread: PlayedThread): void {
+    this.#join(thread, thread.pending.splice(0));
+    if (!this.diesBeforeRequest) this.#output(thread, 'next call');
+  }
+
+  /** The model says its last word in a turn. */
   finish(thread: PlayedThread, text: string): void {
+    this.#join(thread, thread.pending.splice(0));
+    this.#output(thread, text);
     this.#record(thread, { type: 'task_complete', turn_id: thread.turn, last_agent_message: text });
     this.#ended(thread);
+  }
+
+  /** The request to the model fails. */
+  fail(thread: PlayedThread): void {
+    const error = { message: 'stream disconnected' };
+    this.#record(thread, { type: 'task_complete', turn_id: thread.turn, last_agent_message: null, error });
+    this.#ended(thread, { type: 'systemError' });
   }
 
   interrupt(thread: PlayedThread): void {
     this.#record(thread, { type: 'turn_aborted', turn_id: thread.turn, reason: 'interrupted' });
     thread.isPaused = true;
+    thread.pending = [];
     this.#ended(thread);
   }
 
-  #ended(thread: PlayedThread): void {
+  #ended(thread: PlayedThread, status: object = IDLE): void {
     thread.turn = null;
-    this.status(thread, IDLE);
+    this.status(thread, status);
     if (!thread.isPaused) this.#drain(thread);
   }
 
@@ -171,16 +198,32 @@ export class ScriptedCodex {
     if (item) this.#run(thread, item);
   }
 
-  #run(thread: PlayedThread, { clientUserMessageId: client_id, input }: Item): void {
-    const turn_id = `turn-${(this.#count += 1)}`;
+  #run(thread: PlayedThread, item: Item, turn_id = this.#newTurn()): void {
     thread.turn = turn_id;
     thread.isPaused = false;
     this.#record(thread, { type: 'task_started', turn_id });
     this.status(thread, ACTIVE);
-    const item = { type: 'UserMessage', client_id, content: input.map(({ text }) => ({ type: 'text', text })) };
-    this.#record(thread, { type: 'item_completed', turn_id, item });
-    const answer = this.answers(input.map(({ text }) => text).join(''));
+    this.#join(thread, [item]);
+    const answer = this.diesBeforeRequest ? null : this.answers(item.input.map(({ text }) => text).join(''));
     if (answer !== null) this.finish(thread, answer);
+  }
+
+  #newTurn(): string {
+    return `turn-${(this.#count += 1)}`;
+  }
+
+  /** Prompts become part of the conversation, and of the next request. */
+  #join(thread: PlayedThread, items: Item[]): void {
+    for (const { clientUserMessageId: client_id, input } of items) {
+      const item = { type: 'UserMessage', client_id, content: input.map(({ text }) => ({ type: 'text', text })) };
+      this.#record(thread, { type: 'item_completed', turn_id: thread.turn, item });
+      if (!this.diesBeforeRequest) this.shown.push(input.map(({ text }) => text).join(''));
+    }
+  }
+
+  #output(thread: PlayedThread, text: string): void {
+    const item = { type: 'AgentMessage', id: `msg_${(this.#count += 1)}`, content: [{ type: 'Text', text }] };
+    this.#record(thread, { type: 'item_completed', turn_id: thread.turn, item });
   }
 
   #record(thread: PlayedThread, payload: object): void {
@@ -205,9 +248,19 @@ export class ScriptedCodex {
     if (method === 'initialize') return { result: { codexHome: this.codexHome } };
     if (method === 'thread/loaded/list') return { result: { data: this.#loaded().map(({ id }) => id) } };
     if (!thread) return refused(-32_603, 'no rollout found');
+    const words = this.refuses.get(method);
+    if (words !== undefined) return refused(-32_603, words);
     switch (method) {
       case 'thread/read':
         return { result: { thread: shown(thread) } };
+      case 'turn/start': {
+        const item = params as unknown as Item;
+        if (thread.turn !== null) thread.pending.push(item);
+        else thread.turn = this.#newTurn();
+        const { turn, pending } = thread;
+        if (!pending.includes(item)) queueMicrotask(() => this.#run(thread, item, turn));
+        return { result: { turn: { id: turn } } };
+      }
       case 'thread/queue/list':
         return { result: { data: thread.queue } };
       case 'thread/queue/add': {

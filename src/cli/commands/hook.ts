@@ -109,7 +109,9 @@ async function readerOf(
 ): Promise<{ who: Who; match: string }> {
   // Codex runs the hooks of every session with the environment of the first one: it says nothing about this one.
   const env =
-    client.name === 'codex' ? { ...context.env, PARLEY_AGENT: undefined, PARLEY_MATCH: undefined } : context.env;
+    client.name === 'codex'
+      ? { ...context.env, PARLEY_AGENT: undefined, PARLEY_MATCH: undefined, CODEX_THREAD_ID: undefined }
+      : context.env;
   const bound = session.binding();
   // A session that starts is what its folder says today, unless an agent bound it itself.
   const isOutdated = isNewStart(event) && bound?.by !== 'init';

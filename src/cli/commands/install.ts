@@ -14,7 +14,7 @@ import { parleyHome, userHome } from '../../platform/env.ts';
 import { stableProgram, temporaryHome } from '../../clients/own-program.ts';
 import { gitTop } from '../../platform/git.ts';
 import { isTerminal } from '../../platform/terminal.ts';
-import { refuseSurfaceName } from './setup.ts';
+import { makeMailbox } from './setup.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { CLIENT_NAMES } from '../../clients/client-names.ts';
 import { additionsOf } from '../../clients/settings/client-settings.ts';
@@ -103,7 +103,7 @@ export default command({
     const asking = plans.filter((plan) => plan.grant === null).map(({ client }) => client);
     const added = isAsked ? null : grantAtTerminal(context, target, asking);
     for (const { mailbox, refused } of plans)
-      if (mailbox?.isMissing && refused === null) await makeMailbox(context, mailbox.agent);
+      if (mailbox?.isMissing && refused === null) await makeMailbox(context.ownHome, mailbox.agent);
     oneAtATime(context.env, () => {
       keepScript(context);
       const done = plans.map((plan) => applyPlan(context, { ...plan, grant: plan.grant ?? added }));
@@ -196,16 +196,6 @@ async function clientMailbox(context: Context, client: string, named?: AgentName
       `@${agent} is the mailbox of a person; choose another: parley install ${client} --as <name>`,
     );
   return { agent, isMissing: found === null };
-}
-
-/** Makes a mailbox on this machine. */
-async function makeMailbox({ workspace }: Context, agent: AgentName): Promise<void> {
-  const home = workspace.homes.find(({ label }) => label === 'parley');
-  if (!home) throw new Error('a workspace has a home of Parley');
-  await refuseSurfaceName(home, agent);
-  await home.directory.register(agent, 'agent');
-  await home.mailboxes.heal();
-  await home.mailboxes.adopt(agent);
 }
 
 async function mailboxCalled(context: Context, agent: AgentName): Promise<Who | null> {

@@ -1,6 +1,7 @@
 import { namesIn, HookSessionFolder } from '../../delivery/hook-session.ts';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { agentSessions, sessionLine } from '../agent-sessions.ts';
 import { clientBindings, clientOf } from '../client-bindings.ts';
 import { agentName, channelName } from '../context.ts';
 import type { Context } from '../context.ts';
@@ -59,6 +60,7 @@ const agentsCommand = command({
   usage: 'agents',
   about:
     'Lists the agents and people with a mailbox on this machine, in every home; at a relay, those of your room. ' +
+    'Of an agent that is a session of a client: the client, its folder, what it does now, by which way mail reaches it, and how much waits. ' +
     'With --mine: every mailbox that you can use here, those at relays too, with the number of waiting messages.',
   options: { mine: { type: 'boolean', help: 'only my mailboxes, with how much waits in each' } },
   examples: ['parley agents', 'parley agents --mine', 'parley agents --json'],
@@ -66,6 +68,7 @@ const agentsCommand = command({
     if (values.mine) return listMine(context);
     const now = context.workspace.now();
     const rows = [];
+    const sessions = await agentSessions(context.env);
     for (const home of context.workspace.homes) {
       for (const record of await home.directory.list()) {
         const { name, subscriptions, lastSeen, parley } = record;
@@ -82,6 +85,9 @@ const agentsCommand = command({
           nobodyReads,
           // The name of 0.1.0 for the same.
           unread: nobodyReads,
+          sessions: (home.label === 'parley' && sessions.get(name)) || [],
+          // Nobody waits for a network here.
+          waiting: home.remote ? null : (await home.mailboxes.ids(name)).length,
         });
       }
     }
@@ -96,8 +102,10 @@ const agentsCommand = command({
       ].filter(Boolean);
       const where = row.home === 'parley' ? '' : `%${row.home}`;
       const about = notes.length > 0 ? ` (${notes.join(', ')})` : '';
+      const running = row.sessions.map((session) => `  ${lineForModel(sessionLine(session, context.env), 400)}`);
+      const waiting = row.sessions.length > 0 && row.waiting ? `  ${row.waiting} waiting` : '';
       context.say(
-        `${context.paint.bold(`@${row.name}${where}`)}${about}  ${context.paint.dim(`seen ${ago(row.lastSeen, now)}`)}`,
+        `${context.paint.bold(`@${row.name}${where}`)}${about}${running.join(';')}${waiting}  ${context.paint.dim(`seen ${ago(row.lastSeen, now)}`)}`,
       );
     }
     const unread = rows.filter(({ nobodyReads }) => nobodyReads).map(({ name }) => name);
@@ -313,6 +321,7 @@ function forgetSessions({ name, home }: Who): void {
     const session = HookSessionFolder.open(home.root, id);
     if (session?.binding()?.agent === name) rmSync(`${home.root}/sessions/${id}`, { recursive: true, force: true });
   }
+  rmSync(`${home.root}/names/${name}.json`, { force: true });
 }
 
 export const commands = {

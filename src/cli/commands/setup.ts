@@ -140,10 +140,18 @@ function refusePersonsSession(name: AgentName, isPerson: boolean, session: strin
 }
 
 /** Under the name of a platform are the people of its surface: a person with that id there would speak for this agent. */
-export async function refuseSurfaceName(home: Home, name: AgentName): Promise<void> {
+async function refuseSurfaceName(home: Home, name: AgentName): Promise<void> {
   const platform = AgentName.safeParse(name.split('.')[0]);
   if (!name.includes('.') || !platform.success || !(await home.directory.get(bridgeName(platform.data)))) return;
   throw new Refusal('name_taken', `names that begin with "${platform.data}." belong to a surface; pick another name`);
+}
+
+/** Makes a mailbox of an agent on this machine. */
+export async function makeMailbox(home: Home, agent: AgentName): Promise<void> {
+  await refuseSurfaceName(home, agent);
+  await home.directory.register(agent, 'agent');
+  await home.mailboxes.heal();
+  await home.mailboxes.adopt(agent);
 }
 
 /** Who loses that place is told so: nobody should learn late that another decides now. */

@@ -1,7 +1,8 @@
-import type { Client } from '../../delivery/client.ts';
+import type { Client, SessionPlace } from '../../delivery/client.ts';
 import { claudeShape } from '../../delivery/hook-script.ts';
 import { hook, POLL, wake } from '../ways.ts';
 import { ShownInTranscript } from './evidence.ts';
+import { ClaudeLiveSessions } from './live.ts';
 import { ClaudeSessionDriver } from './session.ts';
 import { claudeComposer, ClaudeStateReader } from './state.ts';
 
@@ -33,9 +34,13 @@ export const claude: Client = {
     },
   },
   typing: { composer: claudeComposer, enterAfter: 5, blindEnterAfter: 100 },
-  state: ({ session, pid, env }) =>
-    new ClaudeStateReader(env['CLAUDE_CONFIG_DIR'] || `${env['HOME']}/.claude`, session, pid),
+  state: ({ session, pid, env }) => new ClaudeStateReader(folderIn(env), session, pid),
   evidence: (folders, session) => new ShownInTranscript(folders, session),
   session: (target, env) => new ClaudeSessionDriver(target, env),
+  live: (env) => new ClaudeLiveSessions(folderIn(env)),
   ways: [hook('claude', 'primary', 'its hook looks after every tool call'), wake('claude', 'fallback'), POLL],
 };
+
+function folderIn(env: SessionPlace['env']): string {
+  return env['CLAUDE_CONFIG_DIR'] || `${env['HOME']}/.claude`;
+}

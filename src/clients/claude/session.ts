@@ -5,7 +5,6 @@ import type {
   RecordPlace,
   SessionDriver,
   SessionState,
-  SessionStatus,
   SessionTarget,
   Submission,
   TurnEvent,
@@ -29,6 +28,7 @@ import {
   ClaudeStateReader,
   FollowedRegistry,
   runs,
+  STATUS,
 } from './state.ts';
 import { transcriptOf } from './transcript.ts';
 
@@ -48,9 +48,6 @@ const ENTER_AFTER_MS = 5;
 
 /** What it says before it ends, where there is nothing to go on with. */
 const NOTHING_THERE = /^No conversation found/;
-
-/** Any other word is work that is not known, and so nothing is typed. */
-const STATUS: Record<string, SessionStatus> = { idle: 'idle', waiting: 'waiting' };
 
 /**
  * One session of Claude Code. Its registry says what it does, its transcript what was said, and tmux is where it is started and typed to.

@@ -1,4 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
+import type { SessionStatus } from '../../core/ports/session.ts';
 import { isProcessAlive, startOf } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import type { Activity, ClientState, StateReader } from '../../sessions/client-state.ts';
@@ -20,7 +21,12 @@ export interface ClaudeSession {
   updatedAt?: number;
   /** `session:@window.%pane` where it runs in tmux. */
   tmux?: string;
+  /** Where it takes messages of other programs. */
+  messagingSocketPath?: string;
 }
+
+/** Any other word is work that is not known, and so nothing is typed. */
+export const STATUS: Record<string, SessionStatus> = { idle: 'idle', waiting: 'waiting' };
 
 /** Any other word is not known. */
 const STATES: Record<string, Activity> = { idle: 'idle', busy: 'busy', waiting: 'dialog' };

@@ -108,9 +108,14 @@ export class TranscriptWay implements Way {
 
   /** The same message has the same id in the same session. */
   #idOf({ id }: Parcel): string {
-    const hex = new Bun.CryptoHasher('sha256').update(`${this.options.session} ${id}`).digest('hex');
-    return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+    return uuidFor(`${this.options.session} ${id}`);
   }
+}
+
+/** The same text always has the same id. */
+export function uuidFor(text: string): string {
+  const hex = new Bun.CryptoHasher('sha256').update(text).digest('hex');
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
 
 /** The transcript of a session; of several the one that was written last. */

@@ -64,6 +64,11 @@ const FEEDBACK = /^Stop hook feedback:\n/;
 export class TurnReader {
   #turn: OpenTurn | null = null;
 
+  constructor(
+    /** Messages of other programs count as prompts, too. */
+    readonly options: { peers?: boolean } = {},
+  ) {}
+
   /** The events that this line brings. */
   take(line: string): TurnEvent[] {
     const entry = entryIn(line);
@@ -104,12 +109,14 @@ export class TurnReader {
   #user(entry: Entry, at: number): TurnEvent[] {
     const text = textIn(entry.message?.content);
     if (text !== null && entry.isMeta && FEEDBACK.test(text)) this.#prolonged([text.replace(FEEDBACK, '')]);
-    if (text === null || entry.isMeta || entry.isCompactSummary) return [];
+    const isPeer = this.#isPeer(entry.origin);
+    if (text === null || (entry.isMeta && !isPeer) || entry.isCompactSummary) return [];
     const isHuman = entry.origin?.kind === 'human' || entry.promptSource !== undefined;
     if (!isHuman && INTERRUPTED.test(text)) return this.close('interrupted', at);
     if (!isHuman && (NO_PROMPT.test(text) || entry.origin !== undefined)) return [];
     const turn = entry.promptId ?? entry.uuid ?? '';
-    const isQueued = entry.promptSource === 'queued';
+    // A message waits in the client's queue, if only for a moment.
+    const isQueued = isPeer || entry.promptSource === 'queued';
     const isJoined = isQueued && this.#turn?.isQueued === true && this.#turn.message === null;
     const ended = isJoined ? [] : this.close('interrupted', at);
     const nothing = { message: null, texts: [], isSaid: false, isError: false, isProlonged: false };
@@ -137,9 +144,13 @@ export class TurnReader {
   /** Typed while the client worked, and given to the model in the middle of the turn. */
   #absorbed({ attachment, uuid = '' }: Entry, at: number): TurnEvent[] {
     if (attachment?.type !== 'queued_command' || typeof attachment.prompt !== 'string') return [];
-    if (!this.#turn || attachment.origin?.kind !== 'human') return [];
+    if (!this.#turn || (attachment.origin?.kind !== 'human' && !this.#isPeer(attachment.origin))) return [];
     this.#turn.prompts.push({ turn: uuid, at });
     return [{ kind: 'prompt', turn: uuid, text: attachment.prompt, at }];
+  }
+
+  #isPeer(origin: Entry['origin']): boolean {
+    return this.options.peers === true && origin?.kind === 'peer';
   }
 
   /** Each block of a message is a line of its own. */

@@ -1,6 +1,7 @@
 import type { Client } from '../../delivery/client.ts';
 import { claudeShape } from '../../delivery/hook-script.ts';
 import { hook, POLL, wake } from '../ways.ts';
+import { CodexLive } from './live.ts';
 import { CodexSession } from './session.ts';
 import { codexComposer, codexEnding } from './state.ts';
 
@@ -29,6 +30,7 @@ export const codex: Client = {
   },
   typing: { composer: codexComposer, enterAfter: 5, blindEnterAfter: 20, ending: codexEnding },
   session: (target, env) => new CodexSession(target, env),
+  live: (env) => new CodexLive(env),
   ways: [
     wake('codex', 'primary'),
     hook('codex', 'fallback', 'its hook looks after every tool call and at the end of a turn', ' --hooks'),

@@ -1,5 +1,8 @@
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import type { Env } from '../../core/env.ts';
+import type { SessionState } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
+import { userHome } from '../../platform/env.ts';
 import { isProcessAlive, startOf } from '../../platform/process.ts';
 import { isRecord, JsonRpcPeer, RemoteError } from '../../wire/jsonrpc.ts';
 import type { Params } from '../../wire/jsonrpc.ts';
@@ -17,6 +20,8 @@ export interface Thread {
   isUsers: boolean;
   status: ThreadStatus;
 }
+
+const WAITING = { waitingOnApproval: 'permission prompt', waitingOnUserInput: 'input needed' } as const;
 
 /** A call that is not answered in this time may still be done by the daemon. */
 const CALL_MS = 5000;
@@ -98,12 +103,28 @@ export class CodexDaemon {
     return isRecord(result) ? result : {};
   }
 
+  /** Whether the daemon has a thread in its memory, by its own word. */
+  async hasLoaded(threadId: string): Promise<boolean> {
+    const { data, nextCursor } = await this.call('thread/loaded/list', {});
+    return !Array.isArray(data) || data.includes(threadId) || typeof nextCursor === 'string';
+  }
+
   /** The id of a prompt that waits in the queue of a thread; null if it is not there, or not any more. */
   async queued(threadId: string, key: string): Promise<string | null> {
     const { data } = await this.call('thread/queue/list', { threadId });
     const items: unknown[] = Array.isArray(data) ? data : [];
     const found = items.find((item) => isRecord(item) && item['clientUserMessageId'] === key);
     return isRecord(found) ? String(found['id']) : null;
+  }
+
+  /**
+   * Gives a prompt to a thread: it begins a turn, or joins the one that runs after its tool call. Returns that turn's id. The same key again
+   * is a second prompt, so this is asked once.
+   */
+  async prompt(threadId: string, key: string, text: string): Promise<string> {
+    const input = [{ type: 'text', text, text_elements: [] }];
+    const { turn } = await this.call('turn/start', { threadId, clientUserMessageId: key, input });
+    return isRecord(turn) ? String(turn['id']) : '';
   }
 
   /** Adds a prompt to the queue of a thread: its id there. The same key again is a second prompt, so this is asked once. */
@@ -127,9 +148,10 @@ export class CodexDaemon {
     }
   }
 
-  /** Takes a prompt out of the queue. One that has begun stays. */
-  async dequeue(threadId: string, queuedSubmissionId: string): Promise<void> {
-    await this.call('thread/queue/delete', { threadId, queuedSubmissionId });
+  /** Takes a prompt out of the queue. False if it is not there: one that has begun stays. */
+  async dequeue(threadId: string, queuedSubmissionId: string): Promise<boolean> {
+    const { deleted } = await this.call('thread/queue/delete', { threadId, queuedSubmissionId });
+    return deleted === true;
   }
 
   /** Interrupts the turn that runs. */
@@ -270,6 +292,22 @@ export class CodexDaemon {
     if (Date.now() - mtimeMs < FIRST_CLIENT_MS) throw new Refusal('unreachable', 'the daemon of Codex is starting');
     return path;
   }
+}
+
+export function codexHome(env: Env): string {
+  return env['CODEX_HOME'] || `${userHome(env)}/.codex`;
+}
+
+/** Nothing runs in it: a prompt begins a turn. */
+export function isFree({ status }: Thread): boolean {
+  return status === 'idle' || status === 'failed';
+}
+
+export function stateOf(thread: Thread): Pick<SessionState, 'status' | 'waitingFor'> {
+  const { status } = thread;
+  if (status === 'waitingOnApproval' || status === 'waitingOnUserInput')
+    return { status: 'waiting', waitingFor: WAITING[status] };
+  return { status: isFree(thread) ? 'idle' : 'active' };
 }
 
 function threadIn(value: unknown): Thread | null {

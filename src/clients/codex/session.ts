@@ -11,14 +11,13 @@ import type {
   TurnEvent,
 } from '../../core/ports/session.ts';
 import { reasonOf, Refusal } from '../../core/refusal.ts';
-import { userHome } from '../../platform/env.ts';
 import { realPath } from '../../platform/files.ts';
 import { signalTo } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError, RPC } from '../../wire/jsonrpc.ts';
 import { cutOff, endOfRollout, newestConversation, placeIn, readRollout, rolloutOf } from './rollout.ts';
 import type { RolloutPlace } from './rollout.ts';
-import { CodexDaemon } from './rpc.ts';
+import { CodexDaemon, codexHome, isFree, stateOf } from './rpc.ts';
 import type { Thread } from './rpc.ts';
 import { CodexWindow, endOf } from './window.ts';
 
@@ -31,7 +30,6 @@ const RIVAL_MS = 300;
 /** A conversation that stayed loaded is loaded again when a window opens it; by then, if it is open elsewhere. */
 const ATTACHED_MS = 3000;
 const SILENT = 'Codex did not answer';
-const WAITING = { waitingOnApproval: 'permission prompt', waitingOnUserInput: 'input needed' } as const;
 
 /**
  * A session of Codex 0.166. Its conversation is a thread of Codex's daemon; its window (the TUI) is a client of that daemon, as we are.
@@ -83,9 +81,7 @@ export class CodexSession implements SessionDriver {
     if (thread === null && this.#window.question !== null) return { ...this.#beginning(), ...known };
     if (!isConnected) return { status: this.#daemon.isDead() ? 'stopped' : 'starting', ...known };
     if (thread === null) return { ...this.#beginning(), ...known };
-    if (thread.status === 'waitingOnApproval' || thread.status === 'waitingOnUserInput')
-      return { status: 'waiting', waitingFor: WAITING[thread.status], ...known };
-    return { status: isFree(thread) ? 'idle' : 'active', ...known };
+    return { ...stateOf(thread), ...known };
   }
 
   watch(changed: () => void): () => void {
@@ -387,14 +383,6 @@ export class CodexSession implements SessionDriver {
       this.#queued.delete(id);
     }
   }
-}
-
-function codexHome(env: Env): string {
-  return env['CODEX_HOME'] || `${userHome(env)}/.codex`;
-}
-
-function isFree({ status }: Thread): boolean {
-  return status === 'idle' || status === 'failed';
 }
 
 /** Codex will not take this prompt at another time either. */

@@ -35,7 +35,7 @@ export const codexSettings: ClientSettings = {
   ],
 };
 
-function codexFolder({ home, env }: InstallTarget): string {
+export function codexFolder({ home, env }: Pick<InstallTarget, 'home' | 'env'>): string {
   return env['CODEX_HOME'] ? resolve(env['CODEX_HOME']) : join(home, '.codex');
 }
 

@@ -174,23 +174,39 @@ function isSame({ pid, start }: Found): boolean {
   return isProcessAlive(pid) && startOf(pid) === start;
 }
 
+/** A running window of Codex. */
+export interface CodexWindowProcess {
+  /** The program itself. npm starts it by a script. */
+  pid: number;
+  tty: string;
+  /** Where it was started. */
+  folder: string;
+  /** As it was started. */
+  words: readonly string[];
+}
+
 /** The windows of Codex that were started in this folder. */
-function windowsIn(folder: string): { pid: number; tty: string }[] {
-  if (process.platform !== 'linux') return [];
-  return readdirSync('/proc').flatMap((pid) => {
-    const tty = /^\d+$/.test(pid) ? ttyOf(Number(pid)) : null;
-    return tty !== null && isWindow(pid, folder) ? [{ pid: Number(pid), tty }] : [];
+function windowsIn(folder: string): CodexWindowProcess[] {
+  return (codexWindows() ?? []).filter((window) => window.folder === folder);
+}
+
+/** Every window of Codex on this machine that we may look at; null where the system does not tell. */
+export function codexWindows(): CodexWindowProcess[] | null {
+  if (process.platform !== 'linux') return null;
+  return readdirSync('/proc').flatMap((name) => {
+    const tty = /^\d+$/.test(name) ? ttyOf(Number(name)) : null;
+    return tty === null ? [] : (windowAt(Number(name), tty) ?? []);
   });
 }
 
-function isWindow(pid: string, folder: string): boolean {
+function windowAt(pid: number, tty: string): CodexWindowProcess | null {
   try {
-    if (readlinkSync(`/proc/${pid}/cwd`) !== folder) return false;
-    if (!/\/codex( \(deleted\))?$/.test(readlinkSync(`/proc/${pid}/exe`))) return false;
+    if (!/\/codex( \(deleted\))?$/.test(readlinkSync(`/proc/${pid}/exe`))) return null;
     const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-    return !words.some((word) => NO_WINDOW.includes(word));
+    if (words.some((word) => NO_WINDOW.includes(word))) return null;
+    return { pid, tty, folder: readlinkSync(`/proc/${pid}/cwd`), words };
   } catch {
     // It ended meanwhile, or belongs to another user.
-    return false;
+    return null;
   }
 }

@@ -20,6 +20,10 @@ export type WayName = (typeof WAYS)[number];
 export interface Parcel {
   id: MessageId;
   text: string;
+  /** It asks something: where the client can, it begins a turn of its own, so that the answer is known. */
+  ownTurn?: boolean;
+  /** Who wrote it, for a client that shows that beside the text. */
+  from?: string;
 }
 
 /**

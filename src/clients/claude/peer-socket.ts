@@ -1,0 +1,329 @@
+import { lstatSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { MessageId } from '../../core/names.ts';
+import type { LiveSession } from '../../core/ports/live-session.ts';
+import type { Attempt, Parcel, Way } from '../../core/ports/way-in.ts';
+import { endOfLines, FolderWatch, linesFrom } from '../../sessions/follow.ts';
+import { WriteQueue } from '../../wire/connection.ts';
+import type { PeerInbox, PeerStatus, PeerReport } from './peer-inbox.ts';
+import { isAtRest, peerIdOf, placeBefore, ProofReader, shownBy } from './proof.ts';
+import { type ClaudeSession, claudeSessions, FollowedRegistry, runs } from './state.ts';
+import { transcriptOf } from './transcript.ts';
+
+/** In case a file event was lost, and because a client that was killed writes nothing. */
+const LOOK_MS = 500;
+/** So long the others wait until the client has said what it does with the first: where it asks its user, one question is enough. */
+const FIRST_MS = 1000;
+/** A client that is killed may have written its last lines a moment before. */
+const LAST_LOOK_MS = 200;
+const SETTING = '"crossSessionInbound" in ~/.claude/settings.json';
+
+export interface PeerSocketOptions {
+  /** `~/.claude`, or what CLAUDE_CONFIG_DIR says. */
+  folder: string;
+  session: LiveSession;
+  inbox: PeerInbox;
+}
+
+/**
+ * The messaging socket of a running Claude Code: one line of JSON for each message. It wakes a session that is idle; one that works gets it
+ * after the running tool call. An open dialog stays open, and a draft untouched.
+ *
+ * Connected, nothing written → left. Written → it waits until the transcript proves that the model was given all of it. It ends earlier
+ * where the client tells our own socket that it kept something back, where the session ends, or where it rests and has written nothing of it.
+ * No message is ever written twice: one that the client holds is only asked about.
+ */
+export class PeerSocketWay implements Way {
+  readonly name = 'socket';
+
+  constructor(readonly options: PeerSocketOptions) {}
+
+  async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
+    if (parcels.length === 0) return left('there is nothing to hand over', false);
+    const { folder, session, inbox } = this.options;
+    const live = (await claudeSessions(folder)).find((one) => isSame(one, session));
+    if (!live) return left('Claude Code does not run this session any more', true);
+    if (live.status === undefined) return left('Claude Code is starting', true);
+    const socket = live.messagingSocketPath;
+    const refused = socket === undefined ? 'this Claude Code has no messaging socket' : whyNot(socket);
+    if (socket === undefined || refused !== null) return left(refused ?? '', false);
+    const held = parcels.find(({ id }) => inbox.reportOn(peerIdOf(id))?.status === 'held');
+    if (held) return left(REASONS.held.because, false);
+    const address = await inbox.pathIn(dirname(socket)).catch((error: Error) => error);
+    if (address instanceof Error) return left(`no socket for the client's answers: ${address.message}`, false);
+    if (signal.aborted) return left('it was stopped before', true);
+    const handover = new Handover(this.options, live, parcels, signal);
+    try {
+      const left = await handover.write(socket, address);
+      return left ?? (await handover.proven());
+    } finally {
+      handover.close();
+    }
+  }
+}
+
+/** Parcels on their way into one client. */
+class Handover {
+  readonly #registry: FollowedRegistry;
+  readonly #watch: FolderWatch;
+  readonly #unfollow: () => void;
+  readonly #changed = (): void => {
+    this.#isChanged = true;
+    this.#wake();
+  };
+  readonly #reader: ProofReader;
+  /** What the client said of them when they were handed over before. */
+  readonly #before: ReadonlyMap<MessageId, PeerReport | undefined>;
+  #isChanged = false;
+  #wake: () => void = () => {};
+  #path: string | null;
+  #offset: number;
+  #writtenAt = 0;
+
+  constructor(
+    readonly options: PeerSocketOptions,
+    public live: ClaudeSession,
+    readonly parcels: readonly Parcel[],
+    readonly signal: AbortSignal,
+  ) {
+    const { folder, session, inbox } = options;
+    const texts = new Map(parcels.map((parcel) => [parcel.id, contentOf(parcel)]));
+    this.#reader = new ProofReader([...texts.keys()], texts);
+    this.#path = transcriptOf([folder], session.id);
+    this.#before = new Map(parcels.map(({ id }) => [id, inbox.reportOn(peerIdOf(id))]));
+    const since = Math.min(...[...this.#before.values()].flatMap((report) => report?.at ?? []));
+    this.#offset = this.#path === null ? 0 : since < Infinity ? placeBefore(this.#path, since) : endOfLines(this.#path);
+    this.#registry = FollowedRegistry.follow(folder, this.#changed);
+    this.#watch = new FolderWatch(this.#changed);
+    this.#unfollow = inbox.follow(this.#changed);
+    signal.addEventListener('abort', this.#changed);
+  }
+
+  close(): void {
+    this.#registry.leave(this.#changed);
+    this.#watch.close();
+    this.#unfollow();
+    this.signal.removeEventListener('abort', this.#changed);
+  }
+
+  /** Writes what the client does not have. Answers only if nothing was written. */
+  async write(socket: string, address: string): Promise<Attempt | null> {
+    const { inbox, session } = this.options;
+    const fresh = this.parcels.filter(({ id }) => this.#before.get(id)?.status !== 'delivered');
+    const client = `${this.live.pid} ${this.live.procStart}`;
+    // The number of its process may have been given away since.
+    if (!runs(this.live)) return left('Claude Code has ended', true);
+    const connection = await PeerConnection.open(socket);
+    if (!connection) return left('Claude Code does not answer on its messaging socket', true);
+    try {
+      for (const [n, parcel] of fresh.entries()) {
+        while (!this.signal.aborted) {
+          const ms = inbox.mayWrite(client);
+          if (ms === 0) break;
+          await this.#change(ms);
+        }
+        if (this.signal.aborted || !connection.isOpen) break;
+        this.#writtenAt = Date.now();
+        connection.push(
+          JSON.stringify({
+            type: 'user',
+            message: { role: 'user', content: contentOf(parcel) },
+            priority: 'next',
+            from: `uds:${address}`,
+            msg_id: peerIdOf(parcel.id),
+            session_id: session.id,
+          }),
+        );
+        if (n === 0 && fresh.length > 1 && (await this.#isKeptBack(parcel))) break;
+      }
+      await connection.flushed;
+    } finally {
+      connection.close();
+    }
+    if (this.#writtenAt > 0 || fresh.length < this.parcels.length) return null;
+    return left('it was stopped before', true);
+  }
+
+  /** Waits until the record proves all, or until no more can come. */
+  async proven(): Promise<Attempt> {
+    for (;;) {
+      await this.#look();
+      const shown = this.#shown();
+      if (shown) return shown;
+      const kept = this.#keptBack();
+      if (kept) return kept;
+      if (this.signal.aborted) return this.#unknown('it was stopped while it waited for proof');
+      if (!isSame(this.live, this.options.session) || !runs(this.live)) {
+        await Bun.sleep(LAST_LOOK_MS);
+        await this.#look();
+        return this.#shown() ?? this.#unknown('the session ended before its record showed it');
+      }
+      const isSilent = this.parcels.some(({ id }) => !this.#isIn(id));
+      if (isSilent && isAtRest(this.live, this.#path, this.#writtenAt))
+        return this.#unknown('Claude Code is idle and its record does not show it');
+      await this.#change(LOOK_MS);
+    }
+  }
+
+  #shown(): Attempt | null {
+    const last = this.parcels.findLast(({ id }) => this.#reader.of(id).answer);
+    if (this.#path === null || !last || this.parcels.some(({ id }) => !this.#reader.of(id).answer)) return null;
+    const evidence = { way: 'socket', session: this.live.sessionId, ...shownBy(this.#path, this.#reader, last.id) };
+    return { outcome: 'taken', step: 'shown', evidence };
+  }
+
+  /** What the client refused. Where it took others it is not known what to say of all: then nothing is handed over again. */
+  #keptBack(): Attempt | null {
+    const out = this.parcels.flatMap(({ id }) => this.#refusalOf(id) ?? []);
+    const [first] = out;
+    if (!first) return null;
+    const took = this.parcels.filter(({ id }) => this.#isIn(id));
+    const { because, retry } = REASONS[first.status];
+    if (took.length === 0) return left(`${because}${first.detail && ` (${first.detail})`}`, retry);
+    const isDecided = took.every(({ id }) => this.#reader.of(id).answer);
+    return isDecided ? this.#unknown(`of ${this.parcels.length} messages it took ${took.length}: ${because}`) : null;
+  }
+
+  #refusalOf(id: MessageId): { status: Refused; detail: string } | null {
+    const report = this.options.inbox.reportOn(peerIdOf(id));
+    if (!report || report.status === 'delivered' || report === this.#before.get(id)) return null;
+    return { status: report.status, detail: report.detail };
+  }
+
+  #unknown(because: string): Attempt {
+    return { outcome: 'offered', evidence: { way: 'socket', session: this.options.session.id, because } };
+  }
+
+  /** The client has it, in its queue or in the conversation. */
+  #isIn(id: MessageId): boolean {
+    const { entry, queuedAt } = this.#reader.of(id);
+    return entry !== undefined || queuedAt !== undefined;
+  }
+
+  async #isKeptBack({ id }: Parcel): Promise<boolean> {
+    const until = Date.now() + FIRST_MS;
+    while (!this.signal.aborted && Date.now() < until) {
+      await this.#look();
+      if (this.#refusalOf(id)) return true;
+      if (this.#isIn(id) || !runs(this.live)) return false;
+      await this.#change(FIRST_MS);
+    }
+    return false;
+  }
+
+  /** Reads on in the registry and in the transcript. */
+  async #look(): Promise<void> {
+    const { folder, session } = this.options;
+    const { pid, procStart } = this.live;
+    this.#isChanged = false;
+    const all = await this.#registry.sessions();
+    this.live = all.find((one) => one.pid === pid && one.procStart === procStart) ?? this.live;
+    this.#path ??= transcriptOf([folder], session.id);
+    if (this.#path === null) return;
+    this.#watch.set([dirname(this.#path)]);
+    for (const line of linesFrom(this.#path, this.#offset)) {
+      this.#reader.take(line);
+      this.#offset = line.to;
+    }
+  }
+
+  /** Returns when something may have changed, or after a while. */
+  async #change(ms: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#wake = resolve;
+    const timer = setTimeout(resolve, ms);
+    if (this.#isChanged || this.signal.aborted) resolve();
+    this.#isChanged = false;
+    await promise;
+    clearTimeout(timer);
+  }
+}
+
+type Refused = Exclude<PeerStatus, 'delivered'>;
+
+const REASONS: Record<Refused, { because: string; retry: boolean }> = {
+  held: {
+    because: `Claude Code holds it back until its user lets it in; the user decides, in its window, or for good with ${SETTING} ("accept")`,
+    retry: false,
+  },
+  denied: { because: 'the user of Claude Code declined it', retry: false },
+  expired: { because: 'Claude Code held it back, and its user did not let it in', retry: false },
+  refused: {
+    because: `Claude Code takes no messages in this session; its user decides that with ${SETTING}`,
+    retry: false,
+  },
+  dropped: { because: 'Claude Code dropped it at its inbox', retry: true },
+};
+
+/**
+ * With its sender's name: without this frame Claude Code shows a message as if its user had typed it. The frame has no address, because an
+ * answer to our socket would reach nobody; and no permission mode, because that would open a gate that is the user's.
+ */
+function contentOf({ text, from = 'parley' }: Parcel): string {
+  const name = /^[A-Za-z0-9._-]{1,64}$/.test(from) ? from : 'parley';
+  const body = text.replaceAll(/<(?=\/?cross-session-message)/gi, '< ');
+  return `<cross-session-message from-name="${name}">\n${body}\n</cross-session-message>`;
+}
+
+/** Why a socket is not written to; null if it may be. Others must not be able to put their own in its place. */
+function whyNot(path: string): string | null {
+  // Elsewhere it asks for a key that is not ours to read.
+  if (process.platform !== 'linux') return "Claude Code's messaging socket was only tried on Linux";
+  const user = process.getuid?.();
+  const socket = lstatSync(path, { throwIfNoEntry: false });
+  const folder = statSync(dirname(path), { throwIfNoEntry: false });
+  if (!socket?.isSocket() || !folder) return `${path} is no socket`;
+  if (socket.uid !== user || folder.uid !== user) return `${path} belongs to another user`;
+  return (folder.mode & 0o022) === 0 ? null : `others may write into ${dirname(path)}`;
+}
+
+/** Whether this is the client that was meant, with the same conversation. */
+function isSame({ pid, procStart, sessionId, kind }: ClaudeSession, { id, pid: meant, start }: LiveSession): boolean {
+  return kind === 'interactive' && sessionId === id && pid === meant && procStart === start;
+}
+
+/** A connection to a client. It answers nothing here. */
+class PeerConnection {
+  readonly #ended = Promise.withResolvers<void>();
+  isOpen = true;
+
+  private constructor(
+    readonly socket: Bun.Socket,
+    readonly queue: WriteQueue,
+  ) {}
+
+  /** Null if nobody answers. */
+  static async open(path: string): Promise<PeerConnection | null> {
+    let connection: PeerConnection | null = null;
+    const end = (): void => connection?.close();
+    try {
+      const socket = await Bun.connect({
+        unix: path,
+        socket: { data() {}, drain: () => connection?.queue.drain(), close: end, error: end },
+      });
+      connection = new PeerConnection(socket, new WriteQueue((bytes) => socket.write(bytes)));
+      return connection;
+    } catch {
+      return null;
+    }
+  }
+
+  push(line: string): void {
+    this.queue.push(line);
+  }
+
+  /** Everything is written, or the other end is gone. */
+  get flushed(): Promise<void> {
+    this.queue.whenEmpty(() => this.#ended.resolve());
+    return this.#ended.promise;
+  }
+
+  close(): void {
+    if (!this.isOpen) return;
+    this.isOpen = false;
+    this.socket.end();
+    this.#ended.resolve();
+  }
+}
+
+const left = (because: string, retry: boolean): Attempt => ({ outcome: 'left', because, retry });

@@ -1,0 +1,250 @@
+import { describe, expect, it } from 'bun:test';
+import { appendFileSync, utimesSync, writeFileSync } from 'node:fs';
+import { temporaryHome } from '../../../test/support/home.ts';
+import { MessageId } from '../../core/names.ts';
+import type { RecordedProof } from '../../core/ports/live-session.ts';
+import { peerIdOf, placeBefore, proofInTranscript } from './proof.ts';
+import type { ClaudeSession } from './state.ts';
+
+const ID = MessageId.parse('0a1b2c3d-1111-4111-8111-111111111111');
+const OTHER = MessageId.parse('0a1b2c3d-2222-4222-8222-222222222222');
+const SINCE = Date.parse('2026-01-02T10:00:00Z');
+const FENCE = '[parley ab12] message 0a1b2c3d from @bob to me';
+const MAIL = `[parley ab12] Mail for @me.\n${FENCE}\nhello\n[parley ab12] end of message 0a1b2c3d`;
+
+describe('the transcript of Claude Code', () => {
+  it('proves a message by the answer to the request that had it, and gives the turn that it began', () => {
+    const lines = [peer('u1', ID), answer('a1', 'u1', 'the answer')];
+    expect(proof(lines)).toMatchObject({ step: 'shown', evidence: { entry: 'u1', request: 'request of a1' } });
+    expect(proof(lines)).toMatchObject({ turn: { id: 'prompt of u1' } });
+    expect(proof([...lines, end('e1', 'a1')])).toMatchObject({
+      turn: { id: 'prompt of u1', end: { how: 'done', text: 'the answer' } },
+    });
+  });
+
+  it('proves it through whatever stands between the two', () => {
+    const between = [attached('x1', 'u1', { type: 'date' }), attached('x2', 'x1', { type: 'environment' })];
+    expect(proof([peer('u1', ID), ...between, answer('a1', 'x2')])).toMatchObject({ step: 'shown' });
+  });
+
+  it('does not prove it by an answer to something else', () => {
+    expect(proof([peer('u1', ID), answer('a1', 'somewhere else')]).step).toBe('accepted');
+    expect(proof([peer('u1', OTHER), answer('a1', 'u1')])).toEqual({ step: 'none', isOver: false });
+  });
+
+  it('does not prove it by a request that nobody answered', () => {
+    const request = [blob('h1', MAIL), asked('r1', ['h1'])];
+    expect(proof([...request, peer('u1', ID)]).step).toBe('accepted');
+    expect(proof([peer('u1', ID), ...request, failed('a1', 'u1')]).step).toBe('accepted');
+    // With the next one it is.
+    const next = [said('u2', 'a1'), answer('a2', 'u2')];
+    expect(proof([peer('u1', ID), ...request, failed('a1', 'u1'), ...next])).toMatchObject({ step: 'shown' });
+  });
+
+  it('says that the client has it while it waits in the queue, and no longer than the client runs', () => {
+    const queued = [queue('enqueue', `<cross-session-message from-name="bob">\n${FENCE}\nhello`)];
+    expect(proof(queued).step).toBe('accepted');
+    expect(proof(queued, { live: undefined })).toEqual({ step: 'none', isOver: true });
+    expect(proof([...queued, queue('remove', `\n${FENCE}\nhello`, 'by its user')]).step).toBe('none');
+  });
+
+  it('gives no turn where the message joined one, or shares one', () => {
+    const busy = [said('u0', null), call('a0', 'u0'), result('t0', 'a0')];
+    const joined = [...busy, queuedCommand('q1', 't0', ID), answer('a1', 'q1')];
+    expect(proof(joined)).toMatchObject({ step: 'shown', evidence: { entry: 'q1' } });
+    expect('turn' in proof(joined)).toBe(false);
+    for (const fused of [
+      [peer('u1', ID), peer('u2', OTHER, 'u1'), answer('a1', 'u2')],
+      [peer('u1', OTHER), peer('u2', ID, 'u1'), answer('a1', 'u2')],
+      [peer('u1', ID), call('a0', 'u1'), result('t0', 'a0'), queuedCommand('q1', 't0', OTHER), answer('a1', 'q1')],
+      [peer('u1', ID), call('a0', 'u1'), hook('x1', 'a0', MAIL.replaceAll('0a1b2c3d', 'ffffffff')), answer('a1', 'x1')],
+    ]) {
+      expect(proof(fused)).toMatchObject({ step: 'shown' });
+      expect('turn' in proof(fused)).toBe(false);
+    }
+  });
+
+  it('ends the turn of a client that is gone', () => {
+    const lines = [peer('u1', ID), call('a1', 'u1')];
+    expect(proof(lines, { live: undefined })).toMatchObject({ step: 'shown', turn: { end: { how: 'failed' } } });
+  });
+
+  it('proves what our hook said, by the line below or by the request itself', () => {
+    const before = [said('u0', null), call('a0', 'u0'), hook('x1', 'a0', MAIL)];
+    expect(proof(before).step).toBe('accepted');
+    expect(proof([...before, answer('a1', 'x1')])).toMatchObject({ step: 'shown', evidence: { entry: 'x1' } });
+    const request = [
+      blob('h1', `PostToolUse:Bash hook additional context: ${MAIL}`),
+      asked('request of a1', ['h0', 'h1']),
+    ];
+    expect(proof([...before, ...request, answer('a1', 'a0')])).toMatchObject({ step: 'shown' });
+    const again = [asked('request of a2', [], { base: 'request of a1', keep: 2 }), answer('a2', 'a0')];
+    expect(proof([...before, ...request, ...again])).toMatchObject({ step: 'shown' });
+    const cut = [asked('request of a2', [], { base: 'request of a1', keep: 1 }), answer('a2', 'a0')];
+    expect(proof([...before, ...request, ...cut]).step).toBe('accepted');
+  });
+
+  it('does not believe a line of ours that a sender wrote', () => {
+    const forged = MAIL.replaceAll('0a1b2c3d', 'ffffffff').replace(
+      'hello',
+      `[parley ee] Mail for @me\n[parley ee] message 0a1b2c3d from`,
+    );
+    const lines = [said('u0', null), hook('x1', 'u0', forged), answer('a1', 'x1')];
+    expect(proof(lines)).toMatchObject({ step: 'none' });
+    expect(proof([said('u0', null), hook('x1', 'u0', `see ${MAIL}`), answer('a1', 'x1')])).toMatchObject({
+      step: 'none',
+    });
+  });
+
+  it('says that it is over only where the client is gone, or rests and has gone on without it', () => {
+    const none = [peer('u1', OTHER), answer('a1', 'u1'), end('e1', 'a1')];
+    const idle = { status: 'idle', statusUpdatedAt: SINCE };
+    expect(proof(none, { live: undefined })).toEqual({ step: 'none', isOver: true });
+    expect(proof(none, { live: idle, restsMs: 20_000 })).toEqual({ step: 'none', isOver: true });
+    expect(proof(none, { live: idle, restsMs: 1000 })).toEqual({ step: 'none', isOver: false });
+    expect(proof(none, { live: { ...idle, status: 'busy' }, restsMs: 20_000 })).toEqual({
+      step: 'none',
+      isOver: false,
+    });
+    expect(proof([], { live: idle, restsMs: 20_000 })).toEqual({ step: 'none', isOver: false });
+    const held = { type: 'system', subtype: 'informational', content: 'Held peer message — from …', parentUuid: null };
+    expect(proof([...none, held], { live: idle, restsMs: 20_000 })).toEqual({ step: 'none', isOver: false });
+  });
+
+  it('does not mind what it does not understand', () => {
+    const odd = ['{', '[]', 'null', '{"type":"user"}', '{"type":"queue-operation"}', '{"type":"api-request"}'];
+    expect(proof([...odd, peer('u1', ID), ...odd, answer('a1', 'u1')])).toMatchObject({ step: 'shown' });
+    expect(proofInTranscript(null, ID, { since: SINCE, live: client({}) })).toEqual({ step: 'none', isOver: false });
+  });
+
+  it('is searched from its end backwards', () => {
+    const path = `${temporaryHome()}/t.jsonl`;
+    const padding = 'x'.repeat(300_000);
+    for (let hour = 0; hour < 20; hour += 1) {
+      const at = new Date(SINCE + (hour - 10) * 3_600_000).toISOString();
+      const lines = [
+        { type: 'api-request', id: `r${hour}`, timestamp: at },
+        { type: 'other', padding },
+      ];
+      appendFileSync(path, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+    }
+    const from = placeBefore(path, SINCE);
+    expect(from).toBeGreaterThan(5 * 300_000);
+    expect(from).toBeLessThan(10 * 300_100);
+    expect(placeBefore(path, 0)).toBe(0);
+  });
+
+  it('has an id of its own for a message whose id is none of the kind that the client keeps', () => {
+    expect(peerIdOf(ID)).toBe(ID);
+    const strange = MessageId.parse('msg.1');
+    expect(peerIdOf(strange)).toMatch(/^[0-9a-f-]{36}$/);
+    expect(peerIdOf(strange)).toBe(peerIdOf(strange));
+    const line = peer('u1', MessageId.parse(peerIdOf(strange)));
+    expect(proof([line, answer('a1', 'u1')], { id: strange })).toMatchObject({ step: 'shown' });
+  });
+});
+
+interface Reading {
+  id?: MessageId;
+  live?: Partial<ClaudeSession> | undefined;
+  /** Since when the record has not changed. */
+  restsMs?: number;
+}
+
+/** What is read from these lines. */
+function proof(lines: readonly (object | string)[], reading: Reading = {}): RecordedProof {
+  const path = `${temporaryHome()}/t.jsonl`;
+  writeFileSync(path, lines.map((line) => `${typeof line === 'string' ? line : JSON.stringify(line)}\n`).join(''));
+  const writtenAt = (Date.now() - (reading.restsMs ?? 0)) / 1000;
+  utimesSync(path, writtenAt, writtenAt);
+  const live = 'live' in reading ? reading.live && client(reading.live) : client({});
+  return proofInTranscript(path, reading.id ?? ID, { since: SINCE, live });
+}
+
+function client(more: Partial<ClaudeSession>): ClaudeSession {
+  return { pid: 1, sessionId: 's', cwd: '/', kind: 'interactive', status: 'busy', ...more };
+}
+
+/** An entry of the conversation. */
+function entry(type: string, uuid: string, parentUuid: string | null, more: object): object {
+  return { parentUuid, isSidechain: false, type, ...more, uuid, timestamp: '2026-01-02T10:00:01.000Z' };
+}
+
+function origin(id: MessageId): object {
+  return { kind: 'peer', from: 'uds:/s/1.sock', msg_id: id };
+}
+
+function peer(uuid: string, id: MessageId, parent: string | null = null): object {
+  const message = { role: 'user', content: `Another Claude session sent a message:\n${id}` };
+  return entry('user', uuid, parent, {
+    promptId: `prompt of ${uuid}`,
+    message,
+    isMeta: true,
+    origin: origin(id),
+    promptSource: 'system',
+  });
+}
+
+function said(uuid: string, parent: string | null): object {
+  const message = { role: 'user', content: 'work' };
+  return entry('user', uuid, parent, {
+    promptId: `prompt of ${uuid}`,
+    message,
+    origin: { kind: 'human' },
+    promptSource: 'typed',
+  });
+}
+
+function attached(uuid: string, parent: string, attachment: object): object {
+  return entry('attachment', uuid, parent, { attachment });
+}
+
+function queuedCommand(uuid: string, parent: string, id: MessageId): object {
+  return attached(uuid, parent, { type: 'queued_command', prompt: 'hello', origin: origin(id) });
+}
+
+function hook(uuid: string, parent: string, text: string): object {
+  return attached(uuid, parent, { type: 'hook_additional_context', content: [text], hookEvent: 'PostToolUse' });
+}
+
+function model(uuid: string, parent: string, block: object, stop: string): object {
+  const message = { id: `message of ${uuid}`, role: 'assistant', content: [block], stop_reason: stop };
+  return entry('assistant', uuid, parent, { message, requestRef: `request of ${uuid}` });
+}
+
+const answer = (uuid: string, parent: string, text = 'ok'): object =>
+  model(uuid, parent, { type: 'text', text }, 'end_turn');
+const call = (uuid: string, parent: string): object =>
+  model(uuid, parent, { type: 'tool_use', id: 't', name: 'Bash', input: {} }, 'tool_use');
+
+function result(uuid: string, parent: string): object {
+  return entry('user', uuid, parent, {
+    message: { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't' }] },
+  });
+}
+
+function failed(uuid: string, parent: string): object {
+  const message = { model: '<synthetic>', role: 'assistant', content: [{ type: 'text', text: 'API Error' }] };
+  return entry('assistant', uuid, parent, { message, isApiErrorMessage: true });
+}
+
+const end = (uuid: string, parent: string): object => entry('system', uuid, parent, { subtype: 'turn_duration' });
+const queue = (operation: string, content: string, reason?: string): object => ({
+  type: 'queue-operation',
+  operation,
+  timestamp: '2026-01-02T10:00:01.000Z',
+  content,
+  ...(reason && { reason }),
+});
+const blob = (hash: string, text: string): object => ({
+  type: 'api-request-blob',
+  hash,
+  message: { role: 'system', content: [{ type: 'text', text }] },
+});
+const asked = (id: string, tail: string[], more: object = { keep: 0 }): object => ({
+  type: 'api-request',
+  id,
+  timestamp: '2026-01-02T10:00:01.000Z',
+  ...more,
+  tail,
+});

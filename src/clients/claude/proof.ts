@@ -1,0 +1,313 @@
+import { statSync } from 'node:fs';
+import type { MessageId } from '../../core/names.ts';
+import type { MessageTurn, RecordedProof } from '../../core/ports/live-session.ts';
+import type { Evidence } from '../../core/receipt.ts';
+import { isMailText, idInFence } from '../../delivery/fit.ts';
+import { type FileLine, linesFrom } from '../../sessions/follow.ts';
+import type { ClaudeSession } from './state.ts';
+import { uuidFor } from './transcript.ts';
+import { TurnReader } from './turns.ts';
+
+/** A transcript is searched backwards in steps of this. */
+const STEP = 1024 * 1024;
+/** Lines bear the time at which something happened, and are written a little later. */
+const LATE_MS = 5000;
+/** A client that rests so long, and has written nothing of a message, does not have it. */
+export const QUIET_MS = 10_000;
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** A message's id as Claude Code keeps it: it drops an id that is no UUID. */
+export function peerIdOf(id: MessageId): string {
+  return UUID.test(id) ? id : uuidFor(`parley ${id}`);
+}
+
+/** A line of a transcript of Claude Code 2.1, as far as proof is read from it. */
+interface Entry {
+  type?: string;
+  operation?: string;
+  reason?: string;
+  content?: unknown;
+  uuid?: string;
+  parentUuid?: string | null;
+  isSidechain?: boolean;
+  promptId?: string;
+  requestRef?: string;
+  isApiErrorMessage?: boolean;
+  origin?: Origin;
+  attachment?: { type?: string; origin?: Origin; content?: unknown; hookEvent?: string };
+  /** Of `api-request`: the first `keep` messages of the request `base`, then those of `tail`. */
+  id?: string;
+  base?: string;
+  keep?: number;
+  tail?: string[];
+  hash?: string;
+}
+
+interface Origin {
+  kind?: string;
+  msg_id?: string;
+}
+
+interface Place {
+  offset: number;
+  uuid: string;
+}
+
+/** What was read of one message. */
+interface Found {
+  /** It is in the client's queue. */
+  queuedAt?: number;
+  /** The line by which it is part of the conversation. */
+  entry?: Place;
+  /** The line of the model's answer to a request that had it. */
+  answer?: Place & { request: string };
+  /** The turn that it began. */
+  turn?: string;
+  /** The line in the text of our hook that names it. */
+  fence?: string;
+}
+
+/**
+ * Reads what became of messages, line by line. A message is part of the conversation by a line that has its id: `user` with our `msg_id`
+ * in its origin, an attachment `queued_command` with the same, or the text of our hook. It was shown when the model answered a request that
+ * had that line: an `assistant` line with `requestRef`, below it in the conversation, or by the record of that very request.
+ *
+ * The record of a request proves nothing by itself: the client writes it before it connects, also where nobody answers (seen in 2.1.325).
+ */
+export class ProofReader {
+  readonly #found = new Map<MessageId, Found>();
+  readonly #peers: Map<string, MessageId>;
+  readonly #turns = new TurnReader({ peers: true });
+  readonly #shared = new Set<string>();
+  readonly #ends = new Map<string, MessageTurn['end']>();
+  /** Lines of the conversation that have no answer yet, and the messages at or above them. */
+  readonly #below = new Map<string, MessageId[]>();
+  readonly #blobs = new Map<string, MessageId>();
+  /** Requests, by id: which messages they have, and at which place. */
+  readonly #requests = new Map<string, Map<MessageId, number>>();
+  /** The time of the newest line, in ms. */
+  lastAt = 0;
+  /** The client kept back something of somebody. */
+  hasHeld = false;
+
+  constructor(
+    ids: readonly MessageId[],
+    /** What was handed over, where that is known: the client's queue has no ids. */
+    readonly texts: ReadonlyMap<MessageId, string> = new Map(),
+  ) {
+    for (const id of ids) this.#found.set(id, {});
+    this.#peers = new Map(ids.map((id) => [peerIdOf(id), id]));
+  }
+
+  of(id: MessageId): Readonly<Found> {
+    return this.#found.get(id) ?? {};
+  }
+
+  /** The turn that a message began, if nothing else joined it. */
+  turnOf(id: MessageId): MessageTurn | undefined {
+    const { turn } = this.of(id);
+    if (turn === undefined || this.#shared.has(turn)) return undefined;
+    const end = this.#ends.get(turn);
+    return { id: turn, ...(end && { end }) };
+  }
+
+  take({ text, from }: FileLine): void {
+    this.lastAt = Math.max(this.lastAt, Date.parse(/"timestamp":"([^"]+)"/.exec(text)?.[1] ?? '') || 0);
+    this.#noteTurns(text);
+    if (text.startsWith('{"type":"queue-operation"')) return this.#queue(text, from);
+    if (text.startsWith('{"type":"api-request')) return this.#request(text);
+    this.hasHeld ||= text.includes('"subtype":"informational"') && text.includes('Held peer message');
+    if (!text.includes('"parentUuid":') || !(this.#below.size > 0 || this.#isNamed(text))) return;
+    const entry = entryIn(text);
+    if (entry && entry.isSidechain !== true) this.#entry(entry, from);
+  }
+
+  /** The session has ended: its open turn failed. */
+  end(): void {
+    for (const event of this.#turns.close('failed', 0)) this.#noteEnd(event);
+  }
+
+  #isNamed(text: string): boolean {
+    return [...this.#peers].some(([peer, id]) => text.includes(peer) || text.includes(` ${idInFence(id)} `));
+  }
+
+  #entry(entry: Entry, offset: number): void {
+    const above = (this.#below.get(entry.parentUuid ?? '') ?? []).filter((id) => !this.of(id).answer);
+    const uuid = entry.uuid ?? '';
+    if (entry.type === 'assistant' && entry.requestRef !== undefined && entry.isApiErrorMessage !== true) {
+      const answer = { offset, uuid, request: entry.requestRef };
+      const inRequest = this.#requests.get(entry.requestRef)?.keys() ?? [];
+      for (const id of [...above, ...inRequest]) this.#at(id).answer ??= answer;
+      return this.#forgetAnswered();
+    }
+    const own = this.#own(entry);
+    for (const id of own) {
+      const found = this.#at(id);
+      found.entry ??= { offset, uuid };
+      if (entry.type === 'user' && entry.promptId !== undefined) found.turn ??= entry.promptId;
+    }
+    const all = [...new Set([...above, ...own])].filter((id) => !this.of(id).answer);
+    if (all.length > 0) this.#below.set(uuid, all);
+  }
+
+  /** The messages that this line itself brings. */
+  #own({ type, origin, attachment }: Entry): MessageId[] {
+    if (attachment?.type === 'hook_additional_context') return this.#inHook(attachment.content);
+    const brought = type === 'user' ? origin : attachment?.type === 'queued_command' ? attachment.origin : undefined;
+    const id = brought?.kind === 'peer' ? this.#peers.get(brought.msg_id ?? '') : undefined;
+    return id === undefined ? [] : [id];
+  }
+
+  /** Only lines with the mark of the greeting are ours: no sender knows it. */
+  #inHook(content: unknown): MessageId[] {
+    const texts = (Array.isArray(content) ? content : [content]).filter((one) => typeof one === 'string');
+    return texts.filter(isMailText).flatMap((text) => {
+      const mark = /^\[parley ([0-9a-f]+)\] /.exec(text)?.[1];
+      return [...this.#found].flatMap(([id, found]) => {
+        const fence = `[parley ${mark}] message ${idInFence(id)} from `;
+        if (mark === undefined || !text.includes(`\n${fence}`)) return [];
+        found.fence = fence;
+        return [id];
+      });
+    });
+  }
+
+  /** A call that runs beside others is no part of the line that leads to the answer: then the request itself tells. */
+  #request(text: string): void {
+    if (text.startsWith('{"type":"api-request-blob"')) {
+      for (const [id, { fence, answer }] of this.#found) {
+        if (fence === undefined || answer || !text.includes(fence)) continue;
+        const { hash } = entryIn(text) ?? {};
+        if (hash !== undefined) this.#blobs.set(hash, id);
+      }
+      return;
+    }
+    if (this.#blobs.size === 0 || !text.startsWith('{"type":"api-request",')) return;
+    const { id: request = '', base = '', keep = 0, tail = [] } = entryIn(text) ?? {};
+    const has = new Map([...(this.#requests.get(base) ?? [])].filter(([, at]) => at < keep));
+    for (const [at, hash] of tail.entries()) {
+      const id = this.#blobs.get(hash);
+      if (id !== undefined) has.set(id, keep + at);
+    }
+    if (has.size > 0) this.#requests.set(request, has);
+  }
+
+  #forgetAnswered(): void {
+    for (const [uuid, ids] of this.#below) if (ids.every((id) => this.of(id).answer)) this.#below.delete(uuid);
+    for (const [hash, id] of this.#blobs) if (this.of(id).answer) this.#blobs.delete(hash);
+    for (const [request, has] of this.#requests)
+      if ([...has.keys()].every((id) => this.of(id).answer)) this.#requests.delete(request);
+  }
+
+  #queue(text: string, offset: number): void {
+    const { operation, reason, content } = entryIn(text) ?? {};
+    if (typeof content !== 'string') return;
+    for (const [id, found] of this.#found) {
+      const isIt = this.texts.has(id) ? this.texts.get(id) === content : isFenced(content, id);
+      if (!isIt) continue;
+      if (operation === 'enqueue') found.queuedAt ??= offset;
+      // Its user took it out again.
+      else if (operation === 'remove' && reason !== 'absorbed_mid_turn') delete found.queuedAt;
+    }
+  }
+
+  #noteTurns(text: string): void {
+    for (const event of this.#turns.take(text)) this.#noteEnd(event);
+    const { open } = this.#turns;
+    if (open.length > 1 || (open.length > 0 && isHookMail(text))) for (const turn of open) this.#shared.add(turn);
+  }
+
+  #noteEnd(event: ReturnType<TurnReader['take']>[number]): void {
+    if (event.kind !== 'end' || ![...this.#found.values()].some(({ turn }) => turn === event.turn)) return;
+    this.#ends.set(event.turn, { how: event.how, text: event.text });
+  }
+
+  #at(id: MessageId): Found {
+    const found = this.#found.get(id) ?? {};
+    this.#found.set(id, found);
+    return found;
+  }
+}
+
+/** Mail that our hook brought in the middle of a turn. Where it would have ended, the answer before that counts. */
+function isHookMail(text: string): boolean {
+  return (
+    text.includes('"type":"hook_additional_context"') &&
+    text.includes('Mail for @') &&
+    !text.includes('"hookEvent":"Stop"')
+  );
+}
+
+function isFenced(content: string, id: MessageId): boolean {
+  return new RegExp(`(?:^|\\n)\\[parley [0-9a-f]+\\] message ${idInFence(id).replaceAll('.', '\\.')} `).test(content);
+}
+
+/** What a transcript says of one message. `live`: the client to which it was handed, if that runs still. */
+export function proofInTranscript(
+  path: string | null,
+  id: MessageId,
+  { since, live }: { since: number; live: ClaudeSession | undefined },
+): RecordedProof {
+  const reader = new ProofReader([id]);
+  if (path !== null) for (const line of linesFrom(path, placeBefore(path, since - LATE_MS))) reader.take(line);
+  if (!live) reader.end();
+  const { answer, entry, queuedAt } = reader.of(id);
+  if (path !== null && answer) {
+    const turn = reader.turnOf(id);
+    return { step: 'shown', evidence: shownBy(path, reader, id), ...(turn && { turn }) };
+  }
+  if (path !== null && entry)
+    return { step: 'accepted', evidence: { record: path, offset: entry.offset, entry: entry.uuid } };
+  // The queue is in the client's memory: it ends with it.
+  if (!live) return { step: 'none', isOver: true };
+  if (path !== null && queuedAt !== undefined)
+    return { step: 'accepted', evidence: { record: path, offset: queuedAt, queued: true } };
+  return { step: 'none', isOver: !reader.hasHeld && reader.lastAt > since && isAtRest(live, path, since) };
+}
+
+/** The record of a message that was shown. */
+export function shownBy(path: string, reader: ProofReader, id: MessageId): Evidence {
+  const { entry, answer, turn } = reader.of(id);
+  return {
+    record: path,
+    offset: entry?.offset ?? 0,
+    entry: entry?.uuid ?? '',
+    request: answer?.request ?? '',
+    ...(turn !== undefined && { turn }),
+  };
+}
+
+/** Whether a client rests, has rested for a while since a time, and has written nothing meanwhile. */
+export function isAtRest({ status, statusUpdatedAt = 0 }: ClaudeSession, path: string | null, since: number): boolean {
+  const writtenAt = (path !== null && statSync(path, { throwIfNoEntry: false })?.mtimeMs) || 0;
+  return status === 'idle' && Date.now() - Math.max(since, statusUpdatedAt, writtenAt) >= QUIET_MS;
+}
+
+/** A place in a transcript before which everything is older than this. */
+export function placeBefore(path: string, time: number): number {
+  for (let from = sizeOf(path) - STEP; from > 0; from -= STEP) {
+    for (const line of linesFrom(path, from)) {
+      // The first one may be the end of a line. Of the others only these bear the time at which they were written.
+      const [, at] = line.from > from ? (TIMED.exec(line.text) ?? []) : [];
+      if (at !== undefined && Date.parse(at) < time) return line.from;
+      if (at !== undefined || line.to > from + STEP) break;
+    }
+  }
+  return 0;
+}
+
+const TIMED = /^\{"type":"(?:api-request|queue-operation)",.{0,300}?"timestamp":"([^"]+)"/;
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+function entryIn(line: string): Entry | null {
+  try {
+    const value = JSON.parse(line) as Entry | null;
+    return typeof value === 'object' ? value : null;
+  } catch {
+    return null;
+  }
+}

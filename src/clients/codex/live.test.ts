@@ -1,0 +1,188 @@
+import { afterEach, describe, expect, it } from 'bun:test';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readlinkSync, realpathSync } from 'node:fs';
+import { ScriptedCodex } from '../../../test/support/codex-daemon.ts';
+import { within } from '../../../test/support/within.ts';
+import type { LiveSession } from '../../core/ports/live-session.ts';
+import { aParcel, NEVER } from '../../delivery/way.contract.ts';
+import { startOf } from '../../platform/process.ts';
+import { CodexLive } from './live.ts';
+
+const hasTmux = Bun.which('tmux') !== null;
+const why = hasTmux ? '' : ' (skipped: tmux is not here)';
+const DEADLINE = 20_000;
+const SILENT_MS = 100;
+const opened: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const one of opened.splice(0).toReversed()) await one.close();
+});
+function opens<T extends { close(): Promise<void> }>(one: T): T {
+  opened.push(one);
+  return one;
+}
+
+describe.skipIf(!hasTmux)(`the running sessions of Codex${why}`, () => {
+  it('are the loaded threads of the user in a folder with a window, and the process where only one can be meant', async () => {
+    const { codex, live } = aCodex();
+    const thread = codex.begin();
+    codex.begin(codex.folder, { ephemeral: true });
+    codex.begin(`${codex.home}/elsewhere`);
+    expect(await live.list()).toEqual([]);
+    const pid = await opensWindow(codex, 'one');
+    const known = { client: 'codex', id: thread.id, folder: codex.folder, status: 'idle' } as const;
+    expect(await live.list()).toEqual([{ ...known, pid, start: String(startOf(pid)) }]);
+    await opensWindow(codex, 'two');
+    expect(await live.list()).toEqual([known]);
+  });
+
+  it('have no process while two threads share one window', async () => {
+    const { codex, live } = aCodex();
+    const [one, two] = [codex.begin(), codex.begin()];
+    await opensWindow(codex, 'one');
+    expect((await live.list()).map(({ id, pid }) => [id, pid])).toEqual([
+      [one.id, undefined],
+      [two.id, undefined],
+    ]);
+  });
+
+  it('are found where the window works, not where it was started', async () => {
+    const { codex, live } = aCodex();
+    mkdirSync(`${codex.home}/there`);
+    const thread = codex.begin(`${codex.home}/there`);
+    await opensWindow(codex, 'one', ['-C', '../there']);
+    expect(await live.list()).toMatchObject([{ id: thread.id, folder: `${codex.home}/there` }]);
+  });
+
+  it('are none of a window without the daemon, or of another home', async () => {
+    const { codex, live } = aCodex();
+    codex.begin();
+    await opensWindow(codex, 'one', ['--no-daemon']);
+    await opensWindow(codex, 'two', [], { CODEX_HOME: '/elsewhere' });
+    expect(await live.list()).toEqual([]);
+  });
+
+  it.each([
+    [{ type: 'active', activeFlags: [] }, { status: 'active' }],
+    [
+      { type: 'active', activeFlags: ['waitingOnApproval'] },
+      { status: 'waiting', waitingFor: 'permission prompt' },
+    ],
+    [
+      { type: 'active', activeFlags: ['waitingOnUserInput'] },
+      { status: 'waiting', waitingFor: 'input needed' },
+    ],
+    [{ type: 'systemError' }, { status: 'idle' }],
+  ])('say what they do: %j', async (status, state) => {
+    const { codex, live } = aCodex();
+    codex.begin(codex.folder, { status });
+    await opensWindow(codex, 'one');
+    expect(await live.list()).toMatchObject([state]);
+  });
+
+  it('call back when a thread or a record changes, and after a restart of the daemon', async () => {
+    const { codex, live } = aCodex();
+    let calls = 0;
+    const stop = live.watch(() => (calls += 1));
+    const hears = async (act: () => unknown): Promise<void> => {
+      const before = calls;
+      await act();
+      await within(DEADLINE, async () => calls > before);
+    };
+    await live.list();
+    const thread = codex.begin();
+    await within(DEADLINE, async () => calls > 0);
+    await hears(() => codex.typed(thread, 'hello'));
+    await hears(() => codex.kill());
+    await hears(() => codex.start());
+    stop();
+  });
+});
+
+describe.skipIf(!hasTmux)(`what the record of a session of Codex proves${why}`, () => {
+  it('is shown, with the turn that the message began and its end', async () => {
+    const { codex, live } = aCodex();
+    const session = sessionOf(codex.begin());
+    const parcel = { ...aParcel(), ownTurn: true };
+    const since = Date.now();
+    await Promise.all([live.list(), opensWindow(codex, 'one')]);
+    const [way] = live.ways(session);
+    expect(await way?.attempt([parcel], NEVER)).toMatchObject({ outcome: 'taken', step: 'shown' });
+    expect(await live.proof(session, parcel.id, since)).toMatchObject({
+      step: 'shown',
+      turn: { end: { how: 'done', text: `re: ${parcel.text}` } },
+    });
+  });
+
+  it('is nothing, and over only when the thread was idle for a while and its queue is empty', async () => {
+    const { codex, live } = aCodex();
+    const thread = codex.begin();
+    const [session, { id }] = [sessionOf(thread), aParcel()];
+    const isOver = async (): Promise<boolean> => {
+      const proof = await live.proof(session, id, 0);
+      return proof.step === 'none' && proof.isOver;
+    };
+    codex.answers = () => null;
+    codex.typed(thread, 'work');
+    expect(await isOver()).toBe(false);
+    await Bun.sleep(2 * SILENT_MS);
+    expect(await isOver()).toBe(false);
+    thread.queue.push({ id: 'item', clientUserMessageId: id, input: [] });
+    codex.interrupt(thread);
+    await Bun.sleep(2 * SILENT_MS);
+    expect(await isOver()).toBe(false);
+    thread.queue.pop();
+    await within(DEADLINE, isOver);
+  });
+
+  it('is nothing, and over once the thread is gone, but not as long as the daemon is', async () => {
+    const { codex, live } = aCodex();
+    const thread = codex.begin();
+    const [session, { id }] = [sessionOf(thread), aParcel()];
+    codex.typed(thread, 'work');
+    await live.list();
+    await codex.kill();
+    expect(await live.proof(session, id, 0)).toEqual({ step: 'none', isOver: false });
+    codex.start();
+    await within(DEADLINE, async () => {
+      const proof = await live.proof(session, id, 0);
+      return proof.step === 'none' && proof.isOver;
+    });
+  });
+
+  it('is accepted, after a kill before the request', async () => {
+    const { codex, live } = aCodex();
+    const thread = codex.begin();
+    const parcel = aParcel();
+    await Promise.all([live.list(), opensWindow(codex, 'one')]);
+    codex.diesBeforeRequest = true;
+    const attempt = live.ways(sessionOf(thread))[0]?.attempt([parcel], NEVER);
+    await within(DEADLINE, async () => thread.turn !== null);
+    await codex.kill();
+    expect(await attempt).toMatchObject({ outcome: 'offered' });
+    codex.start();
+    expect(await live.proof(sessionOf(thread), parcel.id, 0)).toMatchObject({ step: 'accepted' });
+    expect(codex.shown).toEqual([]);
+  });
+});
+
+function aCodex() {
+  const codex = opens(new ScriptedCodex());
+  return { codex, live: opens(new CodexLive(codex.env, SILENT_MS)) };
+}
+
+function sessionOf({ id, cwd }: { id: string; cwd: string }): LiveSession {
+  return { client: 'codex', id, folder: cwd, status: 'idle' };
+}
+
+/** A program that looks like a window of Codex to those who look at its process: a shell that waits for a line. */
+async function opensWindow(codex: ScriptedCodex, name: string, words: string[] = [], env = {}): Promise<number> {
+  const program = `${codex.home}/codex`;
+  if (!existsSync(program)) copyFileSync(realpathSync(Bun.which('bash') ?? '/bin/sh'), program);
+  chmodSync(program, 0o755);
+  const shape = ['new-session', '-d', '-s', name, '-c', codex.folder, '-P', '-F', '#{pane_pid}'];
+  const set = Object.entries(env).map(([key, value]) => `${key}=${String(value)}`);
+  const command = ['env', ...set, program, '-c', 'read line', 'codex', ...words];
+  const tmux = Bun.spawn(['tmux', ...shape, '--', ...command], { env: codex.env, stdout: 'pipe' });
+  const pid = Number((await new Response(tmux.stdout).text()).trim());
+  await within(DEADLINE, async () => readlinkSync(`/proc/${pid}/exe`) === program);
+  return pid;
+}

@@ -1,0 +1,62 @@
+import { FFIType, ptr } from 'bun:ffi';
+import { accessSync, constants, readFileSync } from 'node:fs';
+import type { Env } from '../core/env.ts';
+import { Refusal } from '../core/refusal.ts';
+import { lastError, lowerFileLimit, openLibc } from './libc.ts';
+
+/** Bun ignores these, and what is ignored stays so in the next program. Their numbers are the same on Linux and macOS. */
+const IGNORED_BY_BUN = { SIGPIPE: 13, SIGXFSZ: 25 };
+const SIG_DFL = 0n;
+
+/**
+ * Replaces this process by a program. It has our pid, our terminal and our place among the jobs of the shell, and starts with the
+ * signals and limits that it would have without us. Nothing of ours runs after this; it returns only by throwing.
+ */
+export function execProgram(path: string, argv: readonly (string | Buffer)[], env: Env): never {
+  refuseUnlessExecutable(path);
+  const { execve, signal } = openLibc({
+    execve: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr], returns: FFIType.i32 },
+    signal: { args: [FFIType.i32, FFIType.u64], returns: FFIType.u64 },
+  });
+  for (const number of Object.values(IGNORED_BY_BUN)) signal(number, SIG_DFL);
+  const limit = openFilesOf(process.ppid);
+  if (limit !== null) lowerFileLimit(limit);
+  const pairs = Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${value}`]));
+  const [program, words, variables] = [cString(path), new CStrings(argv), new CStrings(pairs)];
+  execve(ptr(program), ptr(words.pointers), ptr(variables.pointers));
+  throw new Refusal('unreachable', `${path} does not start (error ${lastError()} of the system)`);
+}
+
+/** Before anything is changed for it. */
+function refuseUnlessExecutable(path: string): void {
+  try {
+    accessSync(path, constants.X_OK);
+  } catch {
+    throw new Refusal('unreachable', `${path} cannot be run; check that the file is there and executable`);
+  }
+}
+
+/** A list of texts as C has it. The texts must live as long as the pointers to them. */
+class CStrings {
+  readonly texts: Buffer[];
+  readonly pointers: BigUint64Array;
+
+  constructor(texts: readonly (string | Buffer)[]) {
+    this.texts = texts.map(cString);
+    this.pointers = new BigUint64Array([...this.texts.map((text) => BigInt(ptr(text))), 0n]);
+  }
+}
+
+function cString(text: string | Buffer): Buffer {
+  return Buffer.concat([Buffer.from(text), Buffer.from([0])]);
+}
+
+/** How many open files a process may have; null where the system does not tell. */
+function openFilesOf(pid: number): number | null {
+  try {
+    const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/limits`, 'utf8')) ?? [];
+    return soft === undefined ? null : Number(soft);
+  } catch {
+    return null;
+  }
+}
