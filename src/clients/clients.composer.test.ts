@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import type { ReadComposer, Screen } from '../sessions/terminal.ts';
 import { drawn } from '../sessions/screen.ts';
 import { claudeComposer } from './claude/state.ts';
-import { codexComposer, codexEnding } from './codex/state.ts';
+import { codexComposer, codexEnding, codexQuestion } from './codex/state.ts';
 import { kimiComposer } from './kimi/state.ts';
 import { openCodeComposer } from './opencode/state.ts';
 
@@ -51,6 +51,33 @@ const CODEX = {
     ],
     4,
     40,
+  ),
+  'dialog: trust this folder': on(
+    [
+      '  ^[1mFolder access',
+      '  Trust this folder? ^[0mCodex can read, edit, and run files here, subject to your settings.',
+      '',
+      '^[1;7m› 1. Trust and continue',
+      '^[0m  2. Back to Agent Command Center',
+      '  ^[2menter continue · esc back',
+    ],
+    5,
+    0,
+  ),
+  'dialog: sign in': on(
+    [
+      '  Choose how you want to use Codex.',
+      '> 1. Sign in with ChatGPT',
+      '  3. Use an OpenAI API key',
+      '  ^[2mPress enter to continue',
+    ],
+    3,
+    0,
+  ),
+  'dialog: review hooks': on(
+    ['  Hooks need review', '^[1m› 1. Review hooks', '^[0m  2. Trust all and continue', '  3. Continue without'],
+    1,
+    0,
   ),
   'nothing of it': on(['$ '], 0, 2),
 };
@@ -113,7 +140,7 @@ describe.each([
   ['OpenCode', openCodeComposer, OPENCODE],
 ] as [string, ReadComposer, Record<string, Screen>][])('the screen of %s', (_client, composer, screens) => {
   it.each(Object.entries(screens))('is read: %s [C2C-32]', (what, screen) => {
-    const [first = ''] = what.split(/[ ,]/);
+    const [first = ''] = what.split(/[ ,:]/);
     const meant = { empty: 'empty', hint: 'empty', a: 'draft', nothing: 'unknown' }[first] ?? first;
     expect(composer(screen)).toBe(meant as never);
   });
@@ -132,6 +159,11 @@ it.each([
 ])('Codex gets a blank after a text that would open its list: %j', (text, whole) => {
   expect(codexEnding(text)).toBe(whole);
 });
+
+it.each(Object.entries(CODEX).filter(([what]) => what.startsWith('dialog')))(
+  'Codex asks something, and it is said what: %s',
+  (what, { lines }) => expect(codexQuestion(lines)).toBe(what.replace('dialog', 'dialog open')),
+);
 
 function on(lines: string[], row: number, column: number): Screen {
   return { ...drawn(lines.map((line) => line.replaceAll('^', '\u001b'))), cursor: { row, column } };

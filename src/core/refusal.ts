@@ -36,3 +36,8 @@ export class Refusal extends Error {
     super(message);
   }
 }
+
+/** What any error says. */
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -11,6 +11,7 @@ import { runsIn } from '../platform/process.ts';
 import type { ClientState, StateReader } from '../sessions/client-state.ts';
 import { takeTurn } from '../sessions/pty.ts';
 import type { Attempt, Parcel, Way } from '../core/ports/way-in.ts';
+import { reasonOf } from '../core/refusal.ts';
 
 /** Between two looks, at most. */
 const LOOK_EVERY = 25;
@@ -76,14 +77,14 @@ export async function typeInto(options: TypingOptions, text: string, signal: Abo
   try {
     pasteable(whole);
   } catch (error) {
-    return nothing(reason(error), false);
+    return nothing(reasonOf(error), false);
   }
   try {
     // A pane whose program was restarted has another device. The first try may have found that out.
     const typed = (await inTurn(options, whole, signal)) ?? (await inTurn(options, whole, signal));
     return typed ?? nothing(`${options.terminal.name} is being restarted`, true);
   } catch (error) {
-    if (!(error instanceof HalfTyped)) return nothing(reason(error), true);
+    if (!(error instanceof HalfTyped)) return nothing(reasonOf(error), true);
     return { typed: 'stranded', because: error.message, entered: false, again: false };
   }
 }
@@ -134,7 +135,7 @@ async function typeOnce(
     isEntering = true;
     await terminal.enter();
   } catch (error) {
-    const back = await takeBack(options, before, reason(error), text, pastedAt);
+    const back = await takeBack(options, before, reasonOf(error), text, pastedAt);
     return isEntering && back.typed === 'stranded' ? { ...back, entered: 'unknown', again: false } : back;
   }
   return { typed: 'entered', proof: await proof(options, before, signal, heard) };
@@ -233,7 +234,7 @@ async function takeBack(
     if (shown && (await comes(see, (seen) => seen === 'empty' || seen === null, shownWithin)))
       return nothing(because, true);
   } catch (error) {
-    return stranded(`${because}; it could not be taken back: ${reason(error)}`, false);
+    return stranded(`${because}; it could not be taken back: ${reasonOf(error)}`, false);
   }
   return stranded(`${because}; it could not be taken back`, shown);
 }
@@ -301,5 +302,4 @@ export class TerminalWay implements Way {
 }
 
 const nothing = (because: string, retry: boolean): Typed => ({ typed: 'nothing', because, retry });
-const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 const detailOf = (now: ClientState): string => (now.detail && now.detail !== now.state ? ` (${now.detail})` : '');

@@ -9,6 +9,7 @@ import {
   constants,
   fstatSync,
   readFileSync,
+  realpathSync,
 } from 'node:fs';
 import { codeOf, NoPlainFile } from '../core/disk.ts';
 
@@ -77,4 +78,13 @@ export function refuseOdd(fd: number, path: string, largest = LARGEST_BYTES): vo
   const stat = fstatSync(fd);
   if (!stat.isFile()) throw new NoPlainFile(`${path} is no plain file`);
   if (stat.size > largest) throw new NoPlainFile(`${path} is larger than ${largest} bytes`);
+}
+
+/** A path without links; as it is, if nothing is there or it cannot be looked at. */
+export function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
+  }
 }

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import type { Env } from '../core/env.ts';
 import type { ScreenOptions } from '../core/ports/session.ts';
 import { isProcessAlive, startedAt, startOf, ttyOf } from '../platform/process.ts';
@@ -28,6 +28,8 @@ export interface WindowOptions {
   /** A variable that says where the client keeps its files: the tmux server may have another. */
   variable: string;
   composer: ReadComposer;
+  /** What an open dialog is about, as far as the client's screen tells. */
+  question?: (lines: readonly string[]) => string;
   /** Whether a process is the client in a terminal: by the words that it was started with, and the file that it runs. */
   isClient: (words: readonly string[], file: string) => boolean;
   /** The terminals that sessions have, by their device. */
@@ -36,8 +38,8 @@ export interface WindowOptions {
 
 /** The window of one session of a client: the process in its tmux session. */
 export class ClientWindow {
-  /** The client asks its user something on it. Only looked for while nobody knows its conversation. */
-  hasDialog = false;
+  /** What the client asks its user on it: `dialog open: sign in`. Only looked for while nobody knows its conversation. */
+  question: string | null = null;
   readonly #tmux: TmuxServer;
   readonly #panes: SharedPanes;
   readonly #session: TmuxSession;
@@ -74,7 +76,7 @@ export class ClientWindow {
     const isFirst = this.#lookedAt === -Infinity;
     const pauseMs = this.pid === null ? NO_WINDOW_LOOK_MS : LOOK_MS;
     if (Date.now() - this.#lookedAt < pauseMs || (this.pid !== null && isKnown())) return;
-    const look = this.look(pauseMs).then(() => this.lookForDialog(isKnown()));
+    const look = this.look(pauseMs).then(() => this.lookForQuestion(isKnown()));
     if (isFirst) await look;
     // A tmux that hangs does not say that the window is gone.
     else look.catch(() => 'the next look may do');
@@ -107,10 +109,12 @@ export class ClientWindow {
     this.#found = { pid, start: startOf(pid) };
   }
 
-  async lookForDialog(isKnown: boolean): Promise<void> {
+  async lookForQuestion(isKnown: boolean): Promise<void> {
     const pane = this.pid === null || isKnown ? null : await this.#session.pane();
     const screen = pane && (await (await this.#tmux.terminal(pane.id)).screen());
-    this.hasDialog = screen !== null && this.options.composer(screen) === 'dialog';
+    const { composer, question } = this.options;
+    const isOpen = screen !== null && composer(screen) === 'dialog';
+    this.question = isOpen ? (question?.(screen.lines) ?? 'dialog open') : null;
   }
 
   /** The clients that a person opened in this folder, in a terminal that no session has; null where the system does not tell. */
@@ -132,7 +136,9 @@ export class ClientWindow {
     const { env, variable, folder } = this.options;
     const moved = env[variable];
     this.#startedAt = Date.now();
-    await this.#session.start([...(moved ? [`${variable}=${moved}`] : []), ...words], folder);
+    const { pid } = await this.#session.start([...(moved ? [`${variable}=${moved}`] : []), ...words], folder);
+    // Also while a shell runs there, which starts it.
+    this.#found = { pid, start: startOf(pid) };
     await this.look();
   }
 
@@ -146,7 +152,7 @@ export class ClientWindow {
     const found = this.#found;
     this.#found = null;
     this.#startedAt = 0;
-    this.hasDialog = false;
+    this.question = null;
     await this.#session.end();
     this.#panes.forget();
     if (found) await endOf(found);
@@ -234,14 +240,5 @@ function windowAt(pid: number, tty: string, isClient: WindowOptions['isClient'])
   } catch {
     // It ended meanwhile, or belongs to another user.
     return null;
-  }
-}
-
-/** The folder itself, if its name is a link. */
-export function realFolder(folder: string): string {
-  try {
-    return realpathSync(folder);
-  } catch {
-    return folder;
   }
 }

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test';
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../test/support/home.ts';
+import { saysAndEnds } from '../../test/support/tmux.ts';
 import { within } from '../../test/support/within.ts';
 import { isProcessAlive } from '../platform/process.ts';
 import { lastLines, paneOn, TmuxSession, tmuxNameOf } from './tmux-session.ts';
@@ -67,7 +68,7 @@ describe.skipIf(!hasTmux)(`a tmux session of ours${hasTmux ? '' : ' (skipped: tm
   it('keeps the last screen of a program that ended, until it is forgotten', async () => {
     const { server, folder } = aServer();
     const session = new TmuxSession(server, 'ccc-one');
-    const { id } = await session.start(['sh', '-c', 'echo I give up; exit 3'], folder);
+    const { id } = await session.start(saysAndEnds('I give up', 3), folder);
     await within(20_000, async () => (await session.pane())?.isDead === true);
     expect(await session.lastLine()).toBe('I give up');
     const again = await session.start(['sh', '-c', 'exec sleep 600'], folder);

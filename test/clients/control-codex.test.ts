@@ -158,13 +158,30 @@ describe(`a session of Codex${real.why}`, () => {
     const hooks = { Stop: [{ hooks: [{ type: 'command', command: 'true' }] }] };
     await Bun.write(`${code.folder}/hooks.json`, JSON.stringify({ hooks }));
     const driver = session('one');
-    const started = driver.start().catch((error: Error) => error.message);
-    await becomes(driver, 'waiting');
-    expect(await driver.state()).toMatchObject({ waitingFor: 'dialog open' });
+    expect(await driver.start()).toEqual({ started: 'fresh' });
+    expect(await driver.state()).toMatchObject({ status: 'waiting', waitingFor: 'dialog open: review hooks' });
     expect(await driver.screen(50)).toContain('Hooks need review');
     await refusesHooks(driver, code);
-    expect(await started).toEqual({ started: 'fresh' });
     await becomes(driver, 'idle');
+  });
+
+  real.it('waits for its user who has to trust the folder or to sign in first [CCC-159]', async () => {
+    const { code, place, session } = await aMachine(say('hello back'));
+    const settings = readFileSync(`${code.folder}/config.toml`, 'utf8');
+    await Bun.write(`${code.folder}/config.toml`, 'check_for_update_on_startup = false\n');
+    const driver = session('one');
+    await driver.start();
+    expect(await driver.state()).toMatchObject({ status: 'waiting', waitingFor: 'dialog open: sign in' });
+    await driver.stop();
+    // Codex asks this of a repository, and not where it may do everything.
+    await Bun.spawn(['git', 'init', '-q', place.project]).exited;
+    const strange = settings.replace(/^(approval_policy|sandbox_mode) .*\n/gm, '').replace(place.project, '/elsewhere');
+    await Bun.write(`${code.folder}/config.toml`, strange);
+    await driver.start();
+    expect(await driver.state()).toMatchObject({ status: 'waiting', waitingFor: 'dialog open: trust this folder' });
+    await tmux(code, 'send-keys', '-t', '=ccc-one:', 'Enter');
+    await becomes(driver, 'idle');
+    expect((await asks(driver, 'hello')).end).toMatchObject({ text: 'hello back' });
   });
 
   real.it('is the one that a person opened by hand, if it is the only one in the folder', async () => {

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { isSamePrompt, preparePrompt } from '../../src/clients/typed-prompt.ts';
-import { isProcessAlive } from '../../src/platform/process.ts';
+import { isProcessAlive, startOf } from '../../src/platform/process.ts';
 import type { ClaudeAnswer, ClaudeNoted } from '../support/claude-tui.ts';
 import { ControlRig } from '../support/control-rig.ts';
 import type { Said } from '../support/control-rig.ts';
@@ -12,8 +12,6 @@ import type { Drill, Outcome } from './drill.ts';
 /** A prompt is typed within this time: a fault falls anywhere in it. */
 const TYPING_MS = 400;
 const ENOUGH_MS = 60_000;
-/** Of the clients that are killed while a prompt is typed, so many may die in the moment between the paste and their reading it. */
-const MOST_UNREAD = 0.02;
 /** What a prompt may begin and end with: a shell's `!`, a command, what asks for a review, what swallows Enter. */
 const TRAPS = [
   ['', ''],
@@ -59,8 +57,8 @@ class Lane {
   static #server: Promise<void> = Promise.resolve();
   /** Every text that was sent, by the answer that belongs to it. */
   readonly sent = new Map<string, string>();
-  /** What was sent to a client that was killed soon after, as it is typed: the paste may lie unread in its terminal, without an Enter. */
-  readonly unread: string[] = [];
+  /** What was sent to a client that was killed soon after, as it is typed, and the file with what that client left unread. */
+  readonly killed: { paste: string; file: string }[] = [];
   readonly faults: string[] = [];
   readonly #sending: Promise<void>[] = [];
   #runs = 0;
@@ -130,11 +128,15 @@ class Lane {
     rmSync(`${this.rig.home}/.claude/sessions/${pid}.json`, { force: true });
   }
 
-  /** Opens its client as a person does, below a shell that writes down every key which it gets afterwards. */
-  async openUnderShell(): Promise<number> {
+  /**
+   * Opens its client as a person does, below a shell that writes down every key which it gets afterwards. What was on its way to the client
+   * when that died was typed while it lived, and no sender can take it back: it is written down apart.
+   */
+  async openUnderShell(unread: string): Promise<number> {
     await this.request({ cmd: 'stop', session: this.name });
     const { claude } = this.rig;
-    const shell = `'${claude.program}'; stty raw -echo; exec cat >> '${claude.folder}/shell-keys'`;
+    const rest = `dd if=/dev/tty iflag=nonblock bs=65536 of='${unread}' 2>/dev/null`;
+    const shell = `'${claude.program}'; stty raw -echo; ${rest}; exec cat >> '${claude.folder}/shell-keys'`;
     const words = ['-d', '-x', '100', '-y', '30', '-s', `person-${this.name}`, '-c', this.rig.folder(this.name)];
     await claude.tmux('new-session', ...words, '--', 'sh', '-m', '-c', shell);
     await within(ENOUGH_MS, async () => claude.registered(this.#running() ?? 0)?.['status'] === 'idle');
@@ -159,8 +161,11 @@ class Lane {
   #running(): number | null {
     const folder = `${this.rig.home}/.claude/sessions`;
     const names = existsSync(folder) ? readdirSync(folder).filter((name) => /^\d+\.json$/.test(name)) : [];
-    for (const pid of names.map((name) => Number.parseInt(name)))
-      if (isProcessAlive(pid) && this.rig.claude.registered(pid)?.['cwd'] === this.rig.folder(this.name)) return pid;
+    for (const pid of names.map((name) => Number.parseInt(name))) {
+      const { cwd, procStart } = (this.rig.claude.registered(pid) ?? {}) as { cwd?: string; procStart?: string };
+      // A number may be used again, and a client that was killed leaves its entry behind.
+      if (cwd === this.rig.folder(this.name) && isProcessAlive(pid) && startOf(pid) === procStart) return pid;
+    }
     return null;
   }
 }
@@ -181,8 +186,9 @@ const FAULTS: readonly [what: string, fault: (lane: Lane) => Promise<void>][] = 
   [
     'client killed under a shell',
     async (lane) => {
-      const pid = await lane.openUnderShell();
-      lane.unread.push(`\u001B[200~${preparePrompt(lane.send())}\u001B[201~`);
+      const file = `${lane.rig.claude.folder}/unread-${lane.name}-${lane.killed.length}`;
+      const pid = await lane.openUnderShell(file);
+      lane.killed.push({ paste: `\u001B[200~${preparePrompt(lane.send())}\u001B[201~`, file });
       await anyMoment();
       await lane.kill(pid);
       lane.send();
@@ -247,14 +253,13 @@ const FAULTS: readonly [what: string, fault: (lane: Lane) => Promise<void>][] = 
 async function judged(rig: ControlRig, lanes: readonly Lane[]): Promise<Outcome> {
   const faults = new Faults();
   const noted = rig.claude.noted();
-  const shellKeys = `${rig.claude.folder}/shell-keys`;
-  const shell = existsSync(shellKeys) ? readFileSync(shellKeys, 'utf8') : '';
-  // Keys that are on their way when a client dies go to the next reader of its terminal. Here that is a text without an Enter.
-  const pastes = lanes.flatMap(({ unread }) => unread);
-  const unread = pastes.filter((paste) => shell.includes(paste));
-  const atShell = unread.reduce((rest, paste) => rest.replace(paste, () => ''), shell);
-  const most = pastes.length < 100 ? pastes.length : pastes.length * MOST_UNREAD;
-  faults.expect(unread.length <= most, `${unread.length} of ${pastes.length} pastes were left to a shell`);
+  const textOf = (file: string): string => (existsSync(file) ? readFileSync(file, 'utf8') : '');
+  const atShell = textOf(`${rig.claude.folder}/shell-keys`);
+  const killed = lanes.flatMap((lane) => lane.killed).map(({ paste, file }) => ({ paste, left: textOf(file) }));
+  const unread = killed.filter(({ left }) => left !== '');
+  // Either the text or its Enter, never both: Enter comes after the client has shown the text.
+  const whole = unread.filter(({ paste, left }) => left !== paste && left !== '\r').map(({ left }) => left);
+  faults.none(whole, 'clients that died left more unread than a text without Enter');
   const elsewhere = noted.filter(isElsewhere).map((one) => JSON.stringify(one));
   faults.none(elsewhere, 'keys went elsewhere');
   faults.expect(atShell === '', `keys went into a shell: ${JSON.stringify(atShell)}`);

@@ -24,6 +24,7 @@ for (const drill of picked) {
 
 /** A drill that could not be finished did not pass. */
 function broken(error: unknown): Outcome {
+  console.error(error);
   return { counts: {}, faults: [error instanceof Error ? error.message : String(error)] };
 }
 

@@ -236,9 +236,12 @@ describe('a message that was sent', () => {
   it('is stored at once, and its answer is found by its id [CCC-53, CCC-56]', async () => {
     const rig = await serve();
     await rig.ask('api', 'start');
-    const sent = await rig.send('api', answered({ delay: 500 }, 'work '), { from: 'ci-bot' });
+    const sent = await rig.send('api', answered({ hold: true }, 'work '), { from: 'ci-bot' });
     expect(sent.ok).toBe(true);
     const poll = { after: sent['message_id'], from_filter: 'claude', limit: 1 };
+    await rig.claude.prompted(2);
+    expect(await rig.history('api', poll)).toEqual([]);
+    await rig.claude.order({ finish: 'done' });
     await within(20_000, async () => (await rig.history('api', poll)).length === 1);
     expect((await rig.history('api', poll))[0]).toMatchObject({ reply_to: sent['message_id'] });
     expect((await rig.history('api', { from_filter: 'api' })).at(-1)?.agent).toBe('ci-bot');

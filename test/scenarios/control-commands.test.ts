@@ -234,8 +234,12 @@ describe('parley sessions, screenshot, questions and answer', () => {
       for await (const chunk of child.stdout) said += decoder.decode(chunk);
     })();
     await within(20_000, async () => said.includes('"stopped"'));
-    await rig.ask('api', '@@{"delay":300}@@');
-    await within(20_000, async () => said.includes('"active"') && said.includes('"idle"'));
+    await rig.ask('api', 'start');
+    await within(20_000, async () => said.includes('"idle"'));
+    const before = said.length;
+    // A short turn, too, which may be over before anybody looks.
+    await rig.ask('api', 'short');
+    await within(20_000, async () => /"active".*\n.*"idle"/.test(said.slice(before)));
     child.kill();
     await reading;
     for (const line of said.trimEnd().split('\n')) expect(JSON.parse(line)).toHaveProperty('event');

@@ -47,4 +47,4 @@ it('answers every prompt that was stored, into the history, and types none twice
   expect(server.claude.harm()).toEqual([]);
   const lines = server.files();
   expect([lines.length, new Set(lines.map(({ id }) => id)).size]).toEqual([2 * all, 2 * all]);
-}, 240_000);
+});

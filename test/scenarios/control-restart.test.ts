@@ -38,9 +38,10 @@ describe('a server that is stopped while asks wait', () => {
       expect(await rig.end('SIGTERM')).toBe(0);
       const ends = await Promise.all(asks);
       for (const { line } of ends)
-        expect(line).toMatchObject({
+        expect(line).toEqual({
           ok: false,
-          error: expect.stringMatching(/^server stopping: the answer will be/),
+          error: 'server stopping: the answer will be in the history',
+          message_id: expect.any(Number),
         });
       // Not the slowest: a busy machine delays some of them.
       const ended = ends.map(({ at }) => at - began).toSorted((a, b) => a - b);
@@ -55,6 +56,9 @@ describe('a server that is stopped while asks wait', () => {
         const said = await rig.history(name);
         const asked = said.filter(({ from }) => from === 'api');
         expect(asked.slice(1).map(({ text }) => text)).toEqual(texts.filter((_text, at) => names[at] === name));
+        // Each caller has the id of its own prompt, by which it finds the answer.
+        const told = ends.filter((_end, at) => names[at] === name).map(({ line }) => line['message_id']);
+        expect(asked.slice(1).map(({ id }) => id)).toEqual(told as number[]);
         // Each of them has an answer of its own.
         const answered = said.filter(({ from }) => from === 'claude').map(({ reply_to }) => reply_to ?? 0);
         expect(answered.sort((a, b) => a - b)).toEqual(asked.map(({ id }) => id));
@@ -69,7 +73,7 @@ describe('a server that is stopped while asks wait', () => {
 
   it('leaves a client alone that is starting, and the next server goes on with it [CCC-200]', async () => {
     const rig = await serve();
-    rig.claude.starts({ ms: 3000 });
+    rig.claude.starts({ isHeld: true });
     const texts = ['one', 'two', 'three'];
     const asks = texts.map((text) => rig.ask('api', text));
     await within(20_000, async () => rig.claude.running().length === 1 && (await queued(rig)) === 3);
@@ -77,6 +81,7 @@ describe('a server that is stopped while asks wait', () => {
     await rig.end('SIGTERM');
     for (const line of await Promise.all(asks)) expect(line.error).toStartWith('server stopping: ');
     await rig.listen();
+    rig.claude.starts({});
     await within(30_000, async () => (await rig.history('api', { from_filter: 'claude' })).length === 3);
     expect(rig.claude.prompts().toSorted()).toEqual(texts.toSorted());
     expect(rig.claude.running().map(({ pid }) => pid)).toEqual([client?.pid ?? 0]);

@@ -251,7 +251,6 @@ describe('the service', () => {
       expect((await rig.ask('api', 'again'))['response']).toBe('re: again');
       expect(rig.claude.running().map(({ pid }) => pid)).toEqual(clients);
     },
-    60_000,
   );
 
   it('is not restarted where it is not installed or does not run', async () => {

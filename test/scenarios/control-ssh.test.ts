@@ -174,6 +174,30 @@ describe.skipIf(noSshd !== null)(`a session on another host${noSshd === null ? '
       expect((await rig.history(name)).map(({ text }) => text)).toEqual([`for ${name}`, `re: for ${name}`]);
   });
 
+  it('that left a prompt in its composer gets the Enter that is missing, and not the prompt again [CCC-174]', async () => {
+    const place = await twoHosts();
+    const { rig, far } = place;
+    await up(place);
+    await far.claude.order({ enter: 'ignored' });
+    const asked = rig.ask('msi:backend', 'hello');
+    await within(20_000, async () => far.claude.noted().some(({ ignored }) => ignored === 'hello'));
+    await far.claude.order({ enter: 'taken' });
+    expect(await asked).toMatchObject({ ok: true, response: 're: hello' });
+    expect(far.claude.prompts()).toEqual(['hello']);
+  });
+
+  it('that took a prompt and did not record it does not get it again', async () => {
+    const place = await twoHosts();
+    const { rig, far } = place;
+    await up(place);
+    await far.claude.order({ enter: 'swallowed' });
+    const error = 'failed to send: the client took it and did not record it';
+    expect(await rig.ask('msi:backend', 'hello')).toMatchObject({ ok: false, error });
+    await far.claude.order({ enter: 'taken' });
+    expect(await rig.ask('msi:backend', 'next')).toMatchObject({ response: 're: next' });
+    expect(far.claude.prompts()).toEqual(['next']);
+  });
+
   it('is made and ended with ccc', async () => {
     const place = await twoHosts();
     const { rig, far } = place;

@@ -242,7 +242,9 @@ describe('what a session does', () => {
     await until('stopped');
     const asking = rig.ask('api', '@@{"hold":true}@@ work');
     await rig.claude.prompted(2);
-    await rig.until('api', 'active');
+    // Before the prompt was typed, and after its turn.
+    await until('idle');
+    await until('active');
     await rig.claude.order({ finish: 'done' });
     await asking;
     await until('idle');
@@ -269,7 +271,12 @@ describe('what a session does', () => {
     const rig = await aRig({ a: {}, b: {} }).listen();
     await rig.ask('a', 'start');
     const pid = rig.claude.running()[0]?.pid;
-    const asking = ['one', 'two', 'three'].map((text) => rig.ask('a', `${text} @@{"delay":1500}@@`));
+    const asking: ReturnType<typeof rig.ask>[] = [];
+    for (const text of ['one @@{"hold":true}@@', 'two', 'three']) {
+      asking.push(rig.ask('a', text));
+      const open = async () => (await rig.request({ cmd: 'queue' }))['queue'] as unknown[];
+      await within(20_000, async () => (await open()).length === asking.length);
+    }
     await rig.claude.prompted(2);
     const began = performance.now();
     const ended = rig.end();
@@ -280,6 +287,7 @@ describe('what a session does', () => {
     for (const { ok, error } of answers) expect([ok, error]).toEqual([false, expect.stringContaining('stopping')]);
     expect(rig.claude.running().map((one) => one.pid)).toEqual([pid] as number[]);
     await rig.listen();
+    await rig.claude.order({ finish: 'done' });
     await within(30_000, async () => (await rig.history('a', { from_filter: 'claude' })).length === 4);
     const typed = rig.claude.prompts().map((prompt) => prompt.split(' ')[0]);
     expect(typed).toEqual(['start', 'one', 'two', 'three']);

@@ -25,9 +25,9 @@ const cwd = process.cwd();
 const projects = `${config}/projects/${cwd.replace(/[^A-Za-z0-9]/g, '-')}`;
 const registry = `${config}/sessions/${process.pid}.json`;
 const messaging = `${folder}/socks/${process.pid}.sock`;
-const start: ClaudeStart = existsSync(`${folder}/start.json`)
-  ? (JSON.parse(readFileSync(`${folder}/start.json`, 'utf8')) as ClaudeStart)
-  : {};
+const told = (): ClaudeStart =>
+  existsSync(`${folder}/start.json`) ? (JSON.parse(readFileSync(`${folder}/start.json`, 'utf8')) as ClaudeStart) : {};
+const start = told();
 
 const NBSP = '\u00A0';
 const PASTE = { begin: '\u001B[200~', end: '\u001B[201~' };
@@ -572,9 +572,14 @@ function conversations(): string[] {
   return byAge.map((name) => name.slice(0, -'.jsonl'.length));
 }
 
-function fail(line: string, code: number): never {
+/** Says why, and ends when the terminal has drawn it: what tmux has not read by then is lost. Only then it says where its cursor is. */
+async function fail(line: string, code: number): Promise<never> {
   note({ started: argv, ended: code });
   process.stdout.write(`${line}\r\n`);
+  if (!process.stdin.isTTY) process.exit(code);
+  process.stdin.setRawMode(true);
+  process.stdout.write('\u001B[6n');
+  await new Promise((resolve) => process.stdin.once('data', resolve));
   process.exit(code);
 }
 
@@ -598,7 +603,7 @@ async function trustDialog(): Promise<void> {
     for (const key of bytes.toString().split(/(?=\u001B)|(?<=\r)|(?=\r)/)) {
       if (KEYS[key] === 'Down') isYes = true;
       else if (key === '\r' && isYes) resolve();
-      else if (key === '\r' || key === '\u001B') fail('', 1);
+      else if (key === '\r' || key === '\u001B') void fail('', 1);
       else note({ dialog: key });
     }
     drawn();
@@ -612,11 +617,11 @@ async function trustDialog(): Promise<void> {
   process.stdout.write('\u001B[2J\u001B[H');
 }
 
-if (start.exit) fail(start.exit.line, start.exit.code);
+if (start.exit) await fail(start.exit.line, start.exit.code);
 if (argv.includes('--resume')) {
   session = argv[argv.indexOf('--resume') + 1] ?? '';
-  if (!existsSync(transcript())) fail(`No conversation found with session ID: ${session}`, 1);
-} else if (argv.includes('-c')) session = conversations()[0] ?? fail('No conversation found to continue', 1);
+  if (!existsSync(transcript())) await fail(`No conversation found with session ID: ${session}`, 1);
+} else if (argv.includes('-c')) session = conversations()[0] ?? (await fail('No conversation found to continue', 1));
 if (existsSync(transcript())) index = readFileSync(transcript(), 'utf8').split('"promptSource"').length - 1;
 const tmux = tmuxPane();
 note({ started: argv });
@@ -636,6 +641,7 @@ process.on('SIGHUP', () => quit(129));
 process.stdout.on('resize', draw);
 process.stdout.write('\u001B[?2004h');
 if (start.ms) await Bun.sleep(start.ms);
+while (start.isHeld && told().isHeld) await Bun.sleep(10);
 mkdirSync(`${folder}/socks`, { recursive: true, mode: 0o700 });
 listens(messaging, receive);
 chmodSync(messaging, 0o600);

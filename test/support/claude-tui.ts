@@ -7,7 +7,7 @@
 //   await claude.close();                              // ends the tmux server of claude.env, and every claude in it
 //
 // A prompt says how it is answered: `@@{"delay":500,"text":"…"}@@` (ClaudeAnswer). Without that the answer is `re: <its first 60 characters>`.
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import type { DialogCall, DialogEnd } from './claude-dialog.ts';
 import { isProcessAlive } from '../../src/platform/process.ts';
 import { temporaryHome } from './home.ts';
@@ -40,6 +40,8 @@ export interface ClaudeAnswer {
 export interface ClaudeStart {
   /** How long it takes until it takes prompts. */
   ms?: number;
+  /** It takes no prompts until `starts` says otherwise. */
+  isHeld?: boolean;
   /** It says this and ends. */
   exit?: { code: number; line: string };
   /** It opens with this question. */
@@ -146,7 +148,8 @@ export class ClaudeTui {
 
   /** How those that start from now on do it. */
   starts(how: ClaudeStart): void {
-    writeFileSync(`${this.folder}/start.json`, JSON.stringify(how));
+    writeFileSync(`${this.folder}/start.json.new`, JSON.stringify(how));
+    renameSync(`${this.folder}/start.json.new`, `${this.folder}/start.json`);
   }
 
   noted(): ClaudeNoted[] {
@@ -203,7 +206,9 @@ export class ClaudeTui {
     const { promise, resolve } = Promise.withResolvers<void>();
     const socket = await Bun.connect({ unix: path, socket: { data: () => resolve(), close: () => resolve() } });
     socket.write(`${JSON.stringify(what)}\n`);
-    await promise;
+    let isDone = false;
+    void promise.then(() => (isDone = true));
+    await within(DEADLINE, async () => isDone);
     socket.end();
   }
 

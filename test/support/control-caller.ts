@@ -1,6 +1,9 @@
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 
+/** A server that says nothing for so long does not answer any more. */
+const ANSWER_MS = 120_000;
+
 export type Line = Record<string, unknown> & { ok?: boolean; error?: string };
 
 /** A program that opens `~/.ccc.sock` and writes lines, as the document says. */
@@ -44,8 +47,7 @@ export class ControlCaller {
       const lines = text.split('\n');
       if (lines.length - 1 > this.#seen) return JSON.parse(lines[this.#seen++] ?? '') as Line;
       if (this.isClosed) throw new Error('the server closed the connection');
-      await this.#arrived.promise;
-      this.#arrived = Promise.withResolvers();
+      await this.#next();
     }
   }
 
@@ -56,11 +58,19 @@ export class ControlCaller {
 
   /** The text of everything that came until the server closed the connection. */
   async rest(): Promise<string> {
-    while (!this.isClosed) {
-      await this.#arrived.promise;
-      this.#arrived = Promise.withResolvers();
-    }
+    while (!this.isClosed) await this.#next();
     return Buffer.concat(this.chunks).toString();
+  }
+
+  async #next(): Promise<void> {
+    const { promise, reject } = this.#arrived;
+    const timer = setTimeout(() => reject(new Error(`nothing came within ${ANSWER_MS / 1000} s`)), ANSWER_MS);
+    try {
+      await promise;
+    } finally {
+      clearTimeout(timer);
+    }
+    this.#arrived = Promise.withResolvers();
   }
 
   close(): void {

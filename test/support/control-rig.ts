@@ -8,6 +8,9 @@ import { PARLEY } from './program.ts';
 import type { Run } from './program.ts';
 import { within } from './within.ts';
 
+/** A program that takes longer than this hangs, also on a busy machine. */
+const HANGS_MS = 300_000;
+
 export interface Said {
   id: number;
   ts: number;
@@ -57,12 +60,14 @@ export class ControlRig {
     });
     this.server = server;
     const reader = server.stdout.getReader();
+    const limit = setTimeout(() => server.kill('SIGKILL'), HANGS_MS);
     let said = '';
     while (!said.includes('listening')) {
       const { value, done } = await reader.read();
       if (done) throw new Error(`ccc listen ended: ${said}${await new Response(server.stderr).text()}`);
       said += Buffer.from(value).toString();
     }
+    clearTimeout(limit);
     reader.releaseLock();
     return this;
   }
@@ -139,6 +144,7 @@ export class ControlRig {
       stdin: new Blob([stdin]),
       stdout: 'pipe',
       stderr: 'pipe',
+      timeout: HANGS_MS,
     });
     const [out, err, code] = await Promise.all([
       new Response(child.stdout).text(),

@@ -1,16 +1,18 @@
 // Control of sessions in a process that a test kills: `control.child.ts <ledger.db> <folder> <name> …`. Each session is a file
 // `<folder>/<name>.jsonl`, to which this process appends the prompts, and the test, as the client, the ends of their turns. Each line on
-// standard input is a prompt as JSON. Says `ready` when it takes them, and ends with its input.
+// standard input is a prompt as JSON. Says `ready` when it takes them, and ends with its input. CONTROL_SEED decides what goes wrong.
 import { appendFileSync, readFileSync, statSync, writeSync } from 'node:fs';
 import { openControl } from '../../src/core/sessions/control.ts';
 import type { RecordPlace, SessionDriver, SessionState, Submission, TurnEvent } from '../../src/core/ports/session.ts';
 import { openSqliteJournal } from '../../src/store/journal/sqlite.ts';
 import { aRequest, aTarget } from './scripted-session.ts';
+import { seeded } from './seeded.ts';
 
 const [, , path = '', folder = '', ...names] = process.argv;
 const LOOK_MS = 2;
 /** Long enough for the test to kill this process between two steps. */
 const STEP_MS = 4;
+const dice = seeded(Number(process.env['CONTROL_SEED']));
 
 class FileDriver implements SessionDriver {
   constructor(readonly file: string) {}
@@ -48,12 +50,12 @@ class FileDriver implements SessionDriver {
   }
 
   async submit({ text }: { text: string }): Promise<Submission> {
-    await Bun.sleep(Math.random() * STEP_MS);
+    await Bun.sleep(dice() * STEP_MS);
     if ((await this.state()).status !== 'idle') return { outcome: 'left', because: 'busy', retry: true };
     const event: TurnEvent = { kind: 'prompt', turn: crypto.randomUUID(), text, at: Date.now() };
     appendFileSync(this.file, `${JSON.stringify(event)}\n`);
-    await Bun.sleep(Math.random() * STEP_MS);
-    return Math.random() < 0.3 ? { outcome: 'unknown', because: 'so the test wants' } : { outcome: 'submitted' };
+    await Bun.sleep(dice() * STEP_MS);
+    return dice() < 0.3 ? { outcome: 'unknown', because: 'so the test wants' } : { outcome: 'submitted' };
   }
 
   async start(): Promise<never> {

@@ -46,6 +46,8 @@ export class ServiceRig extends ControlRig {
 
   /** The server ends and systemd has given up to start it. */
   fails(): void {
+    // 0 is the process group of the test.
+    if (this.servicePid === 0) throw new Error('the service does not run');
     process.kill(this.servicePid, 'SIGKILL');
     writeFileSync(`${this.#state}/failed`, '');
   }

@@ -1,6 +1,15 @@
 // A private tmux server of the test.
 import { temporaryHome } from './home.ts';
 
+/**
+ * A program for a pane that says a line and ends. It ends when tmux has drawn the line: what tmux has not read by then is lost. Only then it
+ * answers where its cursor is.
+ */
+export function saysAndEnds(line: string, code: number): string[] {
+  const script = 'stty -icanon -echo; printf "%s\\n\\033[6n" "$1"; dd bs=1 count=6 of=/dev/null 2>/dev/null; exit "$2"';
+  return ['sh', '-c', script, 'sh', line, String(code)];
+}
+
 export class TestTmux {
   readonly path = `${temporaryHome()}/s`;
 

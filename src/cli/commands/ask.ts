@@ -154,7 +154,7 @@ class Asking {
     if ('signal' in end) return this.#end(EXIT.interrupted, 'interrupted here', await this.#left());
     const { waitingFor } = end;
     const see = `see: parley screenshot ${shellWord(session)}; the prompt waits until its time is over (parley queue); its answer goes to the history`;
-    const isHere = waitingFor === 'dialog open' && splitName(session).host === 'local';
+    const isHere = waitingFor.startsWith('dialog open') && splitName(session).host === 'local';
     const there = `\nanswer it there: tmux attach -t =${tmuxNameOf(session)}, or \`ccc\` in its folder; leave with Ctrl-b d`;
     const note = `${session} waits for a person: ${lineForModel(waitingFor)}\n${see}${isHere ? there : ''}`;
     this.#end(EXIT.question, 'a question is open', note, { waiting_for: waitingFor });

@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import type { Answering, AskedQuestion, Choice, OpenQuestion, QuestionDriver } from '../../core/ports/session.ts';
+import { reasonOf } from '../../core/refusal.ts';
 import { Schema } from '../../core/schema.ts';
 import { runsIn } from '../../platform/process.ts';
 import { takeTurn } from '../../sessions/pty.ts';
@@ -78,7 +79,7 @@ export class ClaudeQuestions implements QuestionDriver {
       }
     } catch (error) {
       if (error instanceof Gone) return { outcome: 'gone' };
-      const because = error instanceof Error ? error.message : String(error);
+      const because = reasonOf(error);
       return error instanceof Left ? left(because) : { outcome: 'unknown', because };
     }
   }

@@ -138,18 +138,29 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
 
   it('has no size, mode or selection changed by what is typed [CCC-179]', async () => {
     const { claude, say } = await started();
-    const seen = () =>
-      claude.tmux(
-        'display-message',
-        '-p',
-        '-t',
-        '=ccc-app:',
-        '#{window_width}x#{window_height} #{mouse} #{pane_in_mode} #{window_index}.#{pane_index} #{buffer_name}',
-      );
+    let shown = '';
+    const person = Bun.spawn(['tmux', 'attach-session', '-t', '=ccc-app'], {
+      env: claude.env,
+      terminal: { cols: 80, rows: 24, data: (_terminal, bytes) => void (shown += Buffer.from(bytes).toString()) },
+    });
+    const facts = [
+      '#{window_width}x#{window_height} #{session_attached} #{mouse} #{pane_in_mode}',
+      '#{window_index}.#{pane_index} #{buffer_name}',
+    ].join(' ');
+    const seen = () => claude.tmux('display-message', '-p', '-t', '=ccc-app:', facts);
+    // Its own status line has one row.
+    await within(DEADLINE, async () => (await seen()).startsWith('80x23 1 '));
     const before = await seen();
     await say('hello');
+    await within(DEADLINE, async () => shown.includes('re: hello'));
     expect(await seen()).toBe(before);
+    expect(await claude.tmux('list-clients', '-F', '#{client_width}x#{client_height} #{client_readonly}')).toBe(
+      '80x24 0\n',
+    );
     expect(await claude.tmux('show-options', '-g', 'mouse')).toBe('mouse off\n');
+    person.kill();
+    await person.exited;
+    person.terminal?.close();
   });
 });
 
@@ -188,10 +199,11 @@ describe.skipIf(!hasTmux)(`the start of a session of Claude Code${why}`, () => {
 
   it('waits for a client that takes its time [CCC-177]', async () => {
     const { claude, driver } = await aSession();
-    claude.starts({ ms: 700 });
+    claude.starts({ isHeld: true });
     const starting = driver.start();
     await within(DEADLINE, async () => claude.running().length > 0);
     expect(await driver.state()).toMatchObject({ status: 'starting' });
+    claude.starts({});
     await starting;
     expect(await driver.state()).toMatchObject({ status: 'idle' });
   });

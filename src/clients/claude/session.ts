@@ -1,4 +1,4 @@
-import { readdirSync, realpathSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { basename } from 'node:path';
 import type {
   Prompt,
@@ -10,8 +10,9 @@ import type {
   Submission,
   TurnEvent,
 } from '../../core/ports/session.ts';
-import { Refusal } from '../../core/refusal.ts';
+import { reasonOf, Refusal } from '../../core/refusal.ts';
 import { typeInto } from '../../delivery/terminal.ts';
+import { realPath } from '../../platform/files.ts';
 import { isProcessAlive, signalTo, ttyOf } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { saveClientFile } from '../../sessions/client-files.ts';
@@ -81,7 +82,7 @@ export class ClaudeSessionDriver implements SessionDriver {
     readonly env: Readonly<Record<string, string | undefined>>,
   ) {
     this.#folder = env['CLAUDE_CONFIG_DIR'] || `${env['HOME']}/.claude`;
-    this.#cwd = realOf(target.folder);
+    this.#cwd = realPath(target.folder);
     this.#tmux = new TmuxServer({ env: { ...env } });
     this.#session = new TmuxSession(this.#tmux, tmuxNameOf(target.name));
     const program = basename(target.command[0] ?? '');
@@ -170,7 +171,7 @@ export class ClaudeSessionDriver implements SessionDriver {
     try {
       terminal = await this.#terminalOf(live);
     } catch (error) {
-      return left(error instanceof Error ? error.message : String(error), true);
+      return left(reasonOf(error), true);
     }
     if (!terminal && (await hasEnded(live, ENDING_MS))) return left('Claude Code is ending', true);
     if (!terminal)
@@ -285,7 +286,7 @@ export class ClaudeSessionDriver implements SessionDriver {
     const bound = mayBe.filter(({ sessionId }) => sessionId === this.#conversation);
     const own = bound.find(isHere) ?? bound[0] ?? mayBe.find(isHere);
     if (own || this.target.sharesFolder) return own ?? null;
-    const inFolder = mayBe.filter(({ cwd }) => realOf(cwd) === this.#cwd);
+    const inFolder = mayBe.filter(({ cwd }) => realPath(cwd) === this.#cwd);
     return inFolder.length === 1 ? (inFolder[0] ?? null) : null;
   }
 
@@ -304,7 +305,7 @@ export class ClaudeSessionDriver implements SessionDriver {
     const bound = this.#conversation;
     if (bound !== null && transcriptOf([this.#folder], bound)) ways.push([['--resume', bound], 'resumed']);
     const isTaken =
-      this.target.sharesFolder || (await claudeSessions(this.#folder)).some(({ cwd }) => realOf(cwd) === this.#cwd);
+      this.target.sharesFolder || (await claudeSessions(this.#folder)).some(({ cwd }) => realPath(cwd) === this.#cwd);
     if (!isTaken && hasConversations(this.#folder, this.#cwd)) ways.push([['-c'], 'resumed']);
     return [...ways, [[], 'fresh']];
   }
@@ -378,14 +379,6 @@ function hasConversations(folder: string, cwd: string): boolean {
     );
   } catch {
     return false;
-  }
-}
-
-function realOf(folder: string): string {
-  try {
-    return realpathSync(folder);
-  } catch {
-    return folder;
   }
 }
 

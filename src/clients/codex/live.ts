@@ -4,8 +4,9 @@ import type { Env } from '../../core/env.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { LiveSession, LiveSessions, RecordedProof } from '../../core/ports/live-session.ts';
 import type { Way } from '../../core/ports/way-in.ts';
+import { realPath } from '../../platform/files.ts';
 import { parentOf, startOf, ttyOf } from '../../platform/process.ts';
-import { clientWindows, type ClientProcess, realFolder } from '../../sessions/client-window.ts';
+import { clientWindows, type ClientProcess } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError } from '../../wire/jsonrpc.ts';
 import { rolloutPlaceAt, RolloutProof } from './proof.ts';
@@ -171,7 +172,7 @@ function workFolder({ folder, words }: ClientProcess): string {
   const at = words.findIndex((word) => /^(-C|--cd)(=|$)/.test(word));
   const word = words[at] ?? '';
   const named = word.includes('=') ? word.slice(word.indexOf('=') + 1) : words[at + 1];
-  return at < 0 || !named ? folder : realFolder(resolve(folder, named));
+  return at < 0 || !named ? folder : realPath(resolve(folder, named));
 }
 
 /** The process that was started in the terminal: npm's script, if it started the program. */

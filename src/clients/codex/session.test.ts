@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test';
 import { chmodSync, copyFileSync, readFileSync } from 'node:fs';
 import { ScriptedCodex } from '../../../test/support/codex-daemon.ts';
+import { saysAndEnds } from '../../../test/support/tmux.ts';
 import { within } from '../../../test/support/within.ts';
 import type { SessionState, SessionTarget, TurnEvent } from '../../core/ports/session.ts';
 import { CodexSession } from './session.ts';
@@ -226,7 +227,7 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
 
   it('ends a start with the last line of Codex, if that ends [CCC-177]', async () => {
     const { session } = aCodex();
-    const driver = session({ command: ['sh', '-c', 'echo I give up; exit 3'] });
+    const driver = session({ command: saysAndEnds('I give up', 3) });
     await expect(driver.start()).rejects.toThrow('I give up');
     expect(await driver.state()).toEqual({ status: 'stopped' });
     await expect(session({ command: ['codex', '--no-daemon'] }).start()).rejects.toThrow('take --no-daemon out');
@@ -236,18 +237,39 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     const { codex, session } = aCodex();
     const command = [...codex.command, '--asks'];
     const driver = session({ command });
-    const started = driver.start().catch((error: Error) => error.message);
-    await within(DEADLINE, async () => (await driver.state()).status === 'waiting');
-    expect(await driver.state()).toMatchObject({ waitingFor: 'dialog open' });
+    expect(await driver.start()).toEqual({ started: 'fresh' });
+    expect(await driver.state()).toMatchObject({ status: 'waiting', waitingFor: 'dialog open: review hooks' });
     expect(await driver.submit({ key: 'k', text: 'no' }, NEVER)).toMatchObject({ outcome: 'left', retry: true });
+    // A conversation that begins meanwhile is not the one of this window.
+    const other = codex.begin();
+    expect(await driver.state()).toMatchObject({ status: 'waiting' });
+    codex.unload(other);
+    // Another program finds it as it is, and starts no second one.
+    const { pid } = await driver.state();
+    const again = session({ command });
+    expect(await again.start()).toEqual({ started: 'resumed' });
+    expect(await again.state()).toMatchObject({ status: 'waiting', pid });
+    await again.close();
+    await tmux(codex, 'send-keys', '-t', '=ccc-one:', 'Enter');
+    await within(DEADLINE, async () => (await driver.state()).status === 'idle');
+    expect((await asks(driver, 'hello')).end).toMatchObject({ how: 'done', text: 're: hello' });
+  });
+
+  it('waits for its user also before Codex has a daemon', async () => {
+    const { codex, session } = aCodex();
+    await codex.kill();
+    const login = ['sh', '-c', 'printf "> 1. Sign in with ChatGPT\\n\\n  Press enter to continue"; read answer'];
+    const driver = session({ command: login });
+    expect(await driver.start()).toEqual({ started: 'fresh' });
+    expect(await driver.state()).toMatchObject({ status: 'waiting', waitingFor: 'dialog open: sign in' });
     await driver.stop();
-    expect(await started).toBe('Codex ended at once');
-    // Its window stays when nobody has answered in time.
-    await expect(session({ command, startTimeoutMs: 1 }).start()).rejects.toThrow(
-      /^Codex (asks its user|was not ready)/,
-    );
-    const late = session({ command });
-    await within(DEADLINE, async () => (await late.state()).status === 'waiting');
+    expect(await driver.state()).toEqual({ status: 'stopped' });
+  });
+
+  it('says what its window shows if that never gets ready [CCC-177]', async () => {
+    const { session } = aCodex();
+    const driver = session({ command: ['sh', '-c', 'echo loading; exec sleep 600'], startTimeoutMs: 1500 });
+    await expect(driver.start()).rejects.toThrow(/^Codex was not ready in 2 s: (loading)?$/);
   });
 });
 
@@ -310,13 +332,18 @@ function aCodex() {
 }
 
 /** A program that looks like Codex to those who look at its process. */
-async function opensByHand({ home, folder, env }: ScriptedCodex, name: string): Promise<void> {
+async function opensByHand(codex: ScriptedCodex, name: string): Promise<void> {
+  const { home, folder } = codex;
   copyFileSync(Bun.which('sleep') ?? '', `${home}/codex`);
   chmodSync(`${home}/codex`, 0o755);
-  const words = ['new-session', '-d', '-s', name, '-c', folder, '--', 'env', `${home}/codex`, '600'];
-  await Bun.spawn(['tmux', ...words], { env }).exited;
-  const look = ['tmux', 'display-message', '-p', '-t', `=${name}:`, '#{pane_current_command}'];
-  await within(DEADLINE, async () => (await new Response(Bun.spawn(look, { env }).stdout).text()).trim() === 'codex');
+  await tmux(codex, 'new-session', '-d', '-s', name, '-c', folder, '--', 'env', `${home}/codex`, '600');
+  const look = ['display-message', '-p', '-t', `=${name}:`, '#{pane_current_command}'];
+  await within(DEADLINE, async () => (await tmux(codex, ...look)).trim() === 'codex');
+}
+
+/** A command of the tmux server of these sessions; what it prints. */
+async function tmux({ env }: ScriptedCodex, ...words: string[]): Promise<string> {
+  return new Response(Bun.spawn(['tmux', ...words], { env, stderr: 'ignore' }).stdout).text();
 }
 
 function thread(codex: ScriptedCodex, { conversation = '' }: SessionState) {

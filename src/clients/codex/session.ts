@@ -12,9 +12,10 @@ import type {
   TurnEvent,
 } from '../../core/ports/session.ts';
 import { saveClientFile } from '../../sessions/client-files.ts';
-import { Refusal } from '../../core/refusal.ts';
+import { reasonOf, Refusal } from '../../core/refusal.ts';
+import { realPath } from '../../platform/files.ts';
 import { signalTo } from '../../platform/process.ts';
-import { ClientWindow, endOf, realFolder } from '../../sessions/client-window.ts';
+import { ClientWindow, endOf } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError, RPC } from '../../wire/jsonrpc.ts';
 import { CodexQuestions } from './questions.ts';
@@ -23,7 +24,7 @@ import { cutOff, endOfRollout, newestConversation, placeIn, readRollout, rollout
 import type { RolloutPlace } from './rollout.ts';
 import { CodexDaemon, codexHome, isThreadFree, stateOf } from './rpc.ts';
 import type { Thread } from './rpc.ts';
-import { codexComposer, isCodexWindow } from './state.ts';
+import { codexComposer, codexQuestion, isCodexWindow } from './state.ts';
 
 const TICK_MS = 1000;
 /** A record that was written to this short a time ago may still get the end of its turn. */
@@ -33,6 +34,7 @@ const POLL_MS = 100;
 const RIVAL_MS = 300;
 /** A conversation that stayed loaded is loaded again when a window opens it; by then, if it is open elsewhere. */
 const ATTACHED_MS = 3000;
+const SILENT = 'Codex did not answer';
 
 /**
  * A session of Codex 0.166. Its conversation is a thread of Codex's daemon; its window (the TUI) is a client of that daemon, as we are.
@@ -65,13 +67,14 @@ export class CodexSession implements SessionDriver {
     readonly env: Env,
   ) {
     this.#daemon = CodexDaemon.at(codexHome(env));
-    this.#folder = realFolder(target.folder);
+    this.#folder = realPath(target.folder);
     this.#window = new ClientWindow({
       name: target.name,
       folder: this.#folder,
       env,
       variable: 'CODEX_HOME',
       composer: codexComposer,
+      question: codexQuestion,
       isClient: isCodexWindow,
       claims: this.#daemon.claims,
     });
@@ -90,6 +93,8 @@ export class CodexSession implements SessionDriver {
     if (this.#isStarting) return { ...this.#beginning(), ...known };
     const isRunning = pid !== null || (thread !== null && this.#isByHand());
     if (!isRunning && (thread === null || isThreadFree(thread))) return { status: 'stopped', ...known };
+    // Before its user has signed in, Codex has no daemon.
+    if (thread === null && this.#window.question !== null) return { ...this.#beginning(), ...known };
     if (!isConnected) return { status: this.#daemon.isDead() ? 'stopped' : 'starting', ...known };
     if (thread === null) return { ...this.#beginning(), ...known };
     return { ...stateOf(thread), ...known };
@@ -147,12 +152,12 @@ export class CodexSession implements SessionDriver {
     if (status !== 'idle' || !thread) return { outcome: 'left', because: `Codex is ${status}`, retry: true };
     // An attempt before this one may have put it there.
     const item = await this.#daemon.queued(thread.id, prompt.key).catch(failed);
-    if (item instanceof Error) return { outcome: 'left', because: wordsOf(item), retry: true };
+    if (item instanceof Error) return { outcome: 'left', because: reasonOf(item) || SILENT, retry: true };
     if (signal.aborted) return { outcome: 'left', because: 'it was taken back', retry: false };
     const added = (): Promise<string> => this.#daemon.enqueue(thread.id, prompt.key, prompt.text);
     const queued = item ?? (await orAborted(added(), signal).catch(failed));
     if (queued instanceof RemoteError) return { outcome: 'left', because: queued.message, retry: !isFinal(queued) };
-    if (queued instanceof Error) return { outcome: 'unknown', because: wordsOf(queued) };
+    if (queued instanceof Error) return { outcome: 'unknown', because: reasonOf(queued) || SILENT };
     this.#queued.set(queued, thread.id);
     this.#stopNudging ??= this.#daemon.listen((changed) => void this.#nudge(changed));
     await this.#nudge(thread.id);
@@ -228,7 +233,10 @@ export class CodexSession implements SessionDriver {
     await this.#window.look();
     if (this.#window.pid !== null) {
       if (this.#daemon.isConnected && this.#bound()) return { started: 'resumed' };
-      // It lost its daemon, or waits for an answer that nobody gave.
+      await this.#window.lookForQuestion(false);
+      // It was started before, and its user has not answered what it asks.
+      if (this.#window.question !== null) return { started: 'resumed' };
+      // It lost its daemon.
       await this.#window.end();
     }
     const before = new Set(threads.keys());
@@ -246,7 +254,12 @@ export class CodexSession implements SessionDriver {
       const words = [...this.target.command, ...(id === null ? [] : ['resume', id])];
       await this.#window.start(words);
       const find = id === null ? () => this.#newThread(before) : resumed;
-      this.#adopt(await this.#ready(began + this.target.startTimeoutMs, find), id === null);
+      const thread = await this.#ready(began + this.target.startTimeoutMs, find);
+      if (thread) this.#adopt(thread, id === null);
+      else if (id !== null) {
+        this.#thread = id;
+        this.#claim(id);
+      }
       await this.#window.settle();
       return { started: id === null ? 'fresh' : 'resumed' };
     } finally {
@@ -254,8 +267,8 @@ export class CodexSession implements SessionDriver {
     }
   }
 
-  /** Waits for the thread of the window that was just started. */
-  async #ready(deadline: number, find: () => Thread | null | Promise<Thread | null>): Promise<Thread> {
+  /** Waits for the thread of the window that was just started. Null: before that it asks its user something, however long that takes. */
+  async #ready(deadline: number, find: () => Thread | null | Promise<Thread | null>): Promise<Thread | null> {
     for (let at = Date.now(), seen = at; ; at = Date.now()) {
       if (this.#window.pid === null) {
         const line = await this.#window.lastLine();
@@ -268,18 +281,18 @@ export class CodexSession implements SessionDriver {
       const isLate = at > deadline;
       if (isLate || at - seen > TICK_MS) {
         seen = at;
-        await this.#window.lookForDialog(false);
+        await this.#window.lookForQuestion(false);
+        if (this.#window.question !== null) return null;
       }
       if (isLate) throw await this.#late();
       await Bun.sleep(POLL_MS);
     }
   }
 
-  /** The window stays: its user may have to answer something there. */
+  /** The window stays: its user may see there what is wrong. */
   async #late(): Promise<Refusal> {
     const seconds = Math.round(this.target.startTimeoutMs / 1000);
-    const why = this.#window.hasDialog ? 'Codex asks its user something' : `Codex was not ready in ${seconds} s`;
-    return new Refusal('outcome_unknown', `${why}: ${await this.#window.lastLine()}`);
+    return new Refusal('outcome_unknown', `Codex was not ready in ${seconds} s: ${await this.#window.lastLine()}`);
   }
 
   /** The thread that began in this folder since; null if there is none yet. */
@@ -315,6 +328,8 @@ export class CodexSession implements SessionDriver {
   #current(): Thread | null {
     const bound = this.#bound();
     if (bound || this.#daemon.isStarting || !this.#window.isLookedAt) return bound;
+    // Its window has none yet; one that begins now is another's.
+    if (this.#window.question !== null) return null;
     const free = this.#freeThreads();
     const [only] = free;
     if (!only || free.length > 1) return null;
@@ -358,7 +373,8 @@ export class CodexSession implements SessionDriver {
 
   /** A window whose thread is not known yet. A question that it shows is its user's to answer. */
   #beginning(): SessionState {
-    return this.#window.hasDialog ? { status: 'waiting', waitingFor: 'dialog open' } : { status: 'starting' };
+    const { question } = this.#window;
+    return question === null ? { status: 'starting' } : { status: 'waiting', waitingFor: question };
   }
 
   /** The record of its conversation. Searched for once: a conversation that is not loaded gets no other. */
@@ -394,10 +410,6 @@ export class CodexSession implements SessionDriver {
 /** Codex will not take this prompt at another time either. */
 function isFinal({ code }: RemoteError): boolean {
   return code === RPC.params || code === RPC.invalid;
-}
-
-function wordsOf(error: Error): string {
-  return error.message || 'Codex did not answer';
 }
 
 function failed(error: unknown): Error {

@@ -31,6 +31,19 @@ export const codexComposer: ReadComposer = ({ lines, bright, cursor }) => {
   return bright[row] === '›' && (lines[row + 1] ?? '') === '' && atStart ? 'empty' : 'draft';
 };
 
+/** The questions that Codex 0.166 asks before it begins a conversation. */
+const OPENINGS: [RegExp, string][] = [
+  [/^\s*Trust this folder\?/, 'trust this folder'],
+  [/^\s*[>›]? ?\d\. Sign in with /, 'sign in'],
+  [/^\s*([›>] )?\d\. Review hooks|^\s*Hooks need review/, 'review hooks'],
+];
+
+/** Which question is open on a screen, in our words. */
+export function codexQuestion(lines: readonly string[]): string {
+  const found = OPENINGS.find(([shows]) => lines.some((line) => shows.test(line)));
+  return found ? `dialog open: ${found[1]}` : 'dialog open';
+}
+
 const QUESTION = /^\s*› \d+\. |\bPress enter to (confirm|continue)\b|^\s*Question \d+\/\d+/;
 
 /** A text that ends in `$word` opens a list of skills, which takes the Enter. A blank behind it keeps the list closed. */

@@ -14,9 +14,10 @@ import { Refusal } from '../../core/refusal.ts';
 import { saveClientFile } from '../../sessions/client-files.ts';
 import { typeInto } from '../../delivery/terminal.ts';
 import { userHome } from '../../platform/env.ts';
+import { realPath } from '../../platform/files.ts';
 import { signalTo } from '../../platform/process.ts';
 import type { ClientState, StateReader } from '../../sessions/client-state.ts';
-import { ClientWindow, endOf, type Found, realFolder } from '../../sessions/client-window.ts';
+import { ClientWindow, endOf, type Found } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { lastLines } from '../../sessions/tmux-session.ts';
 import { type LiveClient, TurnRecord } from '../../sessions/turn-record.ts';
@@ -64,7 +65,7 @@ export class KimiSession implements SessionDriver {
     readonly env: Env,
   ) {
     this.#home = env['KIMI_CODE_HOME'] || `${userHome(env)}/.kimi-code`;
-    this.#folder = realFolder(target.folder);
+    this.#folder = realPath(target.folder);
     this.#index = new KimiIndex(this.#home);
     this.#window = new ClientWindow({
       name: target.name,

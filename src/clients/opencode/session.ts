@@ -12,8 +12,9 @@ import type {
 import { Refusal } from '../../core/refusal.ts';
 import { saveClientFile } from '../../sessions/client-files.ts';
 import { userHome } from '../../platform/env.ts';
+import { realPath } from '../../platform/files.ts';
 import { signalTo } from '../../platform/process.ts';
-import { ClientWindow, endOf, type Found, realFolder } from '../../sessions/client-window.ts';
+import { ClientWindow, endOf, type Found } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { lastLines, tmuxNameOf } from '../../sessions/tmux-session.ts';
 import { plainPrompt } from '../plain-prompt.ts';
@@ -50,7 +51,7 @@ export class OpenCodeSession implements SessionDriver {
     readonly env: Env,
   ) {
     const home = userHome(env);
-    this.#folder = realFolder(target.folder);
+    this.#folder = realPath(target.folder);
     this.#window = new ClientWindow({
       name: target.name,
       folder: this.#folder,

@@ -1,3 +1,4 @@
+import { reasonOf } from '../refusal.ts';
 import type { Prompt, SessionDriver, SessionTarget, Submission } from '../ports/session.ts';
 
 /** The driver of one session, made again when the settings of the session have changed. */
@@ -55,8 +56,4 @@ export class SessionClient {
     this.#unwatch();
     await this.#driver.close();
   }
-}
-
-export function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -167,4 +167,4 @@ it('types every prompt at most once and in order, and stores the answer of each 
     }),
     { numRuns: Number(process.env['PARLEY_TEST_RUNS'] ?? 60), endOnFailure: false },
   );
-}, 120_000);
+});

@@ -1,7 +1,8 @@
 // The process that controls the sessions is killed, again and again, while it types and waits.
-import { expect, it } from 'bun:test';
+import { afterEach, expect, it } from 'bun:test';
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
+import { seeded } from '../../../test/support/seeded.ts';
 import { within } from '../../../test/support/within.ts';
 import { openSqliteJournal } from '../../store/journal/sqlite.ts';
 import type { TurnEvent } from '../ports/session.ts';
@@ -11,6 +12,10 @@ const SESSIONS = ['web', 'api', 'docs', 'ops'];
 const KILLS = 10;
 /** Prompts for each session and life of the process. */
 const PROMPTS = 3;
+
+/** When it is killed and what goes wrong. A failure says it, to be tried again. */
+const SEED = Number(process.env['CONTROL_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+const dice = seeded(SEED);
 
 const folder = temporaryHome();
 const path = `${folder}/ledger.db`;
@@ -25,7 +30,7 @@ function playClients(): () => void {
   const timer = setInterval(() => {
     for (const session of SESSIONS) {
       const last = recordOf(session).at(-1);
-      if (last?.kind !== 'prompt' || Math.random() < 0.5) continue;
+      if (last?.kind !== 'prompt' || dice() < 0.5) continue;
       const end = { kind: 'end', turn: last.turn, how: 'done', text: `re: ${last.text}`, at: Date.now() };
       appendFileSync(`${folder}/${session}.jsonl`, `${JSON.stringify(end)}\n`);
     }
@@ -33,12 +38,22 @@ function playClients(): () => void {
   return () => clearInterval(timer);
 }
 
-async function startControl(): Promise<Bun.Subprocess<'pipe', 'pipe', 'inherit'>> {
+async function startControl(life: number): Promise<Bun.Subprocess<'pipe', 'pipe', 'inherit'>> {
   const program = [process.execPath, CHILD, path, folder, ...SESSIONS];
-  const child = Bun.spawn(program, { stdin: 'pipe', stdout: 'pipe', stderr: 'inherit' });
+  const child = Bun.spawn(program, {
+    env: { ...process.env, CONTROL_SEED: String(SEED + life) },
+    stdin: 'pipe',
+    stdout: 'pipe',
+    stderr: 'inherit',
+  });
   await child.stdout.getReader().read();
   return child;
 }
+
+afterEach(() => {
+  if (!isDone) console.error(`CONTROL_SEED=${SEED}`);
+});
+let isDone = false;
 
 it('after every kill -9 each prompt that was stored is answered in the history, and none was typed twice [CCC-49, CCC-54, CCC-84]', async () => {
   for (const session of SESSIONS) writeFileSync(`${folder}/${session}.jsonl`, '');
@@ -46,7 +61,7 @@ it('after every kill -9 each prompt that was stored is answered in the history, 
   const store = journal.sessionStore();
   const stopClients = playClients();
   for (let life = 0; life <= KILLS; life += 1) {
-    const child = await startControl();
+    const child = await startControl(life);
     for (let n = 0; n < PROMPTS; n += 1) {
       for (const session of SESSIONS) {
         await child.stdin.write(`${JSON.stringify({ session, prompt: `${session} ${life} ${n}` })}\n`);
@@ -54,7 +69,7 @@ it('after every kill -9 each prompt that was stored is answered in the history, 
     }
     await child.stdin.flush();
     if (life < KILLS) {
-      await Bun.sleep(Math.random() * 60);
+      await Bun.sleep(dice() * 60);
       child.kill('SIGKILL');
     } else {
       await within(50_000, async () => recordOf('ops').some(({ text }) => text === `re: ops ${life} ${PROMPTS - 1}`));
@@ -78,4 +93,5 @@ it('after every kill -9 each prompt that was stored is answered in the history, 
   }
   expect(answered).toBeGreaterThanOrEqual(SESSIONS.length * PROMPTS);
   await journal.close();
-}, 120_000);
+  isDone = true;
+});

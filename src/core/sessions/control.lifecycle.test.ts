@@ -299,10 +299,12 @@ describe('the sessions', () => {
     await rig.control.sessions();
     const looks = (): number => [...rig.clients.values()].reduce((sum, { looks }) => sum + looks, 0);
     await within(10_000, async () => [...rig.clients.values()].every((client) => client.looks >= 2));
-    await Bun.sleep(50);
-    const before = looks();
-    await Bun.sleep(300);
-    expect(looks()).toBe(before);
+    // The first looks of all of them may take a while on a busy machine.
+    await within(10_000, async () => {
+      const before = looks();
+      await Bun.sleep(300);
+      return looks() === before;
+    });
   });
 
   it('answer while a removed one still has work in hand', async () => {

@@ -1,8 +1,7 @@
-import { Refusal } from '../refusal.ts';
+import { reasonOf, Refusal } from '../refusal.ts';
 import type { ScreenOptions, SessionDriver, SessionState, SessionTarget } from '../ports/session.ts';
 import type { SessionMessage, SessionStore, StoredPrompt } from '../ports/session-store.ts';
 import type { AnsweredQuestions, AnswerEnd, AnswerRequest, PendingQuestions } from '../questions/questions.ts';
-import { reasonOf } from './client.ts';
 import { SessionWorker } from './worker.ts';
 import { withLimit } from '../wait.ts';
 

@@ -1,17 +1,9 @@
 import fc from 'fast-check';
 import { expect, it } from 'bun:test';
 import { aHost, FakeWire, TestHost } from '../../../test/support/host.ts';
+import { seeded } from '../../../test/support/seeded.ts';
 import type { ChatDeliver } from './shapes.ts';
 import { AgentName } from '../../core/names.ts';
-
-/** Numbers from 0 to 1 that nobody foresees, and that can be had again. */
-function aFate(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
-    return (state >>> 8) / 2 ** 24;
-  };
-}
 
 /** A harness that accepts what reaches it, keeps each event once, and answers each of them. */
 class Harness {
@@ -46,7 +38,7 @@ class Harness {
 it('loses nothing, doubles nothing and keeps every order, whatever is dropped, and no matter who is killed [C2A-137] [C2A-104]', async () => {
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 1, max: 1_000_000 }), async (seed) => {
-      const fate = aFate(seed);
+      const fate = seeded(seed);
       let host = await aHost('lead', 'a', 'b', 'c');
       await host.host.start();
       const harness = new Harness(fate);

@@ -3,7 +3,7 @@ import type { PromptState } from '../../core/ports/session-store.ts';
 import type { PendingQuestions } from '../../core/questions/questions.ts';
 import type { SessionControl } from '../../core/sessions/control.ts';
 import { HostUnreachable } from '../../core/ports/session.ts';
-import { Refusal } from '../../core/refusal.ts';
+import { reasonOf, Refusal } from '../../core/refusal.ts';
 import { flagsOf, hostOf } from './config.ts';
 import type { ControlFile, SessionEntry } from './config.ts';
 import { decisionBeside } from './dialog-hook.ts';
@@ -322,5 +322,5 @@ function tooLate(id: number, state: PromptState | null): string {
 
 function unreadable(error: unknown): unknown {
   if (error instanceof ControlError || error instanceof Refusal) return error;
-  return new ControlError(`failed to read history: ${line(error instanceof Error ? error.message : String(error))}`);
+  return new ControlError(`failed to read history: ${line(reasonOf(error))}`);
 }

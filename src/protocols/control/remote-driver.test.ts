@@ -93,6 +93,22 @@ it('shows styles, and saves a file there in parts [CCC-98, CCC-196]', async () =
   expect(await driver.saveFile('photo-2.jpg', new Uint8Array())).toBe('/home/far/code/photo-2.jpg');
 });
 
+it('says there that an attempt came before, and here that the client took it', async () => {
+  const { driver, client } = new ScriptedHost();
+  const prompt = { key: 'k', text: 'hello' };
+  client.attempts.push({ outcome: 'stranded' }, { outcome: 'taken' });
+  expect(await driver.submit(prompt, NEVER)).toEqual({ outcome: 'unknown', because: 'it could not be taken back' });
+  expect(await driver.submit(prompt, NEVER)).toMatchObject({ outcome: 'left', because: 'somebody types' });
+  const again = await driver.submit({ ...prompt, isRetry: true }, NEVER);
+  expect(again).toEqual({ outcome: 'unknown', because: 'it said nothing', isTaken: true });
+});
+
+it('takes a prompt back there that is taken back here', async () => {
+  const { driver, client } = new ScriptedHost();
+  await driver.takeBack({ key: 'k', text: 'deploy' });
+  expect(client.takenBack).toEqual(['deploy']);
+});
+
 it('says a refusal of the host as one of its own', async () => {
   const { driver, client } = new ScriptedHost();
   Object.assign(client, { isRunning: false, startFailure: 'No conversation found' });

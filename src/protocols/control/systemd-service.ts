@@ -1,14 +1,4 @@
-import {
-  chmodSync,
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmdirSync,
-  rmSync,
-} from 'node:fs';
+import { chmodSync, existsSync, lstatSync, mkdirSync, readFileSync, renameSync, rmdirSync, rmSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { dirname } from 'node:path';
 import { stableProgram } from '../../clients/own-program.ts';
@@ -17,7 +7,7 @@ import type { Env } from '../../core/env.ts';
 import { visibleLine } from '../../core/gate.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { daemonNotice } from '../../platform/daemon-lock.ts';
-import { replaceFile } from '../../platform/files.ts';
+import { realPath, replaceFile } from '../../platform/files.ts';
 import { onPath } from '../../platform/search-path.ts';
 import { ControlFile, controlPlaces, serverLock } from './config.ts';
 import type { ControlPlaces } from './config.ts';
@@ -334,6 +324,5 @@ function runtimeFolder(env: Env): Env {
 }
 
 function sameFile(a: string, b: string): boolean {
-  const real = (path: string): string => ifThere(() => realpathSync(path)) ?? path;
-  return real(a) === real(b);
+  return realPath(a) === realPath(b);
 }

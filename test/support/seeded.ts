@@ -1,0 +1,8 @@
+/** Numbers from 0 to 1 that nobody foresees, and that can be had again with the same seed. */
+export function seeded(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
+    return (state >>> 8) / 2 ** 24;
+  };
+}
