@@ -132,6 +132,30 @@ describe('the follower', () => {
     await follower.close();
   });
 
+  it('does not offer a message again to a session that refused it, and offers it the next one', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1').mode = { outcome: 'left', because: 'its user declined it', retry: false };
+    const id = await rig.send();
+    const first = rig.follow();
+    await within(10_000, async () => (await rig.steps(id)).includes('released'));
+    await first.close();
+    rig.claude.mode = 'prove';
+    const second = rig.follow();
+    await within(10_000, async () => second.sessions.length === 1);
+    rig.claude.add('s2');
+    await within(10_000, () => settled(rig, id));
+    expect([rig.claude.texts('s1'), rig.claude.texts('s2').length]).toEqual([[], 1]);
+  });
+
+  it('ends a message as ignored that the user of the session declined', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1').mode = { outcome: 'left', because: 'declined', retry: false, isDeclined: true };
+    const id = await rig.send();
+    rig.follow();
+    await within(10_000, () => settled(rig, id));
+    expect(await rig.workspace.own.journal.copy(BOB, id)).toMatchObject({ disposition: 'ignored' });
+  });
+
   it('does not hand a message over twice while nothing is proven, and settles it when the record shows it', async () => {
     const rig = await aRig();
     rig.claude.add('s1').mode = 'silent';

@@ -12,7 +12,7 @@ import { Refusal } from '../core/refusal.ts';
 import type { Log } from '../core/service.ts';
 import { Wakeup } from '../core/wait.ts';
 import type { Phrases } from './fit.ts';
-import { handedCopies, isPushed, lastHandover, handOver, resolveHanded } from './hand-over.ts';
+import { handedCopies, isPushed, isRefusedBy, lastHandover, handOver, resolveHanded } from './hand-over.ts';
 import type { Handed } from './hand-over.ts';
 
 /** A session's mailbox, and the context that its mail must match. */
@@ -190,8 +190,10 @@ export class Follower {
       const [way] = rankOf(live) === LAST ? [] : (this.deps.clients.get(live.client)?.ways(live) ?? []);
       const pause = this.#pauses.get(live.id);
       if (!way || (pause && pause.until > this.deps.workspace.now())) continue;
-      const ids = await this.#pushable(mailbox);
-      if (ids.length === 0) return;
+      const all = await this.#pushable(mailbox, live.id);
+      // After a failure one by one: what is wrong with one message must not hold up the others.
+      const ids = pause ? all.slice(0, 1) : all;
+      if (ids.length === 0) continue;
       for (const id of ids) this.#inHand.add(keyOf(mailbox.who, id));
       const attempt = this.#hand(live, mailbox.who, ids, way).finally(() => {
         for (const id of ids) this.#inHand.delete(keyOf(mailbox.who, id));
@@ -203,10 +205,10 @@ export class Follower {
   }
 
   /** What should be handed over now, oldest first. What was judged before costs one listing, however much waits. */
-  async #pushable({ who, match }: SessionMailbox): Promise<MessageId[]> {
+  async #pushable({ who, match }: SessionMailbox, session: string): Promise<MessageId[]> {
     const { mailboxes, journal } = who.home;
-    const isNews = (id: MessageId): boolean =>
-      !this.#inHand.has(keyOf(who, id)) && !this.#passed.has(`${keyOf(who, id)} ${match}`);
+    const passed = (id: MessageId): string => `${keyOf(who, id)} ${match} ${session}`;
+    const isNews = (id: MessageId): boolean => !this.#inHand.has(keyOf(who, id)) && !this.#passed.has(passed(id));
     if (!(await mailboxes.ids(who.name, true)).some(isNews)) return [];
     await mailboxes.adopt(who.name);
     const found: { id: MessageId; ts: string }[] = [];
@@ -215,8 +217,8 @@ export class Follower {
       const copy = message && (await journal.copy(who.name, id));
       if (!message || copy?.state !== 'stored') continue;
       const isFit = isPushed(copy) && message.body.length <= LONGEST_BODY && scopeMatches(message.scope, match);
-      if (isFit) found.push({ id, ts: message.ts });
-      else this.#passed.add(`${keyOf(who, id)} ${match}`);
+      if (isFit && !(await isRefusedBy(who, id, session))) found.push({ id, ts: message.ts });
+      else this.#passed.add(passed(id));
     }
     return found.sort((x, y) => Number(x.ts > y.ts) - Number(x.ts < y.ts)).map(({ id }) => id);
   }
@@ -228,8 +230,9 @@ export class Follower {
       const wrap = (copies: readonly Delivered[]): Parcel[] => this.#parcels(who.name, copies, live.status === 'idle');
       const reached = await handOver(who, ids, { way, session: live, wrap, now: workspace.now, signal });
       const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
-      if (reached.outcome === 'left') {
-        this.#pause(live.id, reached.retry);
+      if (reached.outcome === 'declined') this.deps.log('mail_declined', { ...facts, because: reached.because });
+      else if (reached.outcome === 'left') {
+        if (reached.retry) this.#pause(live.id);
         this.deps.log('mail_left', { ...facts, because: reached.because });
       } else this.#pauses.delete(live.id);
       if (reached.outcome === 'shown') {
@@ -238,7 +241,7 @@ export class Follower {
         for (const id of reached.ids) await this.#expectAnswer(who, { id, to: live, at, way: way.name });
       }
     } catch (error) {
-      this.#pause(live.id, true);
+      this.#pause(live.id);
       this.#complain('hand_trouble', error, { mailbox: who.name, session: live.id });
     }
   }
@@ -254,10 +257,10 @@ export class Follower {
     });
   }
 
-  #pause(session: string, mayGoBetter: boolean): void {
+  #pause(session: string): void {
     const { retryMs, longestRetryMs } = this.#limits;
     const before = this.#pauses.get(session)?.ms ?? 0;
-    const ms = mayGoBetter ? Math.min(before * 2 || retryMs, longestRetryMs) : longestRetryMs;
+    const ms = Math.min(before * 2 || retryMs, longestRetryMs);
     this.#pauses.set(session, { until: this.deps.workspace.now() + ms, ms });
     this.#wakeup.notifyIn(ms);
   }

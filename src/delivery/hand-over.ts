@@ -19,6 +19,7 @@ export type HandedTo = Pick<LiveSession, 'client' | 'id' | 'folder'>;
 export type HandOverOutcome =
   | { outcome: 'shown' | 'handed'; ids: MessageId[] }
   | { outcome: 'left'; ids: MessageId[]; because: string; retry: boolean }
+  | { outcome: 'declined'; ids: MessageId[]; because: string }
   | { outcome: 'nothing' };
 
 export interface HandOverOptions {
@@ -35,7 +36,7 @@ export interface HandOverOptions {
  *
  * waiting → held under our name, `offered` noted with the session → the way tries
  *   shown:  noted with the client's own evidence, and settled
- *   left:   nothing went in; it waits again at once
+ *   left:   nothing went in; it waits again at once. What the user of the client declined ends as ignored.
  *   handed: it stays held, so that neither a hook nor another session shows it a second time, until `resolveHanded` knows more
  *
  * If we are killed, the copy stays held, and the next process resolves it by the client's record. Where none ever comes, it waits
@@ -51,10 +52,10 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
   );
   const held = copies.map(({ message }) => message.id);
   const at = (): string => new Date(options.now()).toISOString();
+  const evidence = { way: way.name, client: session.client, session: session.id, folder: session.folder };
   let parcels: readonly Parcel[];
   try {
     parcels = options.wrap(copies);
-    const evidence = { way: way.name, client: session.client, session: session.id, folder: session.folder };
     for (const id of held) await journal.record(who.name, id, { step: 'offered', at: at(), evidence });
   } catch (error) {
     await mailboxes.release(claim, held, { because: 'it could not be made ready' });
@@ -62,14 +63,27 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
   }
   const renewal = setInterval(() => void mailboxes.renew(claim, { ms: OFFERED_MS }).catch(() => false), RENEW_MS);
   const said = await way.attempt(parcels, signal).finally(() => clearInterval(renewal));
+  if (said.outcome === 'left' && said.isDeclined) {
+    // No hook shows it either: the user has decided.
+    const by = { way: way.name, session: session.id, because: said.because };
+    await mailboxes.settle(claim, held, { disposition: 'ignored', by }, 'shown');
+    return { outcome: 'declined', ids: held, because: said.because };
+  }
   if (said.outcome === 'left') {
-    await mailboxes.release(claim, held, { way: way.name, because: said.because });
+    const isFinal = !said.retry && { session: session.id, final: true };
+    await mailboxes.release(claim, held, { way: way.name, because: said.because, ...isFinal });
     return { outcome: 'left', ids: held, because: said.because, retry: said.retry };
   }
   if (said.outcome === 'taken' && said.step === 'shown') {
     for (const id of held) await endAsShown(who, id, { ...said.evidence, way: way.name, session: session.id }, at());
     return { outcome: 'shown', ids: held };
   }
+  // What the client said of it is worth knowing: that its user must let it in, for example.
+  const { because } = said.evidence;
+  if (because !== undefined)
+    for (const id of held) {
+      await journal.record(who.name, id, { step: 'offered', at: at(), evidence: { ...evidence, because } });
+    }
   return { outcome: 'handed', ids: held };
 }
 
@@ -131,6 +145,14 @@ async function endAsShown(who: Who, id: MessageId, by: Evidence, at: string): Pr
 
 async function putBackHanded(who: Who, id: MessageId, because: string): Promise<void> {
   await who.home.mailboxes.release({ mailbox: who.name, owner: newHolder(BEARER) }, [id], { because }, 0);
+}
+
+/** Whether this session refused the message for good. */
+export async function isRefusedBy(who: Who, id: MessageId, session: string): Promise<boolean> {
+  const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
+  return (copy?.receipts ?? []).some(
+    ({ step, evidence }) => step === 'released' && evidence['final'] === true && evidence['session'] === session,
+  );
 }
 
 /** Whether this copy is one that a session should be given without being asked. */

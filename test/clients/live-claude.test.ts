@@ -108,22 +108,21 @@ describe(`mail for a running session of the real Claude Code${claude.why}`, () =
   });
 
   claude.it(
-    'is left where the session asks its user first, with what the user can do, and is not written again',
+    'stays with a session that asks its user first, with what the user can do, and is not written again',
     async () => {
       const { model, sends, live, session, code } = await aSession([say('done')], { permissions: 'bypass' });
       const since = Date.now();
       const [mail, more] = [aParcel('hello'), aParcel('more')];
-      const left = await sends([mail, more]).said;
-      expect(left).toMatchObject({
-        outcome: 'left',
-        retry: false,
-        because: expect.stringContaining('crossSessionInbound'),
+      const held = await sends([mail, more]).said;
+      expect(held).toMatchObject({
+        outcome: 'offered',
+        evidence: { because: expect.stringContaining('crossSessionInbound') },
       });
       // It is not written again as long as it is held.
-      expect(await sends([mail]).said).toEqual(left);
+      expect(await sends([mail]).said).toEqual(held);
       const screen = await code.until('waiting').then(() => code.terminal.shows('Deliver this message'));
       expect([screen.includes('(1 held)'), screen.includes('(2 held)')]).toEqual([true, false]);
-      expect(await live.proof(session, mail.id, since)).toEqual({ step: 'none', isOver: false });
+      expect(await live.proof(session, mail.id, since)).toMatchObject({ step: 'accepted', evidence: { held: true } });
       expect(model.main).toHaveLength(0);
     },
   );

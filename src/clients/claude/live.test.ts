@@ -92,18 +92,19 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(second).toStartWith('<cross-session-message from-name="parley">\nz');
   });
 
-  it('is left where the client holds it, says what its user can do, and is not written again', async () => {
+  it('stays with the client that holds it, and is proven when its user lets it in', async () => {
     const { sends, claude, live, session } = await runs({ inbound: 'hold' });
     const since = Date.now();
     const [mail, more] = [aParcel('one'), aParcel('two')];
     const because = expect.stringContaining('crossSessionInbound');
-    expect(await sends([mail, more])).toMatchObject({ outcome: 'left', retry: false, because });
-    expect(await sends([mail])).toMatchObject({ outcome: 'left', retry: false, because });
+    const held = { outcome: 'offered', evidence: { because } };
+    expect(await sends([mail, more])).toMatchObject(held);
+    expect(await sends([mail])).toMatchObject(held);
     const received = (): number => claude.noted().filter((noted) => noted.received !== undefined).length;
     expect(received()).toBe(1);
-    expect(await live.proof(session, mail.id, since)).toEqual({ step: 'none', isOver: false });
+    expect(await live.proof(session, mail.id, since)).toMatchObject({ step: 'accepted', evidence: { held: true } });
     await claude.order({ held: 'deliver' });
-    await within(DEADLINE, async () => (await sends([mail])).outcome === 'taken');
+    await within(DEADLINE, async () => (await live.proof(session, mail.id, since)).step === 'shown');
     expect(received()).toBe(1);
   });
 
@@ -116,14 +117,15 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(await sends([aParcel()])).toMatchObject(left);
   });
 
-  it('is left where its user declines it, and may be written again', async () => {
+  it('is left where its user declines it, and is not written again', async () => {
     const { sends, claude } = await runs({ inbound: 'hold' });
     const mail = aParcel();
     await sends([mail]);
     await claude.order({ held: 'deny', inbound: 'accept' });
     // The client tells us of it a moment later.
-    await within(DEADLINE, async () => (await sends([mail])).outcome === 'taken');
-    expect(claude.noted().filter(({ prompts }) => prompts?.join('').includes(mail.text))).toHaveLength(1);
+    await within(DEADLINE, async () => (await sends([mail])).outcome === 'left');
+    expect(await sends([mail])).toMatchObject({ retry: false, because: expect.stringContaining('declined') });
+    expect(claude.noted().filter((noted) => noted.received !== undefined)).toHaveLength(1);
   });
 
   it('is never shown where no model answered, or where the client was killed by it', async () => {

@@ -4,7 +4,7 @@ import type { Way } from '../../core/ports/way-in.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { PeerInbox } from './peer-inbox.ts';
 import { PeerSocketWay } from './peer-socket.ts';
-import { proofInTranscript } from './proof.ts';
+import { peerIdOf, proofInTranscript } from './proof.ts';
 import { type ClaudeSession, claudeSessions, FollowedRegistry, STATUS } from './state.ts';
 import { transcriptOf } from './transcript.ts';
 
@@ -59,6 +59,9 @@ export class ClaudeLiveSessions implements LiveSessions {
 
   async proof(session: LiveSession, id: MessageId, since: number): Promise<RecordedProof> {
     const live = (await claudeSessions(this.folder)).filter(isInteractive).find((one) => one.sessionId === session.id);
+    // Its user has not decided yet.
+    if (live && this.#inbox.reportOn(peerIdOf(id))?.status === 'held')
+      return { step: 'accepted', evidence: { session: session.id, held: true } };
     const isSame = live?.pid === session.pid && live?.procStart === session.start;
     return proofInTranscript(transcriptOf([this.folder], session.id), id, { since, live: isSame ? live : undefined });
   }

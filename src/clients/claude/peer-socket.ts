@@ -47,8 +47,13 @@ export class PeerSocketWay implements Way {
     const socket = live.messagingSocketPath;
     const refused = socket === undefined ? 'this Claude Code has no messaging socket' : whyNot(socket);
     if (socket === undefined || refused !== null) return left(refused ?? '', false);
-    const held = parcels.find(({ id }) => inbox.reportOn(peerIdOf(id))?.status === 'held');
-    if (held) return left(REASONS.held.because, false);
+    // What the client holds it may still let in, and what its user declined is not asked for again.
+    for (const { id } of parcels) {
+      const status = inbox.reportOn(peerIdOf(id))?.status;
+      if (status === 'held') return unknown(session.id, REASONS.held.because);
+      if (status === 'denied') return parcels.length === 1 ? DECLINED : left(REASONS.denied.because, true);
+      if (status === 'expired') return left(REASONS.expired.because, false);
+    }
     const address = await inbox.pathIn(dirname(socket)).catch((error: Error) => error);
     if (address instanceof Error) return left(`no socket for the client's answers: ${address.message}`, false);
     if (signal.aborted) return left('it was stopped before', true);
@@ -179,6 +184,8 @@ class Handover {
     if (!first) return null;
     const took = this.parcels.filter(({ id }) => this.#isIn(id));
     const { because, retry } = REASONS[first.status];
+    if (first.status === 'held') return this.#unknown(because);
+    if (first.status === 'denied' && this.parcels.length === 1) return DECLINED;
     if (took.length === 0) return left(`${because}${first.detail && ` (${first.detail})`}`, retry);
     const isDecided = took.every(({ id }) => this.#reader.of(id).answer);
     return isDecided ? this.#unknown(`of ${this.parcels.length} messages it took ${took.length}: ${because}`) : null;
@@ -191,7 +198,7 @@ class Handover {
   }
 
   #unknown(because: string): Attempt {
-    return { outcome: 'offered', evidence: { way: 'socket', session: this.options.session.id, because } };
+    return unknown(this.options.session.id, because);
   }
 
   /** The client has it, in its queue or in the conversation. */
@@ -241,6 +248,10 @@ class Handover {
 
 type Refused = Exclude<PeerStatus, 'delivered'>;
 
+function unknown(session: string, because: string): Attempt {
+  return { outcome: 'offered', evidence: { way: 'socket', session, because } };
+}
+
 const REASONS: Record<Refused, { because: string; retry: boolean }> = {
   held: {
     because: `Claude Code holds it back until its user lets it in; the user decides, in its window, or for good with ${SETTING} ("accept")`,
@@ -254,6 +265,8 @@ const REASONS: Record<Refused, { because: string; retry: boolean }> = {
   },
   dropped: { because: 'Claude Code dropped it at its inbox', retry: true },
 };
+
+const DECLINED: Attempt = { outcome: 'left', because: REASONS.denied.because, retry: false, isDeclined: true };
 
 /**
  * With its sender's name: without this frame Claude Code shows a message as if its user had typed it. The frame has no address, because an

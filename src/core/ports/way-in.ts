@@ -30,12 +30,13 @@ export interface Parcel {
  * What came of handing something to a client.
  * `taken`: the client itself says so, and the evidence is what it said.
  * `offered`: it was handed over and nothing proves that anybody took it: it is not handed over again by this way.
- * `left`: nothing was given to the client, not even half of it; it waits where it was. `retry`: it may go better later.
+ * `left`: nothing was given to the client, not even half of it; it waits where it was. `retry`: it may go better later. `isDeclined`: the
+ * user of the client looked at it and does not want it.
  */
 export type Attempt =
   | { outcome: 'taken'; step: 'accepted' | 'shown'; evidence: Evidence }
   | { outcome: 'offered'; evidence: Evidence }
-  | { outcome: 'left'; because: string; retry: boolean };
+  | { outcome: 'left'; because: string; retry: boolean; isDeclined?: true };
 
 /** One way to put mail before the model of one session. A client's list of them, best first, is in clients/. */
 export interface Way {
