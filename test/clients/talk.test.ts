@@ -1,5 +1,6 @@
 // Two real clients that `parley run` started, both idle: mail wakes them, and an answer comes back. Nobody touches a key.
 import { afterEach, describe, expect, it } from 'bun:test';
+import { existsSync } from 'node:fs';
 import { PARLEY, Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
@@ -63,6 +64,31 @@ describe(`two idle clients${claude.why || codex.why}`, () => {
     },
     DEADLINE * 2,
   );
+});
+
+describe(`a session that its user started, after \`parley install\`${claude.why}`, () => {
+  claude.it('is woken when it is idle, and what it says in its window goes back', async () => {
+    const model = opens(aModel([]));
+    const place = await aPlace();
+    const program = new Program(place.home);
+    const code = aClaude({ place, model });
+    const parley = async (...args: string[]): Promise<string> => {
+      const { out, err, code: exit } = await program.withoutTerminal(args, { cwd: place.project });
+      if (exit !== 0) throw new Error(`parley ${args.join(' ')} ended with ${exit}: ${err}`);
+      return out;
+    };
+    await parley('install', 'claude');
+    await parley('init', 'me');
+    model.script(say('Here I am.'));
+    const words = [code.program, '--permission-mode', 'default'];
+    const session = new ClaudeSession(code, await aTerminal(place, words, { env: live(code.env) }));
+    await session.until('idle');
+    await parley('send', '@claude', 'Are you there?', '--as', 'me');
+    expect((await model.saw('Are you there?')).count('Are you there?')).toBe(1);
+    await within(DEADLINE, async () => (await parley('inbox', '--as', 'me')).includes('Here I am.'));
+    await parley('self', 'uninstall', '--purge', '--yes');
+    expect(existsSync(`${place.home}/.parley`)).toBe(false);
+  });
 });
 
 /** The clients and `parley` on the search path, and the daemon may start. */

@@ -35,7 +35,7 @@ export const claudeSettings: ClientSettings = {
       : []),
     profile.by === 'c2c'
       ? 'This does not wake an idle session; `c2c start claude` runs one in tmux and wakes it'
-      : 'This does not wake an idle session: its mail waits for your next prompt',
+      : 'Mail wakes an idle session, too: its hook starts `parley up` in the background (PARLEY_NO_DAEMON=1 forbids that)',
   ],
 };
 
