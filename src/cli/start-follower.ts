@@ -1,6 +1,7 @@
 import type { Env } from '../core/env.ts';
 import { daemonNotice } from '../platform/daemon-lock.ts';
 import { parleyHome } from '../platform/env.ts';
+import { signalTo } from '../platform/process.ts';
 import { ownCommand } from '../platform/program.ts';
 
 /** `running`: it runs. `forbidden`: PARLEY_NO_DAEMON is set. Otherwise why it does not run, in one line. */
@@ -33,4 +34,17 @@ function spawnFollower<Err extends 'pipe' | 'ignore'>(env: Env, stderr: Err) {
     cwd: '/',
     stdio: ['ignore', 'ignore', stderr],
   });
+}
+
+const END_MS = 30_000;
+
+/** Ends a daemon that does nothing but follow, and returns when it has ended. A daemon that does more is left alone. */
+export async function endFollower(env: Env): Promise<void> {
+  const path = `${parleyHome(env)}/daemon`;
+  const notice = daemonNotice(path);
+  if (!notice || notice.doors.length === 0 || notice.doors.some(({ name }) => name !== 'follow')) return;
+  signalTo(notice.pid, 'SIGTERM');
+  for (const end = Date.now() + END_MS; Date.now() < end; await Bun.sleep(20)) {
+    if (daemonNotice(path)?.holder !== notice.holder) return;
+  }
 }

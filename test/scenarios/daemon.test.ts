@@ -154,6 +154,18 @@ describe('the daemon', () => {
     expect((await machine.program.run(['down'])).code).toBe(0);
   });
 
+  it('is ended by a purge if it only follows, and otherwise keeps its home from being deleted', async () => {
+    await machine.program.run(['up', '--detach']);
+    const { pid } = notice();
+    expect((await machine.program.run(['self', 'uninstall', '--purge', '--yes'])).code).toBe(0);
+    expect(isProcessAlive(pid)).toBe(false);
+    expect(existsSync(`${machine.program.home}/.parley`)).toBe(false);
+    await machine.program.run([...UP, '--detach']);
+    const refused = await machine.program.run(['self', 'uninstall', '--purge', '--yes']);
+    expect(refused.err).toContain('end it first: parley down');
+    expect((await machine.program.run(['down'])).code).toBe(0);
+  });
+
   it.each([
     [['up', '--with', 'rely'], 'did you mean --with relay?'],
     [['up', '--with', 'relay', '--host', '0.0.0.0'], 'without a room token would let anybody in'],

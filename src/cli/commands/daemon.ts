@@ -19,6 +19,7 @@ import { allWanted } from '../../protocols/c2c/loop-files.ts';
 import { controlPlaces } from '../../protocols/control/config.ts';
 import { tmuxTrouble } from '../../sessions/tmux.ts';
 import type { Context } from '../context.ts';
+import { endFollower } from '../start-follower.ts';
 
 const OWN = {
   with: {
@@ -48,7 +49,8 @@ const upCommand = command({
   ],
   async run(context: Context, values: Record<string, unknown> & { with?: string[]; detach?: boolean }) {
     const rows = wanted(values.with ?? []);
-    await endFollower(context, rows);
+    // It makes room for a daemon that does more, which follows, too.
+    if (rows.length > 1) await endFollower(context.env);
     if (values.detach) return detach(context, rows, values);
     const lock = await takeDaemonLock(`${parleyHome(context.env)}/daemon`);
     if (!lock) throw runsAlready(context);
@@ -109,16 +111,6 @@ function wanted(names: readonly string[]): ServiceRow[] {
     );
   });
   return SERVICES.filter((row) => rows.includes(row) || row.name === 'follow');
-}
-
-/** A follower that runs by itself makes room for a daemon that does more: that one follows, too. */
-async function endFollower(context: Context, rows: readonly ServiceRow[]): Promise<void> {
-  const home = parleyHome(context.env);
-  const notice = daemonNotice(`${home}/daemon`);
-  const isFollower = notice?.doors.every(({ name }) => name === 'follow') && notice.doors.length > 0;
-  if (!notice || !isFollower || rows.length === 1) return;
-  process.kill(notice.pid, 'SIGTERM');
-  await untilGone(home, notice, Date.now() + durationFrom(DEFAULT_PATIENCE), () => {});
 }
 
 function runsAlready(context: Context): Refusal {

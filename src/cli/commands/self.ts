@@ -10,6 +10,8 @@ import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Context } from '../context.ts';
+import { endFollower } from '../start-follower.ts';
+import { daemonNotice } from '../../platform/daemon-lock.ts';
 import { tablesLine } from '../../clients/codex/trust.ts';
 import { removedLine } from '../../clients/settings/installer.ts';
 import { controlData, hasService, leaveControl, refuseServer } from '../self/leave-control.ts';
@@ -133,6 +135,13 @@ async function uninstalled(context: Context, manifest: string, withHome: boolean
       `${root} would be deleted with everything in it: ${lost}${alsoLost}; add --yes to do it (nothing was removed)`,
     );
   }
+  await endFollower(context.env);
+  const daemon = daemonNotice(`${root}/daemon`);
+  if (there && daemon)
+    throw new Refusal(
+      'already_claimed',
+      `the daemon runs (pid ${daemon.pid}); end it first: parley down (nothing was removed)`,
+    );
   // What npm installed is not ours to remove, but the clients and the service are.
   const left = leaveClients(context, sure);
   const service = leaveControl(context.env, withHome);
