@@ -228,7 +228,7 @@ describe('a reaction to what an agent said', () => {
     await surface.react('U1', String(target), { signal });
     await host.pass(10_000);
     const reaction = { target: MessageId.parse(String(target)), signal, ...(means !== undefined && { means }) };
-    expect(wire.delivered.at(-1)?.reaction).toEqual(reaction as never);
+    expect(wire.delivered.at(-1)?.reaction).toMatchObject(reaction);
     const { events } = await host.call(wire, 'chat.list_events', {});
     expect((events as { means?: string }[])[0]?.means).toBe(means);
   });

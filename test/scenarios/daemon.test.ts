@@ -1,8 +1,10 @@
 import { afterEach, describe, expect, it } from 'bun:test';
 import { existsSync, readFileSync, statSync } from 'node:fs';
+import { isProcessAlive } from '../../src/platform/process.ts';
 import { until } from '../support/bch.ts';
 import type { Running } from '../support/bch.ts';
 import { Caller } from '../support/caller.ts';
+import { Program } from '../support/program.ts';
 import { RelayMachine } from '../support/relay.ts';
 
 let machine = new RelayMachine();
@@ -155,15 +157,15 @@ describe('the daemon', () => {
   });
 
   it('is ended by a purge if it only follows, and otherwise keeps its home from being deleted', async () => {
-    await machine.program.run(['up', '--detach']);
-    const { pid } = notice();
-    expect((await machine.program.run(['self', 'uninstall', '--purge', '--yes'])).code).toBe(0);
+    const program = new Program();
+    const { pid } = await program.json<{ pid: number }>(['up', '--detach']);
+    expect((await program.run(['self', 'uninstall', '--purge', '--yes'])).code).toBe(0);
     expect(isProcessAlive(pid)).toBe(false);
-    expect(existsSync(`${machine.program.home}/.parley`)).toBe(false);
-    await machine.program.run([...UP, '--detach']);
-    const refused = await machine.program.run(['self', 'uninstall', '--purge', '--yes']);
+    expect(existsSync(`${program.home}/.parley`)).toBe(false);
+    await program.run(['up', '--with', 'outbox', '--detach']);
+    const refused = await program.run(['self', 'uninstall', '--purge', '--yes']);
     expect(refused.err).toContain('end it first: parley down');
-    expect((await machine.program.run(['down'])).code).toBe(0);
+    expect((await program.run(['down'])).code).toBe(0);
   });
 
   it.each([

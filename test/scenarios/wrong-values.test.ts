@@ -11,6 +11,7 @@ const WORDS: Partial<Record<string, string[]>> = {
   send: ['@alice', 'hi'],
   reply: ['ID', 'hi'],
   ack: ['ID'],
+  session: ['add', 'api'],
 };
 
 interface Listed {
@@ -40,6 +41,7 @@ describe('a value that an option does not know', () => {
       'send --blocks',
       'reply --intent',
       'ack --outcome',
+      'session --client',
       'events --policy',
       'up --with',
     ]);
