@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { brokerHeap, brokerKills, brokerShared, brokerWriters } from './c2c-broker.ts';
 import { controlFaults } from './control-faults.ts';
+import { followFaults } from './follow-faults.ts';
 import type { Drill } from './drill.ts';
 import { DRILLS } from './drills.ts';
 import { failingCalls } from './failing-calls.ts';
@@ -39,6 +40,10 @@ const SHORT: [sentence: string, drill: Drill][] = [
   [
     'prompts that meet a killed client or server, a question, a panel, a draft or a slow start go into an empty composer only, once [CCC-200]',
     controlFaults,
+  ],
+  [
+    'mail for a running session is proven and given to the model once, also if the daemon or the client is killed, works or asks its user',
+    followFaults,
   ],
   [
     `a system call that fails at any point loses nothing, shows nothing again unmarked and stores nothing in name only${Bun.which('strace') ? '' : ' (skipped: no strace here)'}`,

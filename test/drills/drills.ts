@@ -4,6 +4,7 @@ import type { Drill } from './drill.ts';
 import { failingCalls } from './failing-calls.ts';
 import { hostChaos } from './host-chaos.ts';
 import { hostKills } from './host-kills.ts';
+import { followFaults } from './follow-faults.ts';
 import { hooks } from './hooks.ts';
 import { killsAtAnyMoment, killsAtSteps } from './kills.ts';
 import { relayFuzz } from './relay-fuzz.ts';
@@ -32,5 +33,6 @@ export const DRILLS: readonly Drill[] = [
   brokerKills,
   brokerHeap,
   controlFaults,
+  followFaults,
   failingCalls,
 ];
