@@ -58,7 +58,7 @@ describe('`parley doctor` never says ok', () => {
     const machine = await aMachine('claude');
     await machine.does('parley', QUESTION);
     expect(await about(machine, 'mailbox claude')).toMatchObject([
-      { level: 'warn', next: expect.stringContaining('give Claude Code a prompt') },
+      { level: 'warn', next: expect.stringContaining('start Claude Code, or give it a prompt') },
     ]);
   });
 
@@ -171,5 +171,17 @@ describe('`parley doctor`', () => {
     expect(out).toEndWith(`\n${counts.ok} ok, ${counts.warn} to look at, ${counts.bad} bad\n`);
     expect({ well, code }).toEqual({ well: true, code: 0 });
     expect(findings.filter(({ level, next }) => level !== 'ok' && !next)).toEqual([]);
+  });
+});
+
+describe('`parley doctor`', () => {
+  it('names the socket as the way to a session that the daemon follows', async () => {
+    const machine = await aMachine('claude');
+    claudeRuns(machine, 'idle');
+    await machine.does('parley', ['up', '--detach']);
+    expect(await about(machine, 'session abcdef12')).toMatchObject([
+      { level: 'ok', what: expect.stringContaining('socket (primary), because the daemon gives @claude its mail') },
+    ]);
+    await machine.does('parley', ['down']);
   });
 });

@@ -165,7 +165,10 @@ export function examineWaiting(
       const { title } = client;
       const next = missing(client);
       return next === null
-        ? warn(`${waits(one)}, and nothing wakes an idle ${title}`, `give ${title} a prompt, which brings it; ${look}`)
+        ? warn(
+            `${waits(one)}, and no running ${title} has it`,
+            `start ${title}, or give it a prompt, which brings it; ${look}`,
+          )
         : warn(`${waits(one)}, and nothing brings it to ${title}`, `${next}; ${look}`);
     });
 }

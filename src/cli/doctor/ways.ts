@@ -1,6 +1,6 @@
 import type { Env } from '../../core/env.ts';
 import { visibleLine } from '../../core/gate.ts';
-import { HookSessionFolder } from '../../delivery/hook-session.ts';
+import { SessionNames } from '../../delivery/session-names.ts';
 import { claudeSessions } from '../../clients/claude/state.ts';
 import type { ClaudeSession } from '../../clients/claude/state.ts';
 import { HOOK_CLIENTS, clientNamed } from '../../clients/clients.ts';
@@ -56,7 +56,7 @@ export async function examineWays(
   const registered = rows.filter(({ alive }) => alive !== false);
   const ids = registered.map(({ row }) => row.session_id);
   const strangers = running.filter(({ sessionId }) => !ids.includes(sessionId));
-  const served = new Set(running.map((one) => mailboxOf(env, one)));
+  const served = new Set(running.map((one) => mailboxOf(env, one, true)));
   return [
     ...here.flatMap((client) => [clientFinding(client, place), ...answerFinding(client, place)]),
     ...registered.map((session) => sessionFinding(session, running, place, waiting)),
@@ -146,28 +146,31 @@ function runningLoop(env: Env, id: string): WayFacts['loop'] {
   return (['wire', 'deliver', 'wake'] as const).find((kind) => names.includes(kind)) ?? null;
 }
 
-/** A session of Claude Code that is no session of c2c: only Parley's own hook can reach it. */
+/** A session of Claude Code that is no session of c2c: the daemon reaches it, or Parley's own hook. */
 function strangerFinding(session: ClaudeSession, place: InstallTarget, waiting: readonly WaitingMail[]): Finding {
   const { ok, warn } = on(`session ${session.sessionId.slice(0, 8)}`);
   const client = SETTINGS_CLIENTS.find(({ name }) => name === 'claude');
   const state = session.status ? `claude, ${session.status} now` : 'claude';
-  if (client === undefined || !installedIn(client, place, 'parley').hook)
+  const hasHook = client !== undefined && installedIn(client, place, 'parley').hook;
+  const own = mailboxOf(place.env, session, hasHook);
+  if (own === null)
     return warn(
-      `${state}: no way, because no hook of ours is in its settings`,
-      '`parley install claude`, or `c2c install claude` and let it register',
+      `${state}: no way, because it is no session of Parley`,
+      'start it with `parley run claude`; or `parley install claude`, or `c2c install claude` and let it register',
     );
-  const what = `${state}: hook (primary), because Parley's hook is in its settings`;
-  const own = mailboxOf(place.env, session);
+  const isFollowed = daemonNotice(`${parleyHome(place.env)}/daemon`)?.doors.some(({ name }) => name === 'follow');
+  if (isFollowed) return ok(`${state}: socket (primary), because the daemon gives @${own} its mail`);
+  const what = `${state}: hook (fallback), because Parley's hook looks after every tool call`;
   const mail = waiting.find(({ home, mailbox }) => home === 'parley' && mailbox === own);
-  if (mail && session.status !== 'busy')
-    return warn(`${what}; ${waits(mail)}`, 'give it a prompt: nothing wakes an idle session');
-  return ok(what);
+  const next = 'give it a prompt, or start the daemon, which wakes idle sessions: `parley up --detach`';
+  return mail && session.status !== 'busy' ? warn(`${what}; ${waits(mail)}`, next) : { ...ok(what), next };
 }
 
-/** The mailbox of a session: the one that its hook bound, else the one of its client. */
-function mailboxOf(env: Env, { sessionId }: ClaudeSession): string | null {
+/** The mailbox of a session: the name that `parley run` gave it, the one that its hook bound, else the one of its client. */
+function mailboxOf(env: Env, { sessionId, pid, cwd }: ClaudeSession, hasHook: boolean): string | null {
   const home = parleyHome(env);
-  return HookSessionFolder.open(home, sessionId)?.binding()?.agent ?? clientBindings(home)['claude'] ?? null;
+  const live = { client: 'claude', id: sessionId, pid, folder: cwd, status: 'idle' } as const;
+  return new SessionNames(home).nameOf(live) ?? (hasHook ? (clientBindings(home)['claude'] ?? null) : null);
 }
 
 /** c2c lets any program register. Of one that Parley does not know only the inbox is there. */
