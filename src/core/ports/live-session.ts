@@ -17,17 +17,21 @@ export interface LiveSession {
   status: SessionStatus;
   /** What it waits for, in the client's words. */
   waitingFor?: string;
+  /** The client does not say whether a window still shows it. */
+  isUncertain?: true;
 }
 
 /**
  * What a client's record says about one message that was handed to one of its sessions.
  * `shown`: it was in a request to the model. `accepted`: the client has it and will show it.
  * `none`: the record does not have it. `isOver`: the client cannot have it any more, so it may be handed over again.
+ * `declined`: the user of the client does not want it.
  * What a reader does not understand is `none` with `isOver` false.
  */
 export type RecordedProof =
   | { step: 'shown'; evidence: Evidence; turn?: MessageTurn }
   | { step: 'accepted'; evidence: Evidence }
+  | { step: 'declined'; because: string }
   | { step: 'none'; isOver: boolean };
 
 /** The turn that a message began, and that nothing else joined. Absent where the message joined a turn, or shared one. */
@@ -48,7 +52,11 @@ export interface LiveSessions {
    * waits until the record proves `shown`, or until it is known that nothing went in. None of them types.
    */
   ways(session: LiveSession): readonly Way[];
-  /** What the record says about this message. `since`: it was not handed over before this time (Unix ms). */
+  /**
+   * What the record says about this message. `session` has the pid and start of the process that it was handed to, where they are known: if
+   * that process has ended, what it had not shown is over, also if another process has the session now. `since`: it was not handed over
+   * before this time (Unix ms).
+   */
   proof(session: LiveSession, id: MessageId, since: number): Promise<RecordedProof>;
   close(): Promise<void>;
 }
