@@ -7,6 +7,7 @@ import { aWorkspace } from '../../test/support/workspace.ts';
 import type { TestWorkspace } from '../../test/support/workspace.ts';
 import { send } from '../core/mail/send.ts';
 import { settle } from '../core/mail/settle.ts';
+import { defer } from '../core/obligations/defer.ts';
 import type { Draft } from '../core/message.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
@@ -210,9 +211,17 @@ describe('a captured answer', () => {
       captured: message.parley?.captured,
     }));
 
+  /** A later message was dealt with: so was everything before it. */
+  async function marked(rig: Rig): Promise<void> {
+    rig.claude.endsTurn = true;
+    const id = await rig.send({ body: 'a later one' });
+    await within(10_000, () => settled(rig, id));
+    await within(10_000, async () => rig.claude.texts('s1').join('').includes('a later one'));
+  }
+
   async function asked(draft: Partial<Draft> = {}, beginsTurn = true): Promise<{ rig: Rig; id: MessageId }> {
     const rig = await aRig();
-    rig.claude.add('s1').beginsTurn = beginsTurn;
+    Object.assign(rig.claude.add('s1'), { beginsTurn, endsTurn: false });
     const id = await rig.send({ intent: 'question', ...draft });
     rig.follow();
     await within(10_000, () => settled(rig, id));
@@ -242,7 +251,7 @@ describe('a captured answer', () => {
 
   it('is taken also if the follower was started again before the turn ended', async () => {
     const rig = await aRig();
-    rig.claude.add('s1');
+    rig.claude.add('s1').endsTurn = false;
     const id = await rig.send({ intent: 'question' });
     const first = rig.follow();
     await within(10_000, () => settled(rig, id));
@@ -257,19 +266,45 @@ describe('a captured answer', () => {
     const { rig, id } = await asked();
     await send(rig.workspace, BOB, aDraft({ to: '@alice', body: 'mine', thread: id }));
     rig.claude.show('s1', id, { id: 't1', end: { how: 'done', text: 'I have answered.' } });
-    await Bun.sleep(100);
+    await marked(rig);
     expect((await answers(rig)).map(({ body }) => body)).toEqual(['mine']);
   });
 
-  it('never answers an answer', async () => {
+  it('never answers an answer, also one that must be answered', async () => {
     const rig = await aRig();
-    rig.claude.add('s1');
-    const own = (await send(rig.workspace, BOB, aDraft({ to: '@alice', body: 'what?', intent: 'question' }))).message;
-    const id = await rig.send({ body: 'this', thread: own.id });
+    rig.claude.add('s1').endsTurn = false;
+    const own = (await send(rig.workspace, BOB, aDraft({ to: '@alice', body: 'what?' }))).message;
+    const id = await rig.send({ body: 'this', thread: own.id, intent: 'approval' });
+    expect((await rig.workspace.own.journal.copy(BOB, id))?.attention.policy).toBe('must_respond');
     rig.follow();
     await within(10_000, () => settled(rig, id));
     rig.claude.show('s1', id, { id: 't1', end: { how: 'done', text: 'Thank you.' } });
-    await Bun.sleep(100);
+    await marked(rig);
     expect((await answers(rig)).map(({ body }) => body)).toEqual(['what?']);
+  });
+
+  it('is not sent for what the agent put off', async () => {
+    const { rig, id } = await asked();
+    await defer(rig.workspace, rig.workspace.who(BOB), id, { reason: 'after lunch' });
+    rig.claude.show('s1', id, { id: 't1', end: { how: 'done', text: 'I put it off.' } });
+    await marked(rig);
+    expect((await answers(rig)).map(({ body }) => body)).not.toContain('I put it off.');
+  });
+
+  it('comes for each of two questions that waited for an idle session', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1').endsTurn = false;
+    const ids: MessageId[] = [];
+    for (const body of ['one?', 'two?']) {
+      ids.push(await rig.send({ intent: 'question', body }));
+      rig.workspace.pass(1000);
+    }
+    rig.follow();
+    for (const [n, id] of ids.entries()) {
+      await within(10_000, () => settled(rig, id));
+      expect(rig.claude.texts('s1')).toHaveLength(n + 1);
+      rig.claude.show('s1', id, { id: `t${n}`, end: { how: 'done', text: `answer ${n}` } });
+    }
+    await within(10_000, async () => (await answers(rig)).length === 2);
   });
 });

@@ -5,7 +5,7 @@ import type { Delivered } from '../core/mail/deliver.ts';
 import type { Who, Workspace } from '../core/mail/workspace.ts';
 import { scopeMatches } from '../core/names.ts';
 import type { AgentName, MessageId, SendKey } from '../core/names.ts';
-import type { LiveSession, LiveSessions } from '../core/ports/live-session.ts';
+import type { LiveSession, LiveSessions, RecordedProof } from '../core/ports/live-session.ts';
 import type { Watch } from '../core/ports/mailboxes.ts';
 import type { Parcel, Way } from '../core/ports/way-in.ts';
 import { Refusal } from '../core/refusal.ts';
@@ -45,6 +45,11 @@ const LIMITS: FollowerLimits = { lookMs: 5000, retryMs: 1000, longestRetryMs: 30
 const LONGEST_BODY = 32_000;
 const MOST_OWED = 100;
 const FORGET_MS = 60_000;
+const HEAL_MS = 60_000;
+/** Records are read for answers no oftener than this: a model that writes changes its record all the time. */
+const ANSWERS_MS = 250;
+/** So long other mail waits for the end of a turn that a question began: joined to it, the question would get no answer. */
+const ALONE_MS = 60_000;
 
 /**
  * Gives the running sessions of this home the mail that waits for them, and settles it when the client's own record proves that the
@@ -68,6 +73,12 @@ export class Follower {
   readonly #questions = new Map<MessageId, { who: Who; handed: Handed }>();
   readonly #running = new Set<Promise<void>>();
   #isRecovered = false;
+  /** All running sessions, as of the last look. */
+  #live: readonly LiveSession[] = [];
+  /** Sessions that answer a question which we gave them when they were idle, and since when. */
+  readonly #answering = new Map<string, number>();
+  #healedAt = 0;
+  #answersAt = 0;
   #sessions: { live: LiveSession; name: AgentName }[] = [];
   readonly #loop: Promise<void>;
 
@@ -117,6 +128,7 @@ export class Follower {
     for (const { mailbox } of found) await this.#watchMailbox(mailbox.who);
     if (!this.#isRecovered) await this.#recover();
     this.#isRecovered = true;
+    await this.#heal();
     for (const { who } of this.#mailboxes.values()) await this.#resolve(who);
     const byMailbox = Map.groupBy(found, ({ mailbox }) => mailbox.who.name);
     for (const [name, { arrivals }] of this.#mailboxes) {
@@ -128,11 +140,21 @@ export class Follower {
     await this.#takeAnswers();
   }
 
+  /** Leases that ran out, and what dead hooks had, wait again. */
+  async #heal(): Promise<void> {
+    const now = Date.now();
+    if (now - this.#healedAt < HEAL_MS) return;
+    this.#healedAt = now;
+    await this.deps.workspace.homes[0]?.mailboxes.heal();
+  }
+
   async #list(): Promise<{ live: LiveSession; mailbox: SessionMailbox }[]> {
     const found: { live: LiveSession; mailbox: SessionMailbox }[] = [];
+    const running: LiveSession[] = [];
     for (const [client, sessions] of this.deps.clients) {
       try {
         const all = await sessions.list();
+        running.push(...all);
         for (const live of all) {
           const mailbox = await this.deps.mailboxOf(live, all);
           if (mailbox) found.push({ live, mailbox });
@@ -140,8 +162,10 @@ export class Follower {
       } catch (error) {
         // One client that fails does not stop the others.
         this.#complain('client_trouble', error, { client });
+        running.push(...this.#live.filter((one) => one.client === client));
       }
     }
+    this.#live = running;
     return found;
   }
 
@@ -177,11 +201,10 @@ export class Follower {
     }
   }
 
-  async #proofOf({ to, id, at }: Handed) {
+  async #proofOf({ to, id, at }: Handed): Promise<RecordedProof | null> {
     const sessions = this.deps.clients.get(to.client);
-    if (!sessions) return null;
-    const live = (await sessions.list()).find((one) => one.id === to.id);
-    return sessions.proof(live ?? { ...to, status: 'stopped' }, id, at);
+    const live = this.#live.find((one) => one.client === to.client && one.id === to.id);
+    return sessions ? sessions.proof({ ...(live ?? { status: 'stopped' }), ...to }, id, at) : null;
   }
 
   /** Gives one mailbox's mail to one of its sessions: an idle one if there is one, else one that works. */
@@ -190,9 +213,7 @@ export class Follower {
       const [way] = rankOf(live) === LAST ? [] : (this.deps.clients.get(live.client)?.ways(live) ?? []);
       const pause = this.#pauses.get(live.id);
       if (!way || (pause && pause.until > this.deps.workspace.now())) continue;
-      const all = await this.#pushable(mailbox, live.id);
-      // After a failure one by one: what is wrong with one message must not hold up the others.
-      const ids = pause ? all.slice(0, 1) : all;
+      const ids = this.#together(live, await this.#pushable(mailbox, live.id), pause !== undefined);
       if (ids.length === 0) continue;
       for (const id of ids) this.#inHand.add(keyOf(mailbox.who, id));
       const attempt = this.#hand(live, mailbox.who, ids, way).finally(() => {
@@ -204,32 +225,58 @@ export class Follower {
     }
   }
 
+  /**
+   * Those that go together. A question for an idle session goes alone, so that the turn that it begins is its own; what comes after it waits a
+   * while for the end of that turn. After a failure one by one: what is wrong with one message must not hold up the others.
+   */
+  #together(live: LiveSession, all: readonly Pushable[], isRetry: boolean): MessageId[] {
+    const since = this.#answering.get(live.id) ?? -Infinity;
+    const isAnswering = this.deps.workspace.now() - since < ALONE_MS;
+    const some = isAnswering ? all.filter(({ isUrgent }) => isUrgent) : all;
+    const [first] = some;
+    if (live.status === 'idle' && first?.wantsAnswer && !isAnswering) {
+      this.#answering.set(live.id, this.deps.workspace.now());
+      return [first.id];
+    }
+    const next = live.status === 'idle' ? some.findIndex(({ wantsAnswer }) => wantsAnswer) : -1;
+    const many = isRetry ? 1 : next < 0 ? some.length : next;
+    return some.slice(0, many).map(({ id }) => id);
+  }
+
   /** What should be handed over now, oldest first. What was judged before costs one listing, however much waits. */
-  async #pushable({ who, match }: SessionMailbox, session: string): Promise<MessageId[]> {
+  async #pushable({ who, match }: SessionMailbox, session: string): Promise<Pushable[]> {
     const { mailboxes, journal } = who.home;
     const passed = (id: MessageId): string => `${keyOf(who, id)} ${match} ${session}`;
     const isNews = (id: MessageId): boolean => !this.#inHand.has(keyOf(who, id)) && !this.#passed.has(passed(id));
     if (!(await mailboxes.ids(who.name, true)).some(isNews)) return [];
     await mailboxes.adopt(who.name);
-    const found: { id: MessageId; ts: string }[] = [];
+    const found: (Pushable & { ts: string })[] = [];
     for (const id of (await mailboxes.ids(who.name, true)).filter(isNews)) {
       const message = (await mailboxes.read(who.name, id))?.message;
       const copy = message && (await journal.copy(who.name, id));
       if (!message || copy?.state !== 'stored') continue;
       const isFit = isPushed(copy) && message.body.length <= LONGEST_BODY && scopeMatches(message.scope, match);
-      if (isFit && !(await isRefusedBy(who, id, session))) found.push({ id, ts: message.ts });
-      else this.#passed.add(passed(id));
+      if (isFit && !(await isRefusedBy(who, id, session))) {
+        const { attention } = copy;
+        const isUrgent = attention.injection === 'immediate';
+        found.push({ id, ts: message.ts, isUrgent, wantsAnswer: wantsAnswer({ message, attention }) });
+      } else this.#passed.add(passed(id));
     }
-    return found.sort((x, y) => Number(x.ts > y.ts) - Number(x.ts < y.ts)).map(({ id }) => id);
+    return found.sort((x, y) => Number(x.ts > y.ts) - Number(x.ts < y.ts));
   }
 
   async #hand(live: LiveSession, who: Who, ids: MessageId[], way: Way): Promise<void> {
     const { workspace } = this.deps;
     try {
       const { signal } = this.#stop;
+      const at = workspace.now();
+      const proof = (id: MessageId): Promise<RecordedProof | null> =>
+        this.#proofOf({ id, to: live, at, way: way.name });
       const wrap = (copies: readonly Delivered[]): Parcel[] => this.#parcels(who.name, copies, live.status === 'idle');
-      const reached = await handOver(who, ids, { way, session: live, wrap, now: workspace.now, signal });
+      const reached = await handOver(who, ids, { way, session: live, wrap, proof, now: workspace.now, signal });
       const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
+      if (reached.outcome !== 'shown') this.#answering.delete(live.id);
+      if (reached.outcome === 'handed') this.deps.log('mail_handed', { ...facts, because: reached.because });
       if (reached.outcome === 'declined') this.deps.log('mail_declined', { ...facts, because: reached.because });
       else if (reached.outcome === 'left') {
         if (reached.retry) this.#pause(live.id);
@@ -237,7 +284,6 @@ export class Follower {
       } else this.#pauses.delete(live.id);
       if (reached.outcome === 'shown') {
         this.deps.log('mail_shown', { ...facts, count: reached.ids.length });
-        const at = workspace.now();
         for (const id of reached.ids) await this.#expectAnswer(who, { id, to: live, at, way: way.name });
       }
     } catch (error) {
@@ -252,8 +298,9 @@ export class Follower {
     return copies.map((mail, index) => {
       const { id, from } = mail.message;
       const whole = say.whole(mail);
-      const text = index === 0 ? `${say.greeting}\n${whole}` : whole;
-      return { id, from, text, ownTurn: isIdle && wantsAnswer(mail) };
+      const ownTurn = isIdle && wantsAnswer(mail);
+      const text = index === 0 || ownTurn ? `${say.greeting}\n${whole}` : whole;
+      return { id, from, text, ownTurn };
     });
   }
 
@@ -276,21 +323,40 @@ export class Follower {
    * joined has no such text.
    */
   async #takeAnswers(): Promise<void> {
+    const now = Date.now();
+    if (this.#questions.size === 0) return;
+    if (now - this.#answersAt < ANSWERS_MS) return this.#wakeup.notifyIn(ANSWERS_MS);
+    this.#answersAt = now;
     for (const [id, { who, handed }] of this.#questions) {
+      if (!(await this.#isOwed(who, id))) {
+        this.#forgetQuestion(id);
+        continue;
+      }
       const proof = await this.#proofOf(handed);
       if (proof?.step !== 'shown') continue;
       const end = proof.turn?.end;
       const isLive = this.#sessions.some(({ live }) => live.id === handed.to.id);
       if (proof.turn && !end && isLive) continue;
-      this.#questions.delete(id);
+      this.#forgetQuestion(id);
       if (end?.how === 'done' && !isBlank(end.text)) await this.#sendAnswer(who, id, end.text);
     }
   }
 
+  #forgetQuestion(id: MessageId): void {
+    const session = this.#questions.get(id)?.handed.to.id;
+    this.#questions.delete(id);
+    if (session !== undefined) this.#answering.delete(session);
+    this.#wakeup.notify();
+  }
+
+  /** What the agent has claimed or put off it answers itself. */
+  async #isOwed(who: Who, id: MessageId): Promise<boolean> {
+    const obligation = await who.home.journal.obligation(who.name, id);
+    return !obligation || (obligation.ended === null && obligation.state === 'open');
+  }
+
   async #sendAnswer(who: Who, id: MessageId, text: string): Promise<void> {
     const { workspace, log } = this.deps;
-    const obligation = await who.home.journal.obligation(who.name, id);
-    if (obligation?.ended) return;
     try {
       const idempotencyKey = `captured-${id}` as SendKey;
       const sent = await reply(workspace, who, id, {
@@ -311,6 +377,13 @@ export class Follower {
   #complain(event: string, error: unknown, facts: Record<string, string> = {}): void {
     this.deps.log(event, { ...facts, because: error instanceof Error ? error.message : String(error) });
   }
+}
+
+/** A message that should be handed over. */
+interface Pushable {
+  id: MessageId;
+  wantsAnswer: boolean;
+  isUrgent: boolean;
 }
 
 /** Whether the final text of its turn is its answer. An answer is never answered so: two sessions would go on for ever. */

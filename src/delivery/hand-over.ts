@@ -13,11 +13,12 @@ const BEARER = 'follower';
 const RENEW_MS = OFFERED_MS / 3;
 
 /** Where a copy went. */
-export type HandedTo = Pick<LiveSession, 'client' | 'id' | 'folder'>;
+export type HandedTo = Pick<LiveSession, 'client' | 'id' | 'folder' | 'pid' | 'start'>;
 
 /** `handed`: it went in, and whether the model was given it is not known yet. */
 export type HandOverOutcome =
-  | { outcome: 'shown' | 'handed'; ids: MessageId[] }
+  | { outcome: 'shown'; ids: MessageId[] }
+  | { outcome: 'handed'; ids: MessageId[]; because: string }
   | { outcome: 'left'; ids: MessageId[]; because: string; retry: boolean }
   | { outcome: 'declined'; ids: MessageId[]; because: string }
   | { outcome: 'nothing' };
@@ -27,6 +28,8 @@ export interface HandOverOptions {
   session: HandedTo;
   /** Renders the claimed copies, oldest first. If it throws, everything waits again. */
   wrap(copies: readonly Delivered[]): readonly Parcel[];
+  /** What the client's record says about one of them; null if it cannot be read. */
+  proof(id: MessageId): Promise<RecordedProof | null>;
   now(): number;
   signal: AbortSignal;
 }
@@ -52,7 +55,8 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
   );
   const held = copies.map(({ message }) => message.id);
   const at = (): string => new Date(options.now()).toISOString();
-  const evidence = { way: way.name, client: session.client, session: session.id, folder: session.folder };
+  const { client, id: to, folder, pid, start } = session;
+  const evidence = { way: way.name, client, session: to, folder, ...(pid && { pid }), ...(start && { start }) };
   let parcels: readonly Parcel[];
   try {
     parcels = options.wrap(copies);
@@ -75,16 +79,14 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
     return { outcome: 'left', ids: held, because: said.because, retry: said.retry };
   }
   if (said.outcome === 'taken' && said.step === 'shown') {
-    for (const id of held) await endAsShown(who, id, { ...said.evidence, way: way.name, session: session.id }, at());
+    for (const id of held) {
+      const proof = await options.proof(id);
+      const own = proof?.step === 'shown' ? proof.evidence : said.evidence;
+      await endAsShown(who, id, { ...own, way: way.name, session: session.id }, at());
+    }
     return { outcome: 'shown', ids: held };
   }
-  // What the client said of it is worth knowing: that its user must let it in, for example.
-  const { because } = said.evidence;
-  if (because !== undefined)
-    for (const id of held) {
-      await journal.record(who.name, id, { step: 'offered', at: at(), evidence: { ...evidence, because } });
-    }
-  return { outcome: 'handed', ids: held };
+  return { outcome: 'handed', ids: held, because: String(said.evidence['because'] ?? '') };
 }
 
 /** A copy that was handed to a session, and is not known to have been shown. */
@@ -103,7 +105,7 @@ export async function handedCopies(who: Who): Promise<Handed[]> {
     const handed = await lastHandover(who, id);
     if (handed) all.push(handed);
     // We died between the claim and the note: nothing was handed over.
-    else await putBackHanded(who, id, 'it was not handed over');
+    else await putBackHanded(who, id, 'it was not handed over', false);
   }
   return all;
 }
@@ -113,8 +115,10 @@ export async function lastHandover(who: Who, id: MessageId): Promise<Handed | nu
   const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
   const note = copy?.receipts.findLast(({ step, evidence }) => step === 'offered' && 'folder' in evidence);
   if (!note) return null;
-  const { client, session, folder, way } = note.evidence;
-  const to = { client: String(client), id: String(session), folder: String(folder) };
+  const { client, session, folder, way, pid, start } = note.evidence;
+  const to: HandedTo = { client: String(client), id: String(session), folder: String(folder) };
+  if (typeof pid === 'number') to.pid = pid;
+  if (typeof start === 'string') to.start = start;
   return { id, to, at: Date.parse(note.at), way: String(way) };
 }
 
@@ -124,13 +128,23 @@ export async function resolveHanded(
   { id, to, way }: Handed,
   proof: RecordedProof,
   now: number,
-): Promise<'shown' | 'waits again' | 'unknown'> {
+): Promise<'shown' | 'declined' | 'waits again' | 'unknown'> {
+  const { mailboxes } = who.home;
+  const claim = { mailbox: who.name, owner: newHolder(BEARER) };
   if (proof.step === 'shown') {
     await endAsShown(who, id, { ...proof.evidence, way, session: to.id }, new Date(now).toISOString());
     return 'shown';
   }
-  if (proof.step === 'accepted' || !proof.isOver) return 'unknown';
-  await putBackHanded(who, id, 'the record of the client does not have it');
+  if (proof.step === 'declined') {
+    const by = { way, session: to.id, because: proof.because };
+    await mailboxes.settle(claim, [id], { disposition: 'ignored', by }, 'shown');
+    return 'declined';
+  }
+  if (proof.step === 'accepted' || !proof.isOver) {
+    await mailboxes.renew(claim, { ms: OFFERED_MS, bearer: BEARER });
+    return 'unknown';
+  }
+  await putBackHanded(who, id, 'the client ended, or is idle, and its record does not show it');
   return 'waits again';
 }
 
@@ -143,8 +157,8 @@ async function endAsShown(who: Who, id: MessageId, by: Evidence, at: string): Pr
   await mailboxes.settle({ mailbox: who.name, owner: newHolder(BEARER) }, [id], settlement, 'shown');
 }
 
-async function putBackHanded(who: Who, id: MessageId, because: string): Promise<void> {
-  await who.home.mailboxes.release({ mailbox: who.name, owner: newHolder(BEARER) }, [id], { because }, 0);
+async function putBackHanded(who: Who, id: MessageId, because: string, isBegun = true): Promise<void> {
+  await who.home.mailboxes.release({ mailbox: who.name, owner: newHolder(BEARER) }, [id], { because }, 0, isBegun);
 }
 
 /** Whether this session refused the message for good. */

@@ -11,8 +11,9 @@ export class ScriptedLive implements LiveSessions {
   readonly record = new Map<string, { turn?: MessageTurn }>();
   /** `prove`: shows it at once. `silent`: takes it and writes nothing. Otherwise the answer of the way. */
   mode: 'prove' | 'silent' | Attempt = 'prove';
-  /** A message that is shown at once begins a turn. */
+  /** A message that is shown at once begins a turn, which ends at once, without a word. */
   beginsTurn = true;
+  endsTurn = true;
   /** It cannot have anything that its record does not show. */
   isOver = false;
   readonly #watchers = new Set<() => void>();
@@ -60,13 +61,18 @@ export class ScriptedLive implements LiveSessions {
 
   async close(): Promise<void> {}
 
+  #turnOf(id: string): { turn?: MessageTurn } {
+    if (!this.beginsTurn) return {};
+    const turn = { id: `turn of ${id}` };
+    return { turn: this.endsTurn ? { ...turn, end: { how: 'done', text: '' } } : turn };
+  }
+
   #attempt(session: string, parcels: readonly Parcel[], signal: AbortSignal): Attempt {
     if (signal.aborted) return { outcome: 'left', because: 'it was stopped before', retry: true };
     if (typeof this.mode === 'object') return this.mode;
     this.got.set(session, [...(this.got.get(session) ?? []), ...parcels]);
     if (this.mode === 'silent') return { outcome: 'offered', evidence: {} };
-    for (const { id } of parcels)
-      this.record.set(`${session} ${id}`, this.beginsTurn ? { turn: { id: `turn of ${id}` } } : {});
+    for (const { id } of parcels) this.record.set(`${session} ${id}`, this.#turnOf(id));
     return { outcome: 'taken', step: 'shown', evidence: { record: 'scripted' } };
   }
 }
