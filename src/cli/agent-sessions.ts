@@ -3,6 +3,7 @@ import type { LiveSession } from '../core/ports/live-session.ts';
 import type { WayName } from '../core/ports/way-in.ts';
 import { liveClients } from '../clients/clients.ts';
 import { hasLiveProcess, SessionNames } from '../delivery/session-names.ts';
+import { daemonNotice } from '../platform/daemon-lock.ts';
 import { parleyHome, userHome } from '../platform/env.ts';
 
 /** A session that has the name of an agent. */
@@ -32,13 +33,14 @@ const STATES = {
 export async function agentSessions(env: Env): Promise<Map<string, AgentSession[]>> {
   const names = new SessionNames(parleyHome(env));
   const named = names.all();
+  const isFollowed = daemonNotice(`${names.home}/daemon`)?.doors.some(({ name }) => name === 'follow') ?? false;
   const found = new Map<string, AgentSession[]>();
   const add = (name: string, session: AgentSession): void =>
     void found.set(name, [...(found.get(name) ?? []), session]);
   for (const sessions of liveClients(env).values()) {
     for (const live of await sessions.list()) {
       const name = names.nameOf(live, named);
-      if (name) add(name, running(live, sessions.ways(live)[0]?.name ?? null));
+      if (name) add(name, running(live, (isFollowed && sessions.ways(live)[0]?.name) || null));
     }
     await sessions.close();
   }
@@ -70,5 +72,6 @@ export function sessionLine({ client, folder, state, waitingFor, way }: AgentSes
   const home = userHome(env);
   const where = folder === home || folder.startsWith(`${home}/`) ? `~${folder.slice(home.length)}` : folder;
   const waits = waitingFor === undefined ? state : `${state} (${waitingFor})`;
-  return `${client} in ${where}, ${waits}${way === null ? '' : `, by ${way}`}`;
+  const how = state === 'not running' ? '' : way === null ? ', mail comes with its next prompt' : `, by ${way}`;
+  return `${client} in ${where}, ${waits}${how}`;
 }

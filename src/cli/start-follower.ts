@@ -23,14 +23,17 @@ export function requestFollower(env: Env): void {
   if (typeof started !== 'string') started.unref();
 }
 
+/** It serves every session, so it gets nothing that belongs to the one that starts it: no name, no token of its client. */
+const KEPT =
+  /^(HOME|PATH|USER|LOGNAME|SHELL|LANG|LC_\w+|TZ|TMPDIR|TMUX_TMPDIR|XDG_\w+|CLAUDE_CONFIG_DIR|CODEX_HOME|KIMI_CODE_HOME|PARLEY_HOME|BACKCHANNEL_HOME|C2C_\w*ROOT|BUN_\w+)$/;
+
 function spawnFollower<Err extends 'pipe' | 'ignore'>(env: Env, stderr: Err) {
   if (env['PARLEY_NO_DAEMON'] === '1') return 'forbidden';
   const isRunning = daemonNotice(`${parleyHome(env)}/daemon`)?.doors.some(({ name }) => name === 'follow');
   if (isRunning) return 'running';
   return Bun.spawn([...ownCommand(), 'up', '--ends-when-idle', '--detach'], {
     argv0: 'parley',
-    // It serves every session: it is nobody's.
-    env: { ...env, PARLEY_AGENT: undefined },
+    env: Object.fromEntries(Object.entries(env).filter(([name]) => KEPT.test(name))),
     cwd: '/',
     stdio: ['ignore', 'ignore', stderr],
   });

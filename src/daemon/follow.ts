@@ -85,28 +85,46 @@ async function mailboxOf(
   all: readonly LiveSession[],
 ): Promise<SessionMailbox | null> {
   const named = names.all();
-  const name = names.nameOf(live, named) ?? nameBySight(names, live, all, named);
+  if (isLeftBehind(names, live, all, named)) return null;
+  const name = names.nameOf(live, named) ?? nameByElimination(names, live, all, named);
   if (name === null || !(await home.directory.get(name))) return null;
-  if (named.some((one) => one.name === name && one.session !== live.id)) names.bind(name, live.id);
+  const own = named.find((one) => one.name === name);
+  const isCertain = own?.pid === live.pid || own?.session === null;
+  if (own && isCertain && own.session !== live.id) names.bind(name, live.id);
   const bound = HookSessionFolder.open(names.home, live.id)?.binding();
   const match = bound?.agent === name ? bound.match : (gitOrigin(live.folder) ?? live.folder);
   return { who: { name, home }, match };
 }
 
-/**
- * A client may not say which process has a session. If one session of its folder has no name, and one named process that runs there has
- * no session, they belong together.
- */
-function nameBySight(
+/** After `/new` a window of Codex shows another conversation than the one that has its name. Until that is unloaded, mail waits. */
+function isLeftBehind(
   names: SessionNames,
   live: LiveSession,
   all: readonly LiveSession[],
-  named: readonly NamedSession[],
+  named: NamedSession[],
+): boolean {
+  if (!live.isUncertain) return false;
+  // The ids of Codex are in the order of their times.
+  return all.some((one) => one.folder === live.folder && one.id > live.id && names.nameOf(one, named) === null);
+}
+
+/**
+ * A client may not say which process has a session. If one session of its folder has no name, and one named process that runs there has
+ * no session that is still there, they belong together.
+ */
+function nameByElimination(
+  names: SessionNames,
+  live: LiveSession,
+  all: readonly LiveSession[],
+  named: NamedSession[],
 ): AgentName | null {
-  if (live.pid !== undefined) return null;
-  const strangers = all.filter((one) => one.folder === live.folder && names.nameOf(one, [...named]) === null);
-  const isFree = (one: NamedSession): boolean =>
-    one.client === live.client && one.folder === live.folder && one.session === null && hasLiveProcess(one);
+  if (live.pid !== undefined || live.isUncertain) return null;
+  const strangers = all.filter((one) => one.folder === live.folder && names.nameOf(one, named) === null);
+  const isFree = ({ client, folder, session, ...process }: NamedSession): boolean =>
+    client === live.client &&
+    folder === live.folder &&
+    !all.some(({ id }) => id === session) &&
+    hasLiveProcess(process);
   const [only, ...others] = named.filter(isFree);
   return only && others.length === 0 && strangers.length === 1 ? only.name : null;
 }

@@ -77,7 +77,7 @@ quiet() {
   *'"UserPromptSubmit"'* | *'"BeforeAgent"'*) fresh "$b/quiet" "$d/turn" && return 1 ;;
   esac
   any "$b"/held/*.json || return 0
-  [ -e "$d/look" ] && true 2>/dev/null >"$d/now" && [ "$d/look" -nt "$d/now" ]
+  [ -e "$d/look" ] && umask 077 && true 2>/dev/null >"$d/now" && [ "$d/look" -nt "$d/now" ]
 }
 p=\${e%%'"session_id"'*}
 if [ \${#p} -lt 300 ]; then

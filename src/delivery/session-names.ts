@@ -8,7 +8,7 @@ import type { Described } from '../core/schema.ts';
 import { replaceFile } from '../platform/files.ts';
 import { locked } from '../platform/lock-file.ts';
 import { isProcessAlive, startOf } from '../platform/process.ts';
-import { HookSessionFolder } from './hook-session.ts';
+import { HookSessionFolder, namesIn } from './hook-session.ts';
 
 /** The last session ids of a name that are remembered. */
 const KEPT_IDS = 20;
@@ -73,7 +73,8 @@ export class SessionNames {
     locked(`${this.home}/names.lock`, () => {
       const known = this.all().find((one) => one.name === name);
       if (!known || known.session === session) return;
-      const earlier = [...known.earlier, ...(known.session ? [known.session] : [])].slice(-KEPT_IDS);
+      const before = [...known.earlier, ...(known.session ? [known.session] : [])];
+      const earlier = [...new Set(before)].filter((id) => id !== session).slice(-KEPT_IDS);
       this.#write({ ...known, session, earlier });
     });
   }
@@ -84,11 +85,19 @@ export class SessionNames {
     return named !== null && hasLiveProcess(named);
   }
 
+  /** Whether the hook of a client has served this mailbox. */
+  hasHook(name: AgentName): boolean {
+    const ids = namesIn(`${this.home}/sessions`);
+    return ids.some((id) => HookSessionFolder.open(this.home, id)?.binding()?.agent === name);
+  }
+
   /** The name of a running session: by its process, by its id, or as its hook bound it. Null: nobody's. */
   nameOf(live: LiveSession, named = this.all()): AgentName | null {
     const running = named.filter((one) => one.client === live.client && hasLiveProcess(one));
     const found = running.find(({ pid }) => pid === live.pid) ?? running.find(({ session }) => session === live.id);
-    return found?.name ?? HookSessionFolder.open(this.home, live.id)?.binding()?.agent ?? null;
+    if (found) return found.name;
+    // Which of several conversations a window shows only a name tells.
+    return live.isUncertain ? null : (HookSessionFolder.open(this.home, live.id)?.binding()?.agent ?? null);
   }
 
   #free(

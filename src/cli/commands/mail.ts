@@ -94,7 +94,7 @@ const sendCommand = command({
 /** Somebody must hand it to a running session, and prove it: the daemon, which may have ended or was never started. */
 function wakeSessions({ env }: Context, { copies }: Sent): void {
   const names = new SessionNames(parleyHome(env));
-  if (copies.some(({ mailbox }) => names.isRunning(mailbox))) requestFollower(env);
+  if (copies.some(({ mailbox }) => names.isRunning(mailbox) || names.hasHook(mailbox))) requestFollower(env);
 }
 
 function noRecipient(word: string): Refusal {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { agentSessions, sessionLine } from '../agent-sessions.ts';
 import { clientBindings, clientOf } from '../client-bindings.ts';
 import { agentName, channelName } from '../context.ts';
+import { SessionNames } from '../../delivery/session-names.ts';
 import type { Context } from '../context.ts';
 import { ceaseDefault } from '../settings-file.ts';
 import { relayMailboxes } from '../relay-mailboxes.ts';
@@ -104,9 +105,9 @@ const agentsCommand = command({
       const about = notes.length > 0 ? ` (${notes.join(', ')})` : '';
       const running = row.sessions.map((session) => `  ${lineForModel(sessionLine(session, context.env), 400)}`);
       const waiting = row.sessions.length > 0 && row.waiting ? `  ${row.waiting} waiting` : '';
-      context.say(
-        `${context.paint.bold(`@${row.name}${where}`)}${about}${running.join(';')}${waiting}  ${context.paint.dim(`seen ${ago(row.lastSeen, now)}`)}`,
-      );
+      const isRunning = row.sessions.some(({ state }) => state !== 'not running');
+      const seen = isRunning ? '' : `  ${context.paint.dim(`seen ${ago(row.lastSeen, now)}`)}`;
+      context.say(`${context.paint.bold(`@${row.name}${where}`)}${about}${running.join(';')}${waiting}${seen}`);
     }
     const unread = rows.filter(({ nobodyReads }) => nobodyReads).map(({ name }) => name);
     if (unread.length > 0) context.note(noReaderAdvice(unread));
@@ -280,6 +281,8 @@ const forgetCommand = command({
       );
     if ((await home.directory.get(name))?.parley?.kind === 'human')
       refuseUnlessUser(context.env, "forget a person's mailbox");
+    if (home.label === 'parley' && new SessionNames(home.root).isRunning(name))
+      throw new Refusal('already_claimed', `@${name} is a running session; end it first (nothing was deleted)`);
     const waiting = (await home.mailboxes.ids(name)).length;
     if (!values.yes) {
       const mail =
