@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
-import { appendFileSync, renameSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { appendFileSync, lstatSync, readFileSync, renameSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../test/support/home.ts';
-import { stampOf } from './files.ts';
+import { replaceFile, stampOf } from './files.ts';
 
 /** A folder with two files, a link to one of them, and a link to nothing. */
 function place(): string {
@@ -12,6 +12,17 @@ function place(): string {
   symlinkSync('nowhere', `${root}/dangling`);
   return root;
 }
+
+describe('a file that is replaced', () => {
+  it('is for this user only, and no link in its place or in that of its draft is followed', () => {
+    const root = place();
+    symlinkSync('file', `${root}/link.${process.pid}.tmp`);
+    replaceFile(`${root}/link`, 'secret');
+    const found = lstatSync(`${root}/link`);
+    expect([found.isFile(), found.mode & 0o777]).toEqual([true, 0o600]);
+    expect([readFileSync(`${root}/link`, 'utf8'), readFileSync(`${root}/file`, 'utf8')]).toEqual(['secret', 'hello\n']);
+  });
+});
 
 describe('the stamp of a file', () => {
   it('stays as long as nothing is changed, and is none where there is no file', () => {

@@ -1,5 +1,6 @@
 import {
   renameSync,
+  rmSync,
   writeFileSync,
   closeSync,
   fsyncSync,
@@ -13,10 +14,15 @@ import {
 } from 'node:fs';
 import { codeOf, NoPlainFile } from '../core/disk.ts';
 
-/** Replaces a small file: a reader finds the old or the new text. With `flush` that holds for a crash of the machine, too. */
-export function replaceFile(path: string, text: string, { flush = false } = {}): void {
+/**
+ * Replaces a small file by one for this user only: a reader finds the old or the new text. With `flush` that holds for a crash of the
+ * machine, too. A link is replaced, not followed.
+ */
+export function replaceFile(path: string, text: string | Uint8Array, { flush = false } = {}): void {
   const draft = `${path}.${process.pid}.tmp`;
-  writeFileSync(draft, text, { mode: 0o600, flush });
+  // What is there was left by a process that was killed, or is a link of another user.
+  rmSync(draft, { force: true });
+  writeFileSync(draft, text, { mode: 0o600, flag: 'wx', flush });
   renameSync(draft, path);
   if (flush) flushFolder(path.slice(0, path.lastIndexOf('/')));
 }

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'bun:test';
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, lstatSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { ControlRig } from '../support/control-rig.ts';
 import { pixelsOf } from '../support/png.ts';
 import { PARLEY, personAt } from '../support/program.ts';
@@ -210,6 +210,17 @@ describe('parley sessions, screenshot, questions and answer', () => {
     expect([named.out, named.code]).toEqual([`${cwd}/screen.svg\n`, 0]);
     expect(readFileSync(`${cwd}/screen.svg`, 'utf8')).toContain('hello</text>');
     expect(statSync(`${cwd}/screen.svg`).mode & 0o777).toBe(0o600);
+    writeFileSync(`${cwd}/other`, 'of another');
+    chmodSync(`${cwd}/screen.svg`, 0o644);
+    symlinkSync(`${cwd}/other`, `${cwd}/link.svg`);
+    for (const file of ['screen.svg', 'link.svg']) {
+      await rig.run('parley', ['screenshot', 'api', file], { cwd });
+      const found = lstatSync(`${cwd}/${file}`);
+      expect([found.isFile(), found.mode & 0o777]).toEqual([true, 0o600]);
+    }
+    expect(readFileSync(`${cwd}/other`, 'utf8')).toBe('of another');
+    const folder = await rig.run('parley', ['screenshot', 'api', cwd, '--svg'], { cwd });
+    expect([folder.err.includes('is no plain file'), folder.code]).toEqual([true, 64]);
     const { out } = await rig.run('parley', ['screenshot', 'api', '--png'], { cwd });
     expect(out).toMatch(/\/api-\d{8}-\d{6}\.png\n$/);
     const { width, height } = pixelsOf(readFileSync(out.trim()));

@@ -26,7 +26,7 @@ export class ScriptedControl implements SessionControl {
   readonly asked: PromptRequest[] = [];
   readonly restarted: string[] = [];
   restartFails: Refusal | null = null;
-  sendFails: Refusal | null = null;
+  sendFails: Error | null = null;
   /** A restart takes until this is resolved. */
   restartGate: Promise<void> = Promise.resolve();
   screens = new Map<string, string>();
@@ -136,8 +136,8 @@ export class ScriptedControl implements SessionControl {
     return this.#answers(session).answers.answer(request);
   }
 
-  /** As after a restart: the dialog is open, and nobody knows what was chosen so far. */
-  forgetsAnswers(session: string): void {
+  /** As after a restart: the dialog is open, and what was chosen so far is in the store. */
+  opensAnswersAgain(session: string): void {
     const { script } = this.#answers(session);
     this.#asking.set(session, { script, answers: this.#newAnswers(session, script) });
   }

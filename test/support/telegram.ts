@@ -4,6 +4,7 @@
 //   telegram.write('hello', { topic: 101 });               // the user writes in a topic
 //   await telegram.said('re: hello');                      // waits for a message with this text
 //   telegram.refuse('sendMessage', 429, 1);                // the next call is told to wait 1 s
+//   telegram.isBusy = true;                                // every call but polls is told to wait 1 s
 //   telegram.hangs = true;                                 // nothing but polls is answered
 import { within } from './within.ts';
 
@@ -42,6 +43,7 @@ export class Telegram {
   readonly reactions: [message: number, emoji: string][] = [];
   readonly files = new Map<string, Uint8Array>();
   hangs = false;
+  isBusy = false;
   /** Polls that wait for updates now. */
   polling = 0;
   #refusals: { method: string; code: number; retryAfter: number; description: string; chat: number | undefined }[] = [];
@@ -82,7 +84,7 @@ export class Telegram {
     return found() ?? 0;
   }
 
-  /** Somebody writes; the user, unless told otherwise. Fields go into the message: a photo, a voice. */
+  /** The user writes, or `from`. Fields go into the message: a photo, a voice. */
   write(
     text: string | undefined,
     where: { topic?: number; from?: number; chat?: number; fields?: object } = {},
@@ -101,7 +103,7 @@ export class Telegram {
     });
   }
 
-  /** Somebody presses a button. */
+  /** The user presses a button, or `from`. */
   press(data: string, message: number, from = this.user): number {
     return this.push({
       callback_query: {
@@ -150,6 +152,7 @@ export class Telegram {
     this.calls.push({ method, body, at: performance.now() });
     if (method === 'getUpdates') return this.#poll(Number(body['offset'] ?? 0), request.signal);
     if (this.hangs) await new Promise((_resolve, reject) => request.signal.addEventListener('abort', reject));
+    if (this.isBusy) return refused(429, 'Too Many Requests', 1);
     const at = this.#refusals.findIndex(
       (one) => one.method === method && (one.chat === undefined || one.chat === body['chat_id']),
     );
@@ -236,8 +239,8 @@ async function bodyOf(request: Request): Promise<Record<string, unknown>> {
   const attached = (value: string) =>
     value.startsWith('attach://') ? (form.get(value.slice('attach://'.length)) ?? value) : value;
   for (const [name, value] of form) {
-    const given = typeof value === 'string' ? attached(value) : value;
-    body[name] = typeof given === 'string' ? given : new Uint8Array(await given.arrayBuffer());
+    const part = typeof value === 'string' ? attached(value) : value;
+    body[name] = typeof part === 'string' ? part : new Uint8Array(await part.arrayBuffer());
   }
   return body;
 }

@@ -10,6 +10,8 @@ const POLL_SECONDS = 30;
 const CALL_SECONDS = 15;
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30_000;
+/** A bad request, and one that is too large. */
+const FINAL_CODES = [400, 413];
 /** Telegram gives bots no larger files. */
 const FILE_LIMIT = 20 * 1024 * 1024;
 
@@ -43,21 +45,26 @@ export class TelegramApi {
     return this.#closed.signal.aborted;
   }
 
+  /** Resolves when the chat is closed. */
+  get closed(): Promise<void> {
+    return this.#end.promise;
+  }
+
   /** Waits for new updates, up to 30 s. */
   async updates(offset: number): Promise<Update[]> {
     const wanted = ['message', 'callback_query'] as const;
-    const given = { offset, timeout: POLL_SECONDS, allowed_updates: wanted };
-    return this.#polling.getUpdates(given, this.#closed.signal as never);
+    const options = { offset, timeout: POLL_SECONDS, allowed_updates: wanted };
+    return this.#polling.getUpdates(options, this.#closed.signal as never);
   }
 
   /** One call, after all that were asked for before it in this chat. It is made again until the chat takes it or refuses it for good. */
   inTurn<T>(chat: number, call: (api: Api, signal: never) => Promise<T>): Promise<T> {
-    const done = (this.#turns.get(chat) ?? Promise.resolve()).then(() => this.#untilTaken(call));
-    this.#turns.set(
-      chat,
-      done.catch(() => {}),
-    );
-    return done;
+    return this.#queued(chat, () => this.#untilTaken(call));
+  }
+
+  /** The same with one attempt. */
+  onceInTurn<T>(chat: number, call: (api: Api, signal: never) => Promise<T>): Promise<T> {
+    return this.#queued(chat, () => this.now(call));
   }
 
   /** One attempt, now. */
@@ -102,6 +109,15 @@ export class TelegramApi {
     this.#end.resolve();
   }
 
+  #queued<T>(chat: number, act: () => Promise<T>): Promise<T> {
+    const done = (this.#turns.get(chat) ?? Promise.resolve()).then(act);
+    this.#turns.set(
+      chat,
+      done.catch(() => {}),
+    );
+    return done;
+  }
+
   async #untilTaken<T>(call: (api: Api, signal: never) => Promise<T>): Promise<T> {
     let pause = 0;
     for (;;) {
@@ -122,7 +138,12 @@ export class TelegramApi {
 
 /** The chat has refused the call; the same call would be refused again. */
 export function isFinal(error: unknown): error is GrammyError {
-  return error instanceof GrammyError && error.error_code === 400;
+  return error instanceof GrammyError && FINAL_CODES.includes(error.error_code);
+}
+
+/** The message has this text already. */
+export function isUnchanged(error: GrammyError): boolean {
+  return /message is not modified/i.test(error.description);
 }
 
 /** The topic was deleted. */

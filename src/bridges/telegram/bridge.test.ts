@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'bun:test';
-import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { Refusal } from '../../core/refusal.ts';
 import { Telegram } from '../../../test/support/telegram.ts';
 import { TelegramRig } from '../../../test/support/telegram-rig.ts';
@@ -16,6 +16,14 @@ async function started(...args: Parameters<typeof TelegramRig.start>): Promise<T
   const rig = await TelegramRig.start(...args);
   opened.push(rig);
   return rig;
+}
+
+function isAlive(pid: string): boolean {
+  try {
+    return !/^State:\tZ/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return false;
+  }
 }
 
 describe('what sessions say in Telegram', () => {
@@ -122,6 +130,15 @@ describe('what sessions say in Telegram', () => {
     expect((await rig.telegram.said('pong')).chat).toBe(rig.telegram.user);
   });
 
+  it('is left out if the chat finds it too large, and what follows is said', async () => {
+    const rig = await started();
+    await rig.telegram.topic('api');
+    rig.telegram.refuse('sendMessage', 413, 0, 'Request Entity Too Large');
+    await rig.ask('hello');
+    await rig.telegram.said('re: hello');
+    expect(rig.telegram.posted.map(({ text }) => text)).toEqual(['re: hello']);
+  });
+
   it('has a topic although the chat refuses that of another session', async () => {
     const rig = await started({ bot_token: '' });
     rig.telegram.refuse('createForumTopic', 400, 0, 'Bad Request: TOPIC_TITLE_EMPTY');
@@ -177,6 +194,50 @@ describe('what a person does in Telegram', () => {
     rig.server.control.sendFails = new Refusal('busy', 'the queue of this session is full');
     rig.telegram.write('one more', { topic });
     expect((await rig.telegram.said('⚠️ the queue of this session is full')).topic).toBe(topic);
+  });
+
+  it('is not lost if the store fails for a while, and is stored once', async () => {
+    const rig = await started();
+    const { control } = rig.server;
+    const topic = await rig.telegram.topic('api');
+    control.sendFails = new Error('disk I/O error');
+    rig.telegram.write('first', { topic });
+    rig.telegram.write('second', { topic });
+    await within(DEADLINE, async () => rig.logged.some(({ because }) => String(because).includes('disk I/O error')));
+    const send = control.send.bind(control);
+    control.send = async (request) => {
+      const sent = await send(request);
+      control.send = send;
+      throw new Error(`stored as ${sent.outcome}, and then the disk failed`);
+    };
+    control.sendFails = null;
+    await rig.telegram.said('re: second');
+    await rig.quiet();
+    expect(control.asked.map(({ text }) => text)).toEqual(['first', 'second']);
+  });
+
+  it('is told in its topic if the store keeps failing', async () => {
+    const rig = await started();
+    const topic = await rig.telegram.topic('api');
+    rig.server.control.sendFails = new Error('disk I/O error');
+    rig.telegram.write('hello', { topic });
+    expect((await rig.telegram.said('⚠️ it failed; send it again')).topic).toBe(topic);
+    await rig.quiet();
+  });
+
+  it('as voice leaves no recording and no transcriber when the chat closes', async () => {
+    const rig = await started({ bot_token: '' });
+    const note = `${rig.server.home}/transcriber`;
+    rig.configure({ transcription_cmd: `sleep 1000 & echo "$$ $!" > ${note}.new; mv ${note}.new ${note}; wait; true` });
+    const topic = await rig.telegram.topic('api');
+    rig.telegram.files.set('vo', Buffer.from('sound'));
+    rig.telegram.write(undefined, { topic, fields: { voice: { file_id: 'vo', file_unique_id: 'vo', duration: 1 } } });
+    await within(DEADLINE, async () => existsSync(note));
+    const pids = readFileSync(note, 'utf8').trim().split(' ');
+    await rig.chat?.close();
+    await within(DEADLINE, async () => !pids.some(isAlive));
+    expect(readdirSync(rig.server.config.folder).filter((one) => one.startsWith('voice'))).toEqual([]);
+    expect(rig.remembered().pending).toHaveLength(1);
   });
 
   it('as voice is shown as it was understood [CCC-195]', async () => {

@@ -107,7 +107,7 @@ class TelegramChat {
   readonly #surface: TelegramSurface;
   readonly #statuses = new Map<string, SessionStatus>();
   readonly #wakeup = new Wakeup();
-  /** Sessions whose questions are being looked at. */
+  /** By session: the look at its questions that is under way. */
   readonly #asking = new Map<string, Promise<void>>();
   /** Why a question could not be shown last: it is tried every second, and said once. */
   #askTrouble = '';

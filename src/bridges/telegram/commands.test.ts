@@ -47,6 +47,8 @@ describe('a command in Telegram', () => {
   it.each([
     ['it cannot be drawn', async () => Promise.reject(new Error('no memory')), 0],
     ['the chat refuses it', async () => new Uint8Array([1]), 400],
+    ['it is too large for the chat', async () => new Uint8Array([1]), 413],
+    ['the chat does not take it now', async () => new Uint8Array([1]), 502],
   ])('/screenshot shows the text if %s [CCC-197]', async (_why, draw, refusal) => {
     rig = await TelegramRig.start({}, {}, { draw });
     rig.server.control.screens.set('api', '\x1b[31mthe screen\x1b[0m');

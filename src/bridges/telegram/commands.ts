@@ -102,8 +102,8 @@ const COMMANDS: Record<string, Act> = {
       const { host, base } = splitName(newSessionName(name));
       const { projects_dir: here, hosts } = config.read();
       const root = (host === 'local' ? here : hosts[host]?.projects_dir) || '~';
-      const given = rest.join(' ') || base;
-      const path = /^[/~]/.test(given) ? given : `${root}/${given}`;
+      const folder = rest.join(' ') || base;
+      const path = /^[/~]/.test(folder) ? folder : `${root}/${folder}`;
       const there = config.session(name);
       if (!there && host === 'local') mkdirSync(path.replace(/^~(?=\/|$)/, userHome(env)), { recursive: true });
       if (!there || !isAgain || there.path !== path) config.add(name, { path });

@@ -1,6 +1,7 @@
 import type { Message, Update, User } from 'grammy/types';
 import type { SessionStore } from '../../core/ports/session-store.ts';
 import { Refusal } from '../../core/refusal.ts';
+import { isFinal } from './api.ts';
 import type { TelegramApi } from './api.ts';
 import { beforeCommand, commandIn, runCommand } from './commands.ts';
 import type { ChatAnswer, ChatCommand, ChatCommandDeps } from './commands.ts';
@@ -13,6 +14,8 @@ import type { ChatPlace, Topics } from './topics.ts';
 
 /** Prompts of an earlier run that are looked through for one that was stored already. */
 const LOOK_BACK = 200;
+/** Attempts to store a prompt or to enter an answer, with a longer pause after each. */
+const TRIES = 3;
 
 export interface IncomingDeps extends ChatCommandDeps {
   api: TelegramApi;
@@ -79,7 +82,7 @@ export class Incoming {
     try {
       if (this.#isHeard(update)) await this.#handle(update, isAgain);
     } catch (error) {
-      if (!api.isClosed) log('chat_trouble', { because: api.because(error) });
+      if (!api.isClosed) await this.#sayFailed(update, error);
     }
     // What was cut off by our end is handled by the next run.
     if (api.isClosed) return;
@@ -90,13 +93,26 @@ export class Incoming {
     }
   }
 
+  /** Nothing is lost in silence, unless the chat itself does not take what we say about it. */
+  async #sayFailed({ message, callback_query: query }: Update, error: unknown): Promise<void> {
+    const { api, topics, log } = this.deps;
+    log('chat_trouble', { because: api.because(error) });
+    const about = message ?? query?.message;
+    if (!about || isFinal(error)) return;
+    const because = error instanceof Refusal ? error.message : `it failed; ${query ? 'press' : 'send'} it again`;
+    try {
+      await topics.sayAt(placeOf(about), `⚠️ ${because}`);
+    } catch (refusal) {
+      if (!api.isClosed) log('chat_trouble', { because: api.because(refusal) });
+    }
+  }
+
   async #handle({ update_id: id, message, callback_query: query }: Update, isAgain: boolean): Promise<void> {
     const { questions, topics, group } = this.deps;
-    if (query) return questions.press(query, nameOf(query.from));
+    if (query) return this.#tried(() => questions.press(query, nameOf(query.from)));
     if (!message?.from) return;
-    const topic = message.is_topic_message ? message.message_thread_id : undefined;
-    const place = { chat: message.chat.id, topic };
-    const session = message.chat.id === group ? topics.sessionIn(topic) : null;
+    const place = placeOf(message);
+    const session = message.chat.id === group ? topics.sessionIn(place.topic) : null;
     const who = nameOf(message.from);
     const command = commandIn(message.text ?? '', session, who);
     if (command) {
@@ -129,20 +145,30 @@ export class Incoming {
     });
   }
 
-  async #prompt({ id, message, session, who, place, isAgain }: WrittenMessage): Promise<void> {
-    const { api, control, store, topics, questions } = this.deps;
-    if (isAgain) {
-      const lines = await store.history({ session, limit: LOOK_BACK, from: 'human' });
-      if (lines.some(({ update_id: stored }) => stored === id)) return;
-    }
+  async #prompt(written: WrittenMessage): Promise<void> {
+    const { message, session } = written;
+    if (written.isAgain && (await this.#tried(() => this.#isStored(written)))) return;
     let prompt: MediaPrompt;
     try {
       prompt = await this.#read(message, session);
     } catch (error) {
-      if (api.isClosed) throw error;
-      await this.#failed(message, session, who, id, this.#because(error));
+      if (this.deps.api.isClosed) throw error;
+      await this.#failed(written, this.#because(error));
       return;
     }
+    await this.#tried(async (isAgain) => {
+      if (!isAgain || !(await this.#isStored(written))) await this.#enter(written, prompt);
+    });
+  }
+
+  async #isStored({ id, session }: WrittenMessage): Promise<boolean> {
+    const lines = await this.deps.store.history({ session, limit: LOOK_BACK, from: 'human' });
+    return lines.some(({ update_id: stored }) => stored === id);
+  }
+
+  /** As the answer to a question, or as a prompt. */
+  async #enter({ id, message, session, who, place }: WrittenMessage, prompt: MediaPrompt): Promise<void> {
+    const { api, control, topics, questions } = this.deps;
     const replied = message.photo ? undefined : message.reply_to_message?.message_id;
     const answered = replied === undefined ? null : await questions.reply(replied, prompt.text, who);
     if (answered !== null) {
@@ -176,13 +202,17 @@ export class Incoming {
   }
 
   /** Said in the chat, and stored. */
-  async #failed(message: Message, session: string, who: string, id: number, because: string): Promise<void> {
+  async #failed(written: WrittenMessage, because: string): Promise<void> {
+    const { id, message, session, who } = written;
     const { store, topics, publish, now } = this.deps;
     const isVoice = message.voice ?? message.audio;
     const type = message.photo ? ('photo' as const) : isVoice ? ('voice' as const) : ('document' as const);
     const line = { session, ts: Math.floor(now() / 1000), from: 'human' as const, username: who, type, update_id: id };
     const caption = message.caption === undefined ? {} : { caption: message.caption };
-    await store.record({ ...line, ...caption, text: message.caption ?? '', status: 'failed', error: because });
+    await this.#tried(async (isAgain) => {
+      if (isAgain && (await this.#isStored(written))) return;
+      await store.record({ ...line, ...caption, text: message.caption ?? '', status: 'failed', error: because });
+    });
     await publish();
     await topics.say(session, `⚠️ ${because}`);
   }
@@ -204,6 +234,21 @@ export class Incoming {
     return done;
   }
 
+  /** Tries again what failed for an unknown reason. A refusal, also of the chat, is final. */
+  async #tried<T>(act: (isAgain: boolean) => Promise<T>): Promise<T> {
+    const { api, log } = this.deps;
+    let pause = 0;
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await act(tries > 1);
+      } catch (error) {
+        if (api.isClosed || error instanceof Refusal || isFinal(error) || tries === TRIES) throw error;
+        if (tries === 1) log('chat_trouble', { because: api.because(error) });
+        pause = await api.pause(error, pause);
+      }
+    }
+  }
+
   /** What it returns, or why it failed. What our end cut off is not said: the next run does it. */
   async #orSay(act: () => Promise<ChatAnswer>): Promise<ChatAnswer> {
     try {
@@ -222,6 +267,8 @@ export class Incoming {
   }
 }
 
+type PlacedMessage = Pick<Message, 'chat' | 'is_topic_message' | 'message_thread_id'>;
+
 interface WrittenMessage {
   id: number;
   message: Message;
@@ -235,6 +282,10 @@ interface WrittenMessage {
 /** A person wrote or sent something; the chat's own notices are nothing to a session. */
 function isForSession({ text, photo, voice, audio, document, video, video_note: note, sticker }: Message): boolean {
   return [text, photo, voice, audio, document, video, note, sticker].some((part) => part !== undefined);
+}
+
+function placeOf({ chat, is_topic_message: isInTopic, message_thread_id: topic }: PlacedMessage): ChatPlace {
+  return { chat: chat.id, topic: isInTopic ? topic : undefined };
 }
 
 function nameOf({ username, first_name: name, id }: User): string {

@@ -61,8 +61,8 @@ export async function photoPrompt(deps: MediaDeps, session: string, message: Mes
   return { text: `${caption} ${path}`, fields: { type: 'photo', caption, path } };
 }
 
-/** What the command prints. Its argument is the path; one that hangs is ended with all that it started. */
-async function transcribed({ env, transcribeMs = TRANSCRIBE_MS }: MediaDeps, command: string, path: string) {
+/** What the command prints. Its argument is the path. If it hangs, or the chat is closed, it is ended with all that it started. */
+async function transcribed({ api, env, transcribeMs = TRANSCRIBE_MS }: MediaDeps, command: string, path: string) {
   const child = Bun.spawn(['sh', '-c', `${command} "$1"`, 'sh', path], {
     env,
     stdin: 'ignore',
@@ -72,8 +72,8 @@ async function transcribed({ env, transcribeMs = TRANSCRIBE_MS }: MediaDeps, com
     maxBuffer: OUTPUT_LIMIT,
   });
   const output = new Response(child.stdout).text().catch(() => '');
-  const code = await withLimit(child.exited, transcribeMs);
-  if (code === null) {
+  const code = await withLimit(Promise.race([child.exited, api.closed]), transcribeMs);
+  if (typeof code !== 'number') {
     end(child.pid);
     throw new Refusal('unreachable', `the transcription took longer than ${Math.ceil(transcribeMs / 1000)} s`);
   }

@@ -76,6 +76,20 @@ describe('a question in Telegram', () => {
     expect(rig.server.control.asked).toEqual([]);
   });
 
+  it('is answered by a press although the first try fails', async () => {
+    const { telegram, script } = await asking([aQuestion()]);
+    const asked = await telegram.said(/^❓/);
+    const { control } = rig.server;
+    const answer = control.answer.bind(control);
+    control.answer = async () => {
+      control.answer = answer;
+      throw new Error('disk I/O error');
+    };
+    press(asked, 'SQLite');
+    await telegram.said(/✅ SQLite$/);
+    expect(script.entered).toEqual([[{ options: [2] }]]);
+  });
+
   it('is answered by a spoken reply', async () => {
     const { telegram, script, topic } = await asking([aQuestion()], {}, { transcription_cmd: 'cat' });
     telegram.files.set('vo', Buffer.from('neither of them'));
@@ -164,7 +178,7 @@ describe('a question in Telegram, after the server was killed', () => {
     await telegram.said(/✅ SQLite$/);
     await telegram.said(/^❓ Where/);
     await rig.killedWith([]);
-    rig.server.control.forgetsAnswers('api');
+    rig.server.control.opensAnswersAgain('api');
     await rig.open();
     rig.server.control.becomes('api', { status: 'waiting' });
     const pending = async () => (await rig.server.control.questions('api'))?.choices[0];

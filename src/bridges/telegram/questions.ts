@@ -35,8 +35,8 @@ export interface ChatQuestionsDeps {
 /**
  * What sessions ask, with a button for each option. A button carries a token, and is good for one dialog only.
  *
- * A question is stored before it is said, and said again with the same token if we were killed in between. What was chosen is stored when
- * it was given; answers to a part of a set are given again after a restart, because the session has them in memory only.
+ * A question is stored before it is said, and said again with the same token if we were killed in between. Answers to a part of a set are
+ * kept by the session, also over a restart.
  */
 export class ChatQuestions {
   readonly #entering = new Set<string>();
@@ -63,7 +63,6 @@ export class ChatQuestions {
       }
       const choice = pending.choices[asked.question];
       if (choice) this.#close(asked, `✅ ${wordsOf(pending, asked.question, choice)}`);
-      else if (asked.given) await this.#give(asked, asked.given);
     }
     if (pending) await this.#ask(session, pending);
   }
@@ -103,8 +102,10 @@ export class ChatQuestions {
       if (!asked) return GONE;
       if (asked.done !== null) return `Too late. ${asked.done}`;
       if (!pending) return GONE;
-      const end = await this.#give(asked, { choice, who });
-      if (end.outcome === 'answered') this.#close(asked, `✅ ${end.words}`, { choice, who });
+      const { session, question, askedAt } = asked;
+      const request = { question, choice, askedAt: Math.floor(askedAt / 1000), agent: who, mayApprove: true };
+      const end = await this.deps.control.answer(session, request);
+      if (end.outcome === 'answered') this.#close(asked, `✅ ${end.words}`);
       if (end.outcome === 'none') this.#close(asked, ELSEWHERE);
       return saidOf(end);
     } finally {
@@ -144,12 +145,6 @@ export class ChatQuestions {
     return { asked, pending: null };
   }
 
-  #give(asked: AskedInChat, { choice, who }: { choice: Choice; who: string }): Promise<AnswerEnd> {
-    const { session, question, askedAt } = asked;
-    const request = { question, choice, askedAt: Math.floor(askedAt / 1000), agent: who, mayApprove: true };
-    return this.deps.control.answer(session, request);
-  }
-
   async #ask(session: string, { call, kind, questions, choices, askedAt }: PendingQuestions): Promise<void> {
     const { state, topics, api } = this.deps;
     for (const [at, question] of questions.entries()) {
@@ -173,9 +168,9 @@ export class ChatQuestions {
   }
 
   /** The message loses its buttons and shows what was chosen. */
-  #close({ token }: AskedInChat, done: string, given?: AskedInChat['given']): void {
+  #close({ token }: AskedInChat, done: string): void {
     if (this.#asked(token)?.done !== null) return;
-    this.deps.state.change(token, { done: cutTo(done, NOTE_LIMIT), ...(given && { given }) });
+    this.deps.state.change(token, { done: cutTo(done, NOTE_LIMIT) });
     this.#showEnd(token);
   }
 

@@ -1,7 +1,6 @@
 import * as v from 'valibot';
 import type { Update } from 'grammy/types';
 import { mkdirSync, readFileSync } from 'node:fs';
-import type { Choice } from '../../core/ports/session.ts';
 import { isMissing } from '../../core/disk.ts';
 import { Schema } from '../../core/schema.ts';
 import { replaceFile } from '../../platform/files.ts';
@@ -29,8 +28,6 @@ export interface AskedInChat {
   askedAt: number;
   /** The options that are ticked, where several may be chosen. */
   ticked?: readonly number[];
-  /** What was chosen here, and by whom. */
-  given?: { choice: Choice; who: string };
   /** What became of it; buttons are gone then. */
   done: string | null;
 }
@@ -44,7 +41,7 @@ export interface BegunCommand {
 }
 
 interface Remembered {
-  /** The bot whose updates these are. */
+  /** The bot that got these updates. */
   bot: string;
   /** The group with the topics and messages. */
   group: number;

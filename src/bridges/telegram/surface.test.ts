@@ -5,8 +5,10 @@ import type { TestHost } from '../../../test/support/host.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { Telegram } from '../../../test/support/telegram.ts';
 import { within } from '../../../test/support/within.ts';
+import { AgentName } from '../../core/names.ts';
 import { FRAME_LIMIT } from '../../wire/jsonrpc.ts';
 import { serveUnixSocket } from '../../wire/unix-socket.ts';
+import { edit } from '../../protocols/c2a/edit.ts';
 import { HostServer } from '../../protocols/c2a/server.ts';
 import { openTelegram } from './bridge.ts';
 
@@ -33,7 +35,8 @@ async function aChat() {
   return { ...chat, wire };
 }
 
-async function serve(host: TestHost, home: string): Promise<void> {
+/** Returns what ends it, with its connections. */
+async function serve(host: TestHost, home: string): Promise<() => Promise<void>> {
   const server = new HostServer({ engine: host.host, version: '0', now: Date.now, log: () => {} });
   const options = {
     name: 'host',
@@ -43,7 +46,12 @@ async function serve(host: TestHost, home: string): Promise<void> {
     lineLimit: FRAME_LIMIT,
     log: () => {},
   };
-  opened.push(server, await serveUnixSocket(server.accept, { path: `${home}/host/socket`, ...options }));
+  const listening = await serveUnixSocket(server.accept, { path: `${home}/host/socket`, ...options });
+  opened.push(server, listening);
+  return async () => {
+    listening.close();
+    await server.close();
+  };
 }
 
 async function bridge({ control, config, home }: ScriptedServer, parley: string): Promise<void> {
@@ -57,6 +65,33 @@ async function bridge({ control, config, home }: ScriptedServer, parley: string)
     log: () => {},
   });
   opened.push(chat);
+}
+
+/** The chat is connected, and the user wrote to `bob` there, so `bob` can write to the user. */
+async function aTalk() {
+  const chat = await aChat();
+  const { host, telegram, wire } = chat;
+  const endHost = await chat.serve();
+  await chat.open();
+  await connected(host);
+  const write = async (text: string, fields: object = {}): Promise<void> => {
+    telegram.write(text, { chat: telegram.user, fields });
+    const isIt = (one: string): boolean => text.endsWith(one.trim());
+    await passUntil(host, async () => wire.texts.some(isIt));
+  };
+  await write('@bob is it green?');
+  const isEnded = async (id: string): Promise<boolean> => (await host.ended('telegram.77', id)) !== null;
+  const ended = (id: string) => passUntil(host, () => isEnded(id));
+  const texts = () => telegram.posted.map(({ text }) => text);
+  return { ...chat, endHost, write, ended, texts };
+}
+
+/** Moves the time of the host until this is so. */
+async function passUntil(host: TestHost, isSo: () => Promise<boolean>): Promise<void> {
+  await within(DEADLINE, async () => {
+    await host.pass(1000);
+    return isSo();
+  });
 }
 
 /** A surface of the host is connected. */
@@ -115,6 +150,54 @@ describe('the private chat with the bot', () => {
     await host.call(wire, 'chat.react', { inReplyTo, signal: 'done' });
     await within(DEADLINE, async () => telegram.reactions.length === 1);
     expect(telegram.reactions).toEqual([[1000, '💯']]);
+  });
+
+  it('says once what an agent says, although the host goes away while Telegram is busy', async () => {
+    const { host, telegram, serve: serveHost, endHost, ended, texts } = await aTalk();
+    telegram.isBusy = true;
+    const { message } = await host.send('bob', '@telegram.77', 'It is green.');
+    await passUntil(host, async () => telegram.calls.some(({ method }) => method === 'sendMessage'));
+    await endHost();
+    await within(DEADLINE, async () => host.host.surface.all().length === 0);
+    await serveHost();
+    await connected(host);
+    // Now the host shows it again.
+    const { journal } = host.workspace.own;
+    const held = () => journal.heldBy(AgentName.parse('telegram.77'), 'bearer.surface-telegram');
+    await passUntil(host, async () => (await held()).length > 0);
+    telegram.isBusy = false;
+    await ended(message.id);
+    expect(texts()).toEqual(['bob: It is green.']);
+  });
+
+  it('takes a reply to any part of a long message', async () => {
+    const { host, telegram, wire, write, ended } = await aTalk();
+    const { message } = await host.send('bob', '@telegram.77', `${'word '.repeat(1000)}end`);
+    await ended(message.id);
+    expect(telegram.posted).toHaveLength(2);
+    await write('thank you, go on', { reply_to_message: { message_id: telegram.posted.at(-1)?.id } });
+    expect(wire.delivered.at(-1)).toMatchObject({ attention: { reason: 'thread_reply' } });
+  });
+
+  it.each([
+    ['replaces the one before', [], ['bob: It is red.']],
+    ['is there already', ['Bad Request: message is not modified'], ['bob: It is green.']],
+    [
+      'is marked, as the one before is gone',
+      ['Bad Request: message to edit not found'],
+      ['bob: It is green.', 'bob: edited: It is red.'],
+    ],
+  ])('shows what an agent changed: the new text %s', async (_what, refusals, posted) => {
+    const { host, telegram, ended, texts } = await aTalk();
+    const before = await host.send('bob', '@telegram.77', 'It is green.');
+    await ended(before.message.id);
+    for (const one of refusals) telegram.refuse('editMessageText', 400, 0, one);
+    const bob = AgentName.parse('bob');
+    const body = 'It is red.';
+    const { message } = await edit(host.workspace, bob, host.workspace.own, before.message.id, { body });
+    await ended(message.id);
+    expect(await host.ended('telegram.77', message.id)).not.toBe('failed');
+    expect(texts()).toEqual(posted);
   });
 
   it('says what is missing: a host, or an agent of that name', async () => {

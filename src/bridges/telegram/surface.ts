@@ -18,7 +18,7 @@ import type { Topics } from './topics.ts';
 const LOOK_MS = 2000;
 /** A host that is just started again is waited for. */
 const WAIT_MS = 3000;
-/** So many messages of agents are remembered, so that people can answer them. */
+/** Messages of agents that are remembered, so that people can answer them. */
 const REMEMBERED = 1000;
 /** Telegram has few reactions: the nearest for each signal. It has none for `blocked`; that one is refused, and counts all the same. */
 const GLYPHS = { working: '👨‍💻', queued: '🫡', claimed: '🤝', done: '💯', declined: '🤷', unclear: '🤔' };
@@ -33,7 +33,7 @@ export interface TelegramSurfaceDeps {
   log: Log;
 }
 
-/** A message of an agent in a chat. */
+/** A message in a chat. What an agent says may take several of them, which have its id. */
 interface ShownMessage {
   id: string;
   message: number;
@@ -48,6 +48,8 @@ export class TelegramSurface {
   readonly #path: string;
   readonly #end = Promise.withResolvers<void>();
   #shown: ShownMessage[];
+  /** By id: the host shows an item again after its connection broke, also one that still waits for the chat. */
+  readonly #showing = new Map<string, Promise<void>>();
   #peer: JsonRpcPeer | null = null;
   #connected = Promise.withResolvers<void>();
   #isClosed = false;
@@ -171,24 +173,41 @@ export class TelegramSurface {
     return { code: error.error_code, message, ...(seconds && { data: { retryAfterMs: seconds * 1000 } }) };
   }
 
-  async #show(item: SurfaceShow & { glyph?: string }): Promise<void> {
+  #show(item: SurfaceShow & { glyph?: string }): Promise<void> {
+    const underWay = this.#showing.get(item.id);
+    if (underWay) return underWay;
+    const showing = this.#showNew(item).finally(() => this.#showing.delete(item.id));
+    this.#showing.set(item.id, showing);
+    return showing;
+  }
+
+  async #showNew(item: SurfaceShow & { glyph?: string }): Promise<void> {
     const { api, topics } = this.deps;
     const chat = Number(item.conversation.id);
     if (this.#shown.some(({ id }) => id === item.id)) return;
     if (!Number.isSafeInteger(chat)) throw new RpcError(RPC.params, 'the bot is in no such chat');
     if (item.what === 'reaction') {
       const emoji = (item.glyph ?? '') as '👍';
-      const [own] = this.#shown.filter(({ id }) => id === item.target);
-      const target = own?.message ?? Number(item.target);
+      const target = this.#messagesOf(item.target)[0] ?? Number(item.target);
       // One attempt: the host knows when to try again, and for how long.
       await api.now((one, signal) => one.setMessageReaction(chat, target, [{ type: 'emoji', emoji }], {}, signal));
       return;
     }
     const words = [item.text ?? '', ...(item.refs ?? [])].join('\n');
-    const message = await topics.sayAt({ chat }, `${item.author.displayName}: ${words}`);
-    this.#shown = [...this.#shown, { id: item.id, message, author: item.author.id }].slice(-REMEMBERED);
+    const { id: author, displayName } = item.author;
+    const isEdit = item.what === 'edit';
+    const before = isEdit ? this.#messagesOf(item.target) : [];
+    const isReplaced = before.length > 0 && (await topics.replaceAt(chat, before, `${displayName}: ${words}`));
+    const text = `${displayName}: ${isEdit ? 'edited: ' : ''}${words}`;
+    const messages = isReplaced ? before : await topics.sayAt({ chat }, text);
+    const added = messages.map((message) => ({ id: item.id, message, author }));
+    this.#shown = [...this.#shown, ...added].slice(-REMEMBERED);
     mkdirSync(this.deps.folder, { recursive: true, mode: 0o700 });
     replaceFile(this.#path, JSON.stringify(this.#shown), { flush: true });
+  }
+
+  #messagesOf(target: string | undefined): number[] {
+    return this.#shown.filter(({ id }) => id === target).map(({ message }) => message);
   }
 }
 

@@ -3,7 +3,7 @@ import { Refusal } from '../../core/refusal.ts';
 import { holdLock } from '../../platform/lock-file.ts';
 import type { ControlFile } from '../../protocols/control/config.ts';
 import type { TelegramApi } from './api.ts';
-import { isFinal, isTopicGone } from './api.ts';
+import { isFinal, isTopicGone, isUnchanged } from './api.ts';
 import { cutTo, piecesOf } from './pieces.ts';
 
 const NAME_LIMIT = 128;
@@ -69,10 +69,10 @@ export class Topics {
     const { group } = this.deps;
     const topic = await this.ensure(session);
     try {
-      return await this.sayAt({ chat: group, topic }, text, buttons);
+      return firstOf(await this.sayAt({ chat: group, topic }, text, buttons));
     } catch (error) {
       if (!isTopicGone(error)) throw error;
-      return this.sayAt({ chat: group, topic: await this.ensure(session, topic) }, text, buttons);
+      return firstOf(await this.sayAt({ chat: group, topic: await this.ensure(session, topic) }, text, buttons));
     }
   }
 
@@ -81,12 +81,10 @@ export class Topics {
     this.#owned(this.say(session, text));
   }
 
-  /** Says it whole, in as many messages as it takes; buttons are on the last one. The id of the first. */
-  async sayAt({ chat, topic }: ChatPlace, text: string, buttons?: Buttons): Promise<number> {
-    let first = 0;
-    // The chat refuses a message without a word, and one with half a character.
-    const pieces = piecesOf(text.toWellFormed()).filter((piece) => piece.trim() !== '');
-    if (pieces.length === 0) pieces.push('(nothing)');
+  /** Says it whole, in as many messages as it takes; buttons are on the last one. Their ids. */
+  async sayAt({ chat, topic }: ChatPlace, text: string, buttons?: Buttons): Promise<number[]> {
+    const said: number[] = [];
+    const pieces = sayable(text);
     for (const [at, piece] of pieces.entries()) {
       const other = {
         ...NO_PREVIEW,
@@ -94,22 +92,41 @@ export class Topics {
         ...(buttons && at === pieces.length - 1 && { reply_markup: buttons }),
       };
       const sent = await this.deps.api.inTurn(chat, (api, signal) => api.sendMessage(chat, piece, other, signal));
-      first ||= sent.message_id;
+      said.push(sent.message_id);
     }
-    return first;
+    return said;
   }
 
-  /** Shows a picture, or says its text where the chat does not take it. */
+  /** Shows a picture. It is tried once, as nothing else is said in this chat meanwhile; then its text is said. */
   async showAt({ chat, topic }: ChatPlace, { png, text }: { png: Uint8Array; text: string }): Promise<void> {
     const { api } = this.deps;
     const file = new InputFile(png, 'screen.png');
     const other = topic === undefined ? {} : { message_thread_id: topic };
     try {
-      await api.inTurn(chat, (one, signal) => one.sendPhoto(chat, file, other, signal));
+      await api.onceInTurn(chat, (one, signal) => one.sendPhoto(chat, file, other, signal));
     } catch (error) {
-      if (!isFinal(error)) throw error;
+      if (api.isClosed) throw error;
+      api.options.log('chat_refused', { because: api.because(error) });
       await this.sayAt({ chat, topic }, text);
     }
+  }
+
+  /** Replaces what was said in these messages. False: it takes more or fewer of them, or the chat does not take it. */
+  async replaceAt(chat: number, messages: readonly number[], text: string): Promise<boolean> {
+    const pieces = sayable(text);
+    if (pieces.length !== messages.length) return false;
+    for (const [at, message] of messages.entries()) {
+      const piece = pieces[at] ?? '';
+      try {
+        await this.deps.api.inTurn(chat, (api, signal) =>
+          api.editMessageText(chat, message, piece, NO_PREVIEW, signal),
+        );
+      } catch (error) {
+        if (!isFinal(error)) throw error;
+        if (!isUnchanged(error)) return false;
+      }
+    }
+    return true;
   }
 
   /** Replaces a message in the group. Without buttons it loses those that it had. */
@@ -141,4 +158,14 @@ export class Topics {
     const topic = this.deps.config.session(session)?.topic_id ?? 0;
     return topic === gone ? 0 : topic;
   }
+}
+
+/** In pieces that the chat takes: it refuses a message without a word, and one with half a character. */
+function sayable(text: string): string[] {
+  const pieces = piecesOf(text.toWellFormed()).filter((piece) => piece.trim() !== '');
+  return pieces.length > 0 ? pieces : ['(nothing)'];
+}
+
+function firstOf(messages: readonly number[]): number {
+  return messages[0] ?? 0;
 }

@@ -1,9 +1,10 @@
-import { writeFileSync } from 'node:fs';
+import { statSync, writeFileSync } from 'node:fs';
 import { extname, resolve } from 'node:path';
 import { command } from '../../core/command.ts';
 import { visibleText } from '../../core/gate.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { countFrom } from '../../core/time.ts';
+import { replaceFile } from '../../platform/files.ts';
 import { fileNameOf } from '../../protocols/control/config.ts';
 import { gridOf } from '../../sessions/picture/grid.ts';
 import { pngOf } from '../../sessions/picture/png.ts';
@@ -45,11 +46,19 @@ const screenshotCommand = command({
       return;
     }
     const path = resolve(context.cwd, file ?? `${fileNameOf(session)}-${timeName(new Date())}.${kind}`);
-    writeFileSync(path, picture, { mode: 0o600, flag: file === undefined ? 'wx' : 'w' });
+    if (file === undefined) writeFileSync(path, picture, { mode: 0o600, flag: 'wx' });
+    else replacePlain(path, picture);
     if (context.json) return context.sayJson({ file: path });
     context.say(path);
   },
 });
+
+/** A device or a pipe is never replaced. */
+function replacePlain(path: string, picture: string | Uint8Array): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isFile() === false)
+    throw new Refusal('invalid_request', `${path} is no plain file; name another one, or - for standard output`);
+  replaceFile(path, picture);
+}
 
 /** Null: as text. */
 function kindOf(file: string | undefined, png: boolean, svg: boolean): 'png' | 'svg' | null {

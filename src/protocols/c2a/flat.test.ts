@@ -119,6 +119,16 @@ describe('for a peer of the draft of 2026-08-11', () => {
     ]);
   });
 
+  it('a DM with several recipients is refused: nobody is left out in silence', async () => {
+    const talk = await new Talk().initialized({ protocolVersion: DRAFT, role: 'surface' });
+    const post = { eventId: 'evt_1', author: { id: 'U123', kind: 'human' }, content: 'hello' };
+    const recipients = ['bob', 'ada'].map((id) => ({ id, kind: 'agent' }));
+    const refused = await talk.ask('surface/post', { ...post, conversation: { id: 'D1', kind: 'dm' }, recipients });
+    expect(JSON.stringify(refused)).toContain('a DM has one recipient');
+    await talk.ask('surface/post', { ...post, conversation: { id: 'C1', kind: 'channel' }, recipients });
+    expect(talk.engine.asked.map((one) => one.with)).toMatchObject([{ conversation: { id: 'C1' } }]);
+  });
+
   it('what it owes and what it waits for are one call each, what halts work first', async () => {
     const { host, line } = await aDesk();
     const other = await new HostLine(host).bind('ada');

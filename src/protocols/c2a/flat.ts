@@ -1,3 +1,4 @@
+import { Refusal } from '../../core/refusal.ts';
 import type { Params } from '../../wire/jsonrpc.ts';
 import type { ChatDeliver, Part, ProtocolVersion } from './shapes.ts';
 
@@ -58,8 +59,10 @@ function flatPolicy(policy: string): string {
  */
 export function fromFlat({ content, eventId, targetEventId, actor, recipients, ...others }: Params): Params {
   const id = targetEventId ?? eventId;
-  const [addressed] = Array.isArray(recipients) ? recipients : [];
-  const recipient = partyName(others['recipient'] ?? addressed);
+  const named: unknown[] = Array.isArray(recipients) ? recipients : [];
+  if (named.length > 1 && isDirect(others['conversation']))
+    throw new Refusal('invalid_request', 'a DM has one recipient; post it once for each of them');
+  const recipient = partyName(others['recipient'] ?? named[0]);
   return {
     ...(typeof id === 'string' && { messageId: id }),
     ...(actor !== undefined && { author: partyId(actor) }),
@@ -70,6 +73,12 @@ export function fromFlat({ content, eventId, targetEventId, actor, recipients, .
       content: typeof content === 'string' ? [{ type: 'text', text: content }] : content,
     }),
   };
+}
+
+function isDirect(conversation: unknown): boolean {
+  return (
+    typeof conversation === 'object' && conversation !== null && 'kind' in conversation && conversation.kind === 'dm'
+  );
 }
 
 function plainText(part: Part): string {
