@@ -78,9 +78,9 @@ export class ScriptedCodex {
   readonly #joined = new Map<string, Set<ServerWebSocket>>();
   #count = 0;
   #requestId = -1;
-  /** The reply of a client is taken, unless this says otherwise. */
+  /** The reply of a client is taken, unless this says otherwise. What it denies ends at once. */
   taken: (request: PlayedRequest, result: Record<string, unknown>) => void = (request, result) =>
-    this.resolve(request, result);
+    this.resolve(request, result, result['decision'] === 'cancel' ? { status: 'declined' } : undefined);
   /** The items of the turn that runs, as a client sees them that joins. */
   items: object[] = [];
 
@@ -198,6 +198,11 @@ export class ScriptedCodex {
     else if (item)
       this.#tellJoined(thread, 'item/completed', { threadId: thread.id, item: { id: params['itemId'], ...item } });
     this.#showWaiting(thread);
+  }
+
+  /** An item begins, for every client that joined. */
+  begins(thread: PlayedThread, item: object): void {
+    this.#tellJoined(thread, 'item/started', { threadId: thread.id, item });
   }
 
   /** How many clients have joined a thread. */
