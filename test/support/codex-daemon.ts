@@ -78,9 +78,9 @@ export class ScriptedCodex {
   readonly #joined = new Map<string, Set<ServerWebSocket>>();
   #count = 0;
   #requestId = -1;
-  /** The reply of a client is taken, unless this says otherwise. What it denies ends at once. */
+  /** The reply of a client is taken, unless this says otherwise. */
   taken: (request: PlayedRequest, result: Record<string, unknown>) => void = (request, result) =>
-    this.resolve(request, result, result['decision'] === 'cancel' ? { status: 'declined' } : undefined);
+    this.resolve(request, result);
   /** The items of the turn that runs, as a client sees them that joins. */
   items: object[] = [];
 
@@ -197,6 +197,11 @@ export class ScriptedCodex {
     if (method === 'item/tool/requestUserInput') this.#record(thread, output, 'response_item');
     else if (item)
       this.#tellJoined(thread, 'item/completed', { threadId: thread.id, item: { id: params['itemId'], ...item } });
+    else if (result['decision'] === 'cancel')
+      this.#tellJoined(thread, 'turn/completed', {
+        threadId: thread.id,
+        turn: { id: params['turnId'], status: 'interrupted' },
+      });
     this.#showWaiting(thread);
   }
 

@@ -24,7 +24,7 @@ const LOOK_MS = 10;
  */
 export class CodexQuestions implements QuestionDriver {
   readonly #requests = new Map<Id, Request>();
-  /** What items are about to change, and how items ended. */
+  /** What items are about to change, and how items and turns ended. */
   readonly #changes = new Map<string, string>();
   readonly #ended = new Map<string, string>();
   #joined: { thread: string; stop: () => void } | null = null;
@@ -143,11 +143,12 @@ export class CodexQuestions implements QuestionDriver {
     if (kind === 'request' && codexRequestIn(message, this.#changes)) this.#requests.set(message.id, message);
     else if (method === 'serverRequest/resolved') this.#requests.delete(params['requestId'] as Id);
     else if (method === 'item/started' || method === 'item/completed') this.#keep(params['item']);
+    else if (method === 'turn/completed') this.#keep(params['turn']);
   }
 
-  #keep(item: unknown): void {
-    if (!isRecord(item)) return;
-    const { id, changes, status } = item;
+  #keep(itemOrTurn: unknown): void {
+    if (!isRecord(itemOrTurn)) return;
+    const { id, changes, status } = itemOrTurn;
     const known = changesIn(changes);
     if (known !== null) this.#changes.set(String(id), known);
     if (typeof status === 'string' && status !== 'inProgress') this.#ended.set(String(id), status);
@@ -166,12 +167,17 @@ export class CodexQuestions implements QuestionDriver {
     return this.#shown.askedAt;
   }
 
-  /** Codex does not say which decision it took. If the item ends as ours would not let it, it was another one. */
-  async #decided({ item }: CodexRequest, reply: Params): Promise<Answering> {
+  /**
+   * Codex does not say which decision it took. If the item ends as ours would not let it, it was another one. A command that is cancelled
+   * has no end of its own: its turn is interrupted.
+   */
+  async #decided({ turn, item }: CodexRequest, reply: Params): Promise<Answering> {
     const isDenied = isDenial(reply);
-    if (!(await until(isDenied ? DENIED_MS : APPROVED_MS, () => this.#ended.has(item))))
+    const end = (): string | undefined =>
+      this.#ended.get(item) ?? (this.#ended.get(turn) === 'interrupted' ? 'declined' : undefined);
+    if (!(await until(isDenied ? DENIED_MS : APPROVED_MS, () => end() !== undefined)))
       return isDenied ? { outcome: 'unknown', because: 'Codex did not end what was denied' } : { outcome: 'answered' };
-    return { outcome: (this.#ended.get(item) === 'declined') === isDenied ? 'answered' : 'gone' };
+    return { outcome: (end() === 'declined') === isDenied ? 'answered' : 'gone' };
   }
 }
 

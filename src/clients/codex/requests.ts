@@ -11,6 +11,7 @@ export interface CodexRequest {
   id: Id;
   /** Names it also where another connection or daemon gives it another id. */
   call: string;
+  turn: string;
   /** The item of the turn that waits. For a question it is the call of the model's tool. */
   item: string;
   /** Unix ms; null where Codex does not say. */
@@ -56,7 +57,8 @@ export function codexRequestIn(
   changes: ReadonlyMap<string, string>,
 ): CodexRequest | null {
   const { turnId, itemId, approvalId } = params;
-  const named = { id, call: [turnId, itemId, approvalId ?? ''].join('/'), item: String(itemId) };
+  const call = [turnId, itemId, approvalId ?? ''].join('/');
+  const named = { id, call, turn: String(turnId), item: String(itemId) };
   switch (method) {
     case 'item/tool/requestUserInput': {
       const asked = Asked.safeParse(params);
@@ -72,9 +74,9 @@ export function codexRequestIn(
       if (!approval.success) return null;
       const known = changes.get(named.item);
       // An answer to what was shown is none to other changes.
-      const call = known === undefined ? named.call : `${named.call}/${Bun.hash(known).toString(36)}`;
+      const shownCall = known === undefined ? call : `${call}/${Bun.hash(known).toString(36)}`;
       const shown = changeOf(approval.data, known);
-      return { ...named, call, startedAt: approval.data.startedAtMs, kind: 'permission', ...shown };
+      return { ...named, call: shownCall, startedAt: approval.data.startedAtMs, kind: 'permission', ...shown };
     }
     default:
       return null;
