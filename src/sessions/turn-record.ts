@@ -10,7 +10,7 @@ const REST_MS = 1000;
 /** Entries bear the time at which something was said, and are written a little later. */
 const LATE_MS = 5000;
 
-/** So long a registry may sleep. */
+/** Limit for a registry that says nothing, ms. */
 const SLEEP_MS = 60_000;
 
 /** What the client said of itself, just before its record is read. */

@@ -42,9 +42,21 @@ describe(`what the real Codex asks${real.why}`, () => {
     expect(await driver.questions.open()).toBeNull();
   });
 
+  for (const [what, step] of [
+    ['a command', escalated('touch made')],
+    ['a change of files', { tool: 'exec_command', input: { cmd: adding('made') } }],
+  ] as const)
+    real.it(`is a permission for ${what} that can be denied, and nothing is done [CCC-182, CCC-183]`, async () => {
+      const { driver, place } = await asking([{ calls: [step] }, say('done')]);
+      const { call: named, questions } = await asked(driver);
+      const no = questions[0]?.options.findIndex(({ label }) => label.startsWith('No')) ?? -1;
+      expect(await driver.questions.answer(named, [{ options: [no] }], NEVER)).toEqual({ outcome: 'answered' });
+      await within(DEADLINE, async () => (await driver.state()).status === 'idle');
+      expect(existsSync(`${place.project}/made`)).toBe(false);
+    });
+
   real.it('is a permission to change files, which says what is changed [CCC-182]', async () => {
-    const patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: new.txt\n+hello\n*** End Patch\nEOF";
-    const { driver, place } = await asking([call('exec_command', { cmd: patch }), say('done')]);
+    const { driver, place } = await asking([call('exec_command', { cmd: adding('new.txt') }), say('done')]);
     const open = await asked(driver);
     expect(open.questions[0]).toMatchObject({ header: 'File change' });
     expect(open.questions[0]?.question).toEndWith(`add ${place.project}/new.txt\nhello`);
@@ -70,6 +82,10 @@ describe(`what the real Codex asks${real.why}`, () => {
 function question(id: string, ...labels: string[]) {
   const options = labels.map((label) => ({ label, description: `it is ${label}` }));
   return { id, header: id, question: `Which ${id}?`, options };
+}
+
+function adding(file: string): string {
+  return `apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: ${file}\n+hello\n*** End Patch\nEOF`;
 }
 
 function escalated(cmd: string): Call {

@@ -64,8 +64,21 @@ describe('ccc install-service', () => {
     const text = readFileSync(rig.unit, 'utf8');
     rig.calls();
     const again = await rig.person(['service', 'install']);
-    expect(again).toMatchObject({ code: 0, out: `${rig.unit} is there and current\nthe service runs\n` });
+    const hook = `hook for dialogs is in ${rig.home}/.claude/settings.json\n`;
+    expect(again).toMatchObject({ code: 0, out: `${rig.unit} is there and current\nthe service runs\n${hook}` });
     expect([rig.calls(), rig.servicePid, readFileSync(rig.unit, 'utf8')]).toEqual([[], pid, text]);
+  });
+
+  it('adds the hook for dialogs to Claude Code, and uninstall takes it out, also if the unit is another one by then [CCC-199]', async () => {
+    const rig = aRig();
+    const file = `${rig.home}/.claude/settings.json`;
+    writeFileSync(file, '{}\n');
+    expect((await rig.person(['service', 'install'])).out).toContain(`hook for dialogs added to ${file}\n`);
+    expect(readFileSync(file, 'utf8')).toContain('ccc dialog');
+    writeByHand(rig);
+    const refused = await rig.person(['service', 'uninstall']);
+    expect(refused).toMatchObject({ code: 73, out: `hook for dialogs removed from ${file}\n` });
+    expect([readFileSync(file, 'utf8'), readFileSync(rig.unit, 'utf8')]).toEqual(['{}\n', WRITTEN_BY_HAND]);
   });
 
   it('starts the copy that npm installed, or the source, in the same way [CCC-8, CCC-12]', async () => {

@@ -197,7 +197,17 @@ export class ScriptedCodex {
     if (method === 'item/tool/requestUserInput') this.#record(thread, output, 'response_item');
     else if (item)
       this.#tellJoined(thread, 'item/completed', { threadId: thread.id, item: { id: params['itemId'], ...item } });
+    else if (result['decision'] === 'cancel')
+      this.#tellJoined(thread, 'turn/completed', {
+        threadId: thread.id,
+        turn: { id: params['turnId'], status: 'interrupted' },
+      });
     this.#showWaiting(thread);
+  }
+
+  /** An item begins, for every client that joined. */
+  begins(thread: PlayedThread, item: object): void {
+    this.#tellJoined(thread, 'item/started', { threadId: thread.id, item });
   }
 
   /** How many clients have joined a thread. */

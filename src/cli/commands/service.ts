@@ -26,8 +26,8 @@ const serviceCommand = command({
   about:
     'Keeps the control server (`ccc listen`) running from your log-in on: a systemd user unit, ~/.config/systemd/user/ccc.service. On a Mac ' +
     'it writes a file for launchd, which is not tested yet.\n' +
-    '`install` writes the unit and starts it, as `ccc install-service` does. A unit that you wrote is shown and left alone without --force. ' +
-    '`uninstall` ends the service, removes the unit and restores what was there before; sessions live on. It needs no root rights and asks for none.\n' +
+    '`install` writes the unit, starts it and adds the hook for dialogs to Claude Code, as `ccc install-service` does. A unit that you wrote is shown and left alone without --force. ' +
+    '`uninstall` ends the service, removes the unit and the hook, and restores what was there before; sessions live on. It needs no root rights and asks for none.\n' +
     '`status` ends with exit code 3 if the service does not run.',
   options: {
     force: FORCE,
@@ -91,7 +91,10 @@ const uninstallServiceCommand = command({
 async function install(context: Context, service: UserService, isForced: boolean): Promise<void> {
   refuseClients(context, 'install the service');
   const report = await service.install(isForced);
-  if (report) return tell(context, report);
+  if (report) {
+    const hook = dialogHook(context);
+    return tell(context, { done: [...report.done, ...hook.done], notes: [...report.notes, ...hook.notes] });
+  }
   if (!context.json) context.say((service.text ?? '').trimEnd());
   throw new Refusal(
     'name_taken',
@@ -101,6 +104,11 @@ async function install(context: Context, service: UserService, isForced: boolean
 
 function uninstall(context: Context, service: UserService, isForced: boolean): void {
   refuseClients(context, 'remove the service');
+  // No other command takes the hook out.
+  if (service.file === 'foreign' || service.file === 'missing') {
+    const done = removeDialogHook(context.env);
+    if (!context.json) for (const line of done) context.say(line);
+  }
   const report = service.uninstall(isForced);
   if (report) return tell(context, { ...report, done: [...report.done, ...removeDialogHook(context.env)] });
   const how = service.file === 'changed' ? '--force removes it' : 'remove it yourself';

@@ -3,18 +3,18 @@ import { Refusal } from '../../core/refusal.ts';
 import type { Key, TmuxPane } from '../../sessions/tmux.ts';
 import { asks, type Dialog, dialogOn, squashed } from './dialog.ts';
 
-/** So long the screen may take to show what a key did. */
+/** Limit for the screen to show what a key did, ms. */
 const SHOWN_MS = 5000;
 const LOOK_MS = 25;
 /** Between two keys, as a person's are apart. */
 const PAUSE_MS = 50;
 /** A person who pressed a key so few seconds ago may press the next one; and what that key did may not be on the screen yet. */
 const QUIET_S = 2;
-/** So long we wait for a person to rest. */
+/** Limit for the wait until a person rests, ms. */
 const PATIENCE_MS = 10_000;
-/** So long after a key the client's records may still call the dialog open. */
+/** Limit for the client's records to say that a key closed the dialog, ms. */
 const RECORDED_MS = 1000;
-/** A longer text is not shown whole in its row, so nobody could check it. */
+/** A longer text is not shown whole in its row, so it cannot be checked. */
 const TEXT_LIMIT = 500;
 /** No dialog needs more keys than this in one direction. */
 const MOST_STEPS = 40;
@@ -27,7 +27,7 @@ export class Left extends Error {}
 
 /**
  * Keys for one dialog of Claude Code. Each is pressed only if the client's records say that the dialog is open, and tmux presses it only if
- * the screen still shows that dialog and nobody at the keyboard was faster: Enter in the next dialog would approve that.
+ * the screen still shows that dialog and no person at the keyboard was faster: Enter in the next dialog would approve that.
  * After each key the screen is read, so what is chosen is always what is marked.
  */
 export class DialogKeys {
@@ -107,7 +107,7 @@ export class DialogKeys {
     const textIn = (dialog: Dialog): string => squashed(dialog.rows[row - 1]?.text ?? '');
     const dialog = await this.#moveTo(isThis, row);
     if (textIn(dialog) !== squashed(text)) {
-      if (!/^Typesomething\.?$/.test(textIn(dialog))) throw new Left('somebody has begun to type an answer');
+      if (!/^Typesomething\.?$/.test(textIn(dialog))) throw new Left('a person has begun to type an answer');
       await this.#quiet(dialog);
       await this.#guarded(() => this.terminal.paste(text, dialog.lines));
       await Bun.sleep(PAUSE_MS);
@@ -116,7 +116,7 @@ export class DialogKeys {
     await this.#choose(isThis, multiSelect ? 'next' : row);
   }
 
-  /** Turns to the page of a question. Somebody may have turned to another one. */
+  /** Turns to the page of a question. A person may have turned to another one. */
   async #turnTo(questions: readonly AskedQuestion[], at: number): Promise<void> {
     const pageOf = (dialog: Dialog): number =>
       isReview(dialog) ? questions.length : questions.findIndex((question) => asks(dialog, question));
@@ -156,11 +156,11 @@ export class DialogKeys {
     const until = performance.now() + PATIENCE_MS;
     while (this.terminal.typedAt + QUIET_S > Date.now() / 1000) {
       if (!(await this.isOpen())) throw new Gone();
-      if (performance.now() > until) throw new Left('somebody types in this terminal');
+      if (performance.now() > until) throw new Left('a person types in this terminal');
       await Bun.sleep(LOOK_MS);
       const screen = await this.terminal.screen();
       const now = screen && dialogOn(screen.lines);
-      if (now?.lines.join('\n') !== dialog.lines.join('\n')) await this.#leave('somebody uses the dialog');
+      if (now?.lines.join('\n') !== dialog.lines.join('\n')) await this.#leave('a person uses the dialog');
     }
     if (!(await this.isOpen())) throw new Gone();
   }

@@ -12,7 +12,7 @@ import { transcriptOf } from './transcript.ts';
 
 /** In case a file event was lost, and because a client that was killed writes nothing. */
 const LOOK_MS = 500;
-/** So long at most the others wait until the client says what it does with the first. Where it asks its user, one question is enough. */
+/** Limit for the wait until the client says what it does with the first, ms. Where it asks its user, one question is enough. */
 const FIRST_MS = 10_000;
 /** A client that is killed may have written its last lines a moment before. */
 const LAST_LOOK_MS = 200;

@@ -5,7 +5,9 @@ import { ClaudeTui } from '../../../test/support/claude-tui.ts';
 import { within } from '../../../test/support/within.ts';
 import type { AskedQuestion, Choice, OpenQuestion } from '../../core/ports/session.ts';
 import { type Decision, decisionFor, addHook } from './permission-hook.ts';
+import { ClaudeQuestions } from './questions.ts';
 import { ClaudeSessionDriver } from './session.ts';
+import type { ClaudeSession } from './state.ts';
 
 const hasTmux = Bun.which('tmux') !== null;
 const why = hasTmux ? '' : ' (skipped: tmux is not here)';
@@ -45,18 +47,65 @@ describe.skipIf(!hasTmux)(`a dialog of Claude Code with its hook beside it${why}
     SLOW,
   );
 
-  it.each<[string, DialogCall, [tool: string, input: Record<string, unknown>][], number]>([
-    ['what is to be allowed from then on is chosen', { permission: 'touch made' }, [bash('touch made')], 1],
-    ['a plan is approved', { plan: 'do it' }, [['ExitPlanMode', { plan: 'do it' }]], 0],
-    ['the hook is of another call', { permission: 'touch made' }, [bash('rm -rf made')], 0],
-    ['two hooks wait', { permission: 'touch made' }, [bash('touch made'), bash('touch made')], 0],
+  it.each<[string, DialogCall[], [tool: string, input: Record<string, unknown>][], number]>([
+    ['what is to be allowed from then on is chosen', [{ permission: 'touch made' }], [bash('touch made')], 1],
+    ['a plan is approved', [{ plan: 'do it' }], [['ExitPlanMode', { plan: 'do it' }]], 0],
+    ['the hook is of another call', [{ permission: 'touch made' }], [bash('rm -rf made')], 0],
+    [
+      'the hook is of another open call',
+      [{ permission: 'touch one' }, { permission: 'rm -rf two' }],
+      [bash('rm -rf two')],
+      0,
+    ],
+    [
+      'the command of the hook is only a part of the one that is shown',
+      [{ permission: 'touch one two' }, { permission: 'touch one' }],
+      [bash('touch one')],
+      0,
+    ],
+    ['two hooks wait', [{ permission: 'touch made' }], [bash('touch made'), bash('touch made')], 0],
   ])(
     'is answered by keys where %s, and the hook decides nothing [CCC-183]',
-    async (_what, call, hooks, option) => {
-      const { asked, waits, answer, keys, decided } = await asks(call);
+    async (_what, calls, hooks, option) => {
+      const { asked, waits, answer, keys, decided } = await asks(...calls);
       for (const [tool, input] of hooks) waits(tool, input, 'cancelled');
       expect(await answer(asked, { options: [option] })).toEqual({ outcome: 'answered' });
       expect([decided, keys().at(-1)]).toEqual([[], 'Enter']);
+    },
+    SLOW,
+  );
+
+  it(
+    'that is closed while it is looked at is gone, and the hook decides nothing [CCC-183]',
+    async () => {
+      const { session, asked, waits, decided } = await asks({ permission: 'touch made' });
+      waits(...bash('touch made'), { option: 0 });
+      const { places } = session.questions;
+      let looks = 0;
+      // After the first look another dialog is open.
+      const live = async (): Promise<ClaudeSession | null> => {
+        const now = await places.live();
+        looks += 1;
+        return now && looks > 1 ? { ...now, statusUpdatedAt: (now.statusUpdatedAt ?? 0) + 1 } : now;
+      };
+      const questions = new ClaudeQuestions({
+        live,
+        terminalOf: (one) => places.terminalOf(one),
+        transcriptOf: (conversation) => places.transcriptOf(conversation),
+      });
+      expect(await questions.answer(asked.call, [{ options: [0] }], NEVER)).toEqual({ outcome: 'gone' });
+      expect(decided).toEqual([]);
+    },
+    SLOW,
+  );
+
+  it(
+    'that is denied is not answered while the call has no end [CCC-183]',
+    async () => {
+      const { asked, waits, answer, decided } = await asks({ permission: 'touch made' });
+      waits(...bash('touch made'), 'runs');
+      expect(await answer(asked, { options: [2] })).toMatchObject({ outcome: 'unknown' });
+      expect(decided).toHaveLength(1);
     },
     SLOW,
   );
@@ -118,11 +167,11 @@ async function asks(...calls: DialogCall[]) {
   const { conversation = '' } = await session.state();
   const decided: Decision[] = [];
   let ended = 0;
-  /** A hook waits; when it decides, the dialog ends so. */
-  const waits = (tool: string, input: Record<string, unknown>, end: DialogEnd): void => {
+  /** A hook waits; when it decides, the dialog ends so. `runs`: a person was faster, and the command runs on. */
+  const waits = (tool: string, input: Record<string, unknown>, end: DialogEnd | 'runs'): void => {
     const decide = (decision: Decision): void => {
       decided.push(decision);
-      void claude.order({ decides: JSON.stringify(end) });
+      void claude.order(end === 'runs' ? { status: 'busy' } : { decides: JSON.stringify(end) });
     };
     const leave = addHook({ conversation, tool, input, decide, end: () => (ended += 1) });
     opened.push({ close: leave });

@@ -11,7 +11,7 @@ import { ASK, type OpenCall, OpenCalls } from './open-calls.ts';
 import { answerWords, decisionFor, type WaitingHook, hooksBeside } from './permission-hook.ts';
 import type { ClaudeSession } from './state.ts';
 
-/** So long the client may take to write down what was answered. */
+/** Limit for the client to write down what was answered, ms. */
 const RECORDED_MS = 10_000;
 const LOOK_MS = 25;
 /** Keys may be dropped that come in the moment in which a dialog opens, */
@@ -19,8 +19,13 @@ const SETTLED_MS = 300;
 /** and in the first seconds of a client: of 20 answers at the age of 2 s four were, at 5 s none. */
 const YOUNG_MS = 5000;
 
-/** A call that was decided and has ended is in the transcript by then. One that runs may take hours. */
-const DECIDED_MS = 500;
+/** Limit for the end of a call that was allowed, ms. One that runs may take hours. */
+const ALLOWED_MS = 500;
+/** Limit for the end of a call that was denied, ms. */
+const DENIED_MS = 3000;
+
+/** What a dialog shows of a call. */
+const SUBJECTS = ['command', 'file_path', 'notebook_path'];
 
 /** What the registry says that the client waits for. */
 const WAITS_FOR = { question: 'input needed', permission: 'permission prompt' };
@@ -62,7 +67,7 @@ export class ClaudeQuestions implements QuestionDriver {
       if (!terminal) return left('Claude Code runs outside of tmux, where no key can be pressed');
       if (!runsIn(live.pid, terminal.tty)) return left(`Claude Code does not run in ${terminal.name}`);
       const turn = takeTurn(terminal.tty);
-      if (turn === null) return left('somebody else types into this terminal just now');
+      if (turn === null) return left('another program types into this terminal just now');
       try {
         const from = Math.max(open.askedAt + SETTLED_MS, (live.startedAt ?? 0) + YOUNG_MS);
         await Bun.sleep(Math.max(0, from - Date.now()));
@@ -114,7 +119,7 @@ export class ClaudeQuestions implements QuestionDriver {
     return { hook, call };
   }
 
-  /** The client does not end a hook whose dialog a person has closed. */
+  /** The client does not end a hook when a person closes its dialog. */
   #endHooks({ sessionId }: ClaudeSession): void {
     const { open } = this.#calls;
     for (const hook of hooksBeside(sessionId)) {
@@ -123,7 +128,7 @@ export class ClaudeQuestions implements QuestionDriver {
     }
   }
 
-  /** Outside of tmux nobody sees the screen. What the hook can decide are the two options that every such dialog has. */
+  /** Outside of tmux the screen cannot be read. What the hook can decide are the two options that every such dialog has. */
   #permissionOfHook(live: ClaudeSession): OpenQuestion | null {
     const found = this.#hookOf(live);
     if (!found || found.call.name === ASK || found.call.name === PLAN) return null;
@@ -131,7 +136,7 @@ export class ClaudeQuestions implements QuestionDriver {
     const question = `${name}\n${JSON.stringify(input, null, 2)}`;
     const options = [{ label: 'Yes' }, { label: 'No' }];
     const questions = [{ question, header: name, options, multiSelect: false }];
-    return { call: `${live.pid}-${id}`, kind: 'permission', questions, askedAt: askedAtOf(live) };
+    return { call: hookCall(live, id), kind: 'permission', questions, askedAt: askedAtOf(live) };
   }
 
   /** Null if it is not answered this way. */
@@ -139,18 +144,33 @@ export class ClaudeQuestions implements QuestionDriver {
     { live, open }: { live: ClaudeSession; open: OpenQuestion },
     choices: readonly Choice[],
   ): Promise<Answering | null> {
+    if (!(await this.#isOpen(live, open))) return { outcome: 'gone' };
+    // Nothing is awaited from here to the decision.
     const found = this.#hookOf(live);
-    const isQuestion = found?.call.name === ASK;
-    if (!found || isQuestion !== (open.kind === 'question') || (isQuestion && found.call.id !== open.call)) return null;
+    if (!found || !this.#isCallOf(live, open, found.call)) return null;
     const decision = decisionFor(open, choices, found.hook.input);
     if (!decision) return null;
     found.hook.decide(decision);
     const end = await this.#recorded(live, open, choices);
-    if (isQuestion || end.outcome !== 'answered') return end;
-    const until = performance.now() + DECIDED_MS;
-    for (; performance.now() < until && this.#calls.decidedBy(found.call.id) === null; await Bun.sleep(LOOK_MS))
+    if (open.kind === 'question' || end.outcome !== 'answered') return end;
+    const isDenied = decision.behavior === 'deny';
+    const until = performance.now() + (isDenied ? DENIED_MS : ALLOWED_MS);
+    for (; ; await Bun.sleep(LOOK_MS)) {
       this.#read(live);
+      if (!this.#calls.open.some(({ id }) => id === found.call.id)) break;
+      if (performance.now() < until) continue;
+      return isDenied ? { outcome: 'unknown', because: 'Claude Code did not end what was denied' } : end;
+    }
     return (this.#calls.decidedBy(found.call.id) ?? 'hook') === 'hook' ? end : { outcome: 'gone' };
+  }
+
+  /** Whether the user was asked about this call, and about no other one that is open. */
+  #isCallOf(live: ClaudeSession, { call, kind, questions }: OpenQuestion, one: OpenCall): boolean {
+    if (kind === 'question') return one.id === call;
+    if (one.name === ASK) return false;
+    if (call === hookCall(live, one.id)) return true;
+    const shown = this.#calls.open.filter((other) => isShownIn(questions[0]?.question ?? '', other));
+    return shown.length === 1 && shown[0]?.id === one.id;
   }
 
   #read({ sessionId }: ClaudeSession): void {
@@ -185,6 +205,27 @@ export class ClaudeQuestions implements QuestionDriver {
 
 function isOf({ tool, input }: WaitingHook, call: OpenCall): boolean {
   return call.name === tool && Bun.deepEquals(call.input, input);
+}
+
+/** Names a permission that only its hook has shown. */
+function hookCall({ pid }: ClaudeSession, id: string): string {
+  return `${pid}-${id}`;
+}
+
+/** Whether whole lines of a dialog are the command or the path of this call. A screen breaks lines where it must. */
+function isShownIn(text: string, { input }: OpenCall): boolean {
+  const subject = SUBJECTS.map((key) => input[key]).find((value) => typeof value === 'string' && value !== '');
+  if (typeof subject !== 'string') return false;
+  const lines = text.split('\n').map(squashed);
+  const wanted = squashed(subject);
+  return lines.some((_line, from) => {
+    let to = from;
+    for (let joined = ''; to < lines.length && wanted.startsWith(joined); to += 1) {
+      joined += lines[to] ?? '';
+      if (joined === wanted) return true;
+    }
+    return false;
+  });
 }
 
 /** A registry that does not say since when it waits is not known to us. */

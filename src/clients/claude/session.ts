@@ -37,9 +37,9 @@ import { TurnReader } from './turns.ts';
 
 /** In case a file event was lost, and because a client that was killed writes nothing. */
 const LOOK_MS = 1000;
-/** So long the client may take to acknowledge what was typed. */
+/** Limit for the client to acknowledge what was typed, ms. */
 const PROOF_MS = 5000;
-/** So long a client that is ended may take, before it is killed. */
+/** Limit for a client to end, before it is killed, ms. */
 const END_MS = 5000;
 const PAUSE_MS = 100;
 /** A client that was killed loses its terminal first. Only one that still runs after this has none. */

@@ -118,6 +118,45 @@ describe('an approval that Codex asks for', () => {
     expect(codex.replies).toMatchObject([{ result: { decision: 'cancel' } }]);
   });
 
+  it('to change files names every file before the first diff, and leaves nothing out [CCC-182]', async () => {
+    const { codex, thread, questions } = await aThread();
+    const { params } = codex.asks(thread, FILES, { startedAtMs: 5000 });
+    const long = 'x'.repeat(5000);
+    const changes = [
+      { path: '/x/new.txt', kind: { type: 'add' }, diff: `${long}\n` },
+      { path: '/x/key', kind: { type: 'update', move_path: '/home/me/.ssh/authorized_keys' }, diff: '+key\n' },
+    ];
+    codex.items = [{ id: params['itemId'], changes }];
+    const open = await asked(questions);
+    const names = ['add /x/new.txt', 'update /x/key → /home/me/.ssh/authorized_keys'];
+    const diffs = [`${names[0]}\n${long}`, `${names[1]}\n+key`];
+    expect(open.questions[0]?.question).toBe(
+      ['Would you like to make the following edits?', names.join('\n'), ...diffs].join('\n\n'),
+    );
+  });
+
+  it('to change files that are not known can only be denied, and that answer approves nothing later [CCC-182]', async () => {
+    const { codex, thread, questions } = await aThread();
+    const { params } = codex.asks(thread, FILES, { startedAtMs: 5000 });
+    const open = await asked(questions);
+    expect(open.questions[0]?.options).toEqual([{ label: 'No, and tell Codex what to do differently' }]);
+    codex.begins(thread, { id: params['itemId'], changes: [{ path: '/x/a', kind: { type: 'add' }, diff: 'a' }] });
+    await within(DEADLINE, async () => (await questions.open())?.questions[0]?.options.length === 3);
+    expect(await questions.answer(open.call, [{ options: [0] }], NEVER)).toEqual({ outcome: 'gone' });
+    expect(codex.replies).toEqual([]);
+    const { call } = await asked(questions);
+    expect(await questions.answer(call, [{ options: [2] }], NEVER)).toEqual({ outcome: 'answered' });
+  });
+
+  it('that was denied is not answered while its item has no end [CCC-183]', async () => {
+    const { codex, thread, questions } = await aThread();
+    codex.asks(thread, COMMAND, { startedAtMs: 5000, command: 'touch made' });
+    const { call } = await asked(questions);
+    // In the same moment the window approves it, and the command runs.
+    codex.taken = (request) => codex.resolve(request, { decision: 'accept' });
+    expect(await questions.answer(call, [{ options: [1] }], NEVER)).toMatchObject({ outcome: 'unknown' });
+  });
+
   it('is somebody else’s where the item ends otherwise than ours would have it [CCC-183]', async () => {
     const { codex, thread, questions } = await aThread();
     codex.asks(thread, COMMAND, { startedAtMs: 5000, command: 'touch made' });
@@ -166,6 +205,37 @@ it('a thread of Codex is joined only while somebody looks for its questions', as
   await within(DEADLINE, async () => (await questions.open()) === null && codex.joinedTo(thread) === 0);
 });
 
+it('a thread of Codex is left also if the time was over while an answer was on its way', async () => {
+  const { codex, thread, another } = await aThread();
+  const questions = another({ stayMs: 20 });
+  codex.asks(thread, COMMAND, { startedAtMs: 5000, command: 'touch made' });
+  const { call } = await asked(questions);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  codex.taken = (request, result) => void promise.then(() => codex.resolve(request, result, { status: 'completed' }));
+  const answering = questions.answer(call, [{ options: [0] }], NEVER);
+  await within(DEADLINE, async () => codex.replies.length === 1);
+  await Bun.sleep(60);
+  expect(codex.joinedTo(thread)).toBe(1);
+  resolve();
+  expect(await answering).toEqual({ outcome: 'answered' });
+  await within(DEADLINE, async () => codex.joinedTo(thread) === 0);
+});
+
+it('two threads of Codex that are looked at in one moment keep their questions apart', async () => {
+  const { codex, thread, daemon, another } = await aThread();
+  const other = codex.begin();
+  codex.typed(other, 'go');
+  codex.asks(thread, COMMAND, { startedAtMs: 5000, command: 'touch one' });
+  codex.asks(other, COMMAND, { startedAtMs: 9000, command: 'rm -rf two' });
+  const threads = [thread, other].map(({ id }) => id);
+  const isWaiting = (id: string): boolean => daemon.threads.get(id)?.status.startsWith('waiting') === true;
+  await within(DEADLINE, async () => threads.every(isWaiting));
+  const looked = threads.map((id) => daemon.threads.get(id) ?? null);
+  const questions = another({ waiting: async () => looked.shift() ?? null });
+  const opens = await Promise.all([questions.open(), questions.open()]);
+  expect(opens.map((open) => open?.questions[0]?.question.split('$ ')[1])).toEqual(['touch one', 'rm -rf two']);
+});
+
 function color() {
   const options = [
     { label: 'Red', description: 'warm' },
@@ -193,12 +263,12 @@ async function aThread() {
     const known = daemon.threads.get(thread.id) ?? null;
     return known?.status.startsWith('waiting') === true ? known : null;
   };
-  const another = (): CodexQuestions => {
-    const questions = new CodexQuestions(daemon, waiting);
+  const another = (how: { waiting?: typeof waiting; stayMs?: number } = {}): CodexQuestions => {
+    const questions = new CodexQuestions(daemon, how.waiting ?? waiting, how.stayMs);
     opened.push(() => questions.close());
     return questions;
   };
-  return { codex, thread, questions: another(), another };
+  return { codex, thread, daemon, questions: another(), another };
 }
 
 async function asked(questions: CodexQuestions) {

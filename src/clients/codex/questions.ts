@@ -5,30 +5,32 @@ import { changesIn, type CodexRequest, isAnsweredWith, isDenial, codexRequestIn 
 import { callIn } from './rollout.ts';
 import type { CodexDaemon, Thread } from './rpc.ts';
 
-/** Codex sends what waits right behind its answer to `thread/resume`. */
+/** Limit for what waits to come after the answer to `thread/resume`, ms. Codex sends it right behind that. */
 const REPLAY_MS = 1000;
-/** So long Codex may take to write down what was answered. */
+/** Limit for Codex to write down what was answered, ms. */
 const RECORDED_MS = 10_000;
-/** An item that was denied has ended by then. A command that was approved may run for hours. */
-const DENIED_MS = 500;
-/** So long after the last look we stay in a thread. Codex keeps a thread that anybody has joined, also without a window. */
+/** Limit for the end of an item that was approved, ms. A command may run for hours. */
+const APPROVED_MS = 500;
+/** Limit for the end of an item that was denied, ms. */
+const DENIED_MS = 3000;
+/** Limit for staying in a thread after the last look, ms. Codex keeps a thread that a client has joined, also without a window. */
 const STAY_MS = 10_000;
 const LOOK_MS = 10;
 
 /**
  * What a thread of Codex asks its user. Codex sends each as a request to every client that has joined the thread, its window among them, and
  * again to one that joins later, so nothing is lost when this program restarts. The first reply counts, and all others hear that the
- * request is resolved. A thread is joined only while somebody looks for its questions.
+ * request is resolved. A thread is joined only while a caller looks for its questions.
  */
 export class CodexQuestions implements QuestionDriver {
-  readonly #requests = new Map<Id, CodexRequest>();
-  /** What items are about to change, and how items ended. A request names only its item. */
+  readonly #requests = new Map<Id, Request>();
+  /** What items are about to change, and how items and turns ended. */
   readonly #changes = new Map<string, string>();
   readonly #ended = new Map<string, string>();
   #joined: { thread: string; stop: () => void } | null = null;
   #joining: Promise<void> | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** Answers of which nobody knows yet what became of them. */
+  /** Count of answers that Codex has not confirmed yet. */
   #inHand = 0;
   #shown = { call: '', askedAt: 0 };
 
@@ -36,17 +38,14 @@ export class CodexQuestions implements QuestionDriver {
     readonly daemon: CodexDaemon,
     /** The thread of the session, if it waits for its user and a window shows it. */
     readonly waitingThread: () => Promise<Thread | null>,
+    readonly stayMs = STAY_MS,
   ) {}
 
   async open(): Promise<OpenQuestion | null> {
     const found = await this.#look();
     if (!found) return null;
-    const { call, kind, item, questions } = found.request;
-    const askedAt = this.#askedAt(found.thread, found.request);
-    const changes = this.#changes.get(item);
-    if (changes === undefined) return { call, kind, questions, askedAt };
-    const shown = questions.map((one) => ({ ...one, question: `${one.question}\n${changes}` }));
-    return { call, kind, questions: shown, askedAt };
+    const { call, kind, questions } = found.request;
+    return { call, kind, questions, askedAt: this.#askedAt(found.thread, found.request) };
   }
 
   async answer(call: string, choices: readonly Choice[], signal: AbortSignal): Promise<Answering> {
@@ -56,13 +55,15 @@ export class CodexQuestions implements QuestionDriver {
     const reply = request.reply(choices);
     if (typeof reply === 'string') return { outcome: 'left', because: reply };
     if (signal.aborted) return { outcome: 'left', because: 'it was stopped before' };
-    // Nothing was awaited since the look, so nobody else has resolved it as far as we know.
+    // Nothing was awaited since the look, so as far as we know it is not resolved.
     if (!this.daemon.reply(request.id, reply)) return { outcome: 'left', because: 'the daemon of Codex is gone' };
     this.#inHand += 1;
     try {
       return await this.#outcome(thread, request, reply);
     } finally {
       this.#inHand -= 1;
+      // The timer may have fired meanwhile.
+      if (this.#joined) this.#stay();
     }
   }
 
@@ -84,6 +85,11 @@ export class CodexQuestions implements QuestionDriver {
     if (this.#inHand === 0) this.close();
   }
 
+  #stay(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#leave(), this.stayMs);
+  }
+
   async #look(): Promise<{ thread: Thread; request: CodexRequest } | null> {
     const thread = await this.waitingThread();
     if (!thread) {
@@ -91,11 +97,14 @@ export class CodexQuestions implements QuestionDriver {
       return null;
     }
     clearTimeout(this.#timer);
-    this.#joining ??= this.#join(thread.id).finally(() => (this.#joining = null));
+    // What another caller joins may be another thread.
+    while (this.#joining) await this.#joining.catch(() => 'that caller gets the error');
+    this.#joining = this.#join(thread.id).finally(() => (this.#joining = null));
     await this.#joining;
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#leave(), STAY_MS);
-    const [request] = this.#requests.values();
+    if (this.#joined?.thread !== thread.id) return null;
+    this.#stay();
+    const [message] = this.#requests.values();
+    const request = message && codexRequestIn(message, this.#changes);
     return request ? { thread, request } : null;
   }
 
@@ -131,16 +140,17 @@ export class CodexQuestions implements QuestionDriver {
   #hear(threadId: string, message: Request | Notification): void {
     const { kind, method, params } = message;
     if (params['threadId'] !== threadId) return;
-    const request = kind === 'request' ? codexRequestIn(message.id, method, params) : null;
-    if (request) this.#requests.set(request.id, request);
+    if (kind === 'request' && codexRequestIn(message, this.#changes)) this.#requests.set(message.id, message);
     else if (method === 'serverRequest/resolved') this.#requests.delete(params['requestId'] as Id);
     else if (method === 'item/started' || method === 'item/completed') this.#keep(params['item']);
+    else if (method === 'turn/completed') this.#keep(params['turn']);
   }
 
-  #keep(item: unknown): void {
-    if (!isRecord(item)) return;
-    const { id, changes, status } = item;
-    if (changes !== undefined) this.#changes.set(String(id), changesIn(changes));
+  #keep(itemOrTurn: unknown): void {
+    if (!isRecord(itemOrTurn)) return;
+    const { id, changes, status } = itemOrTurn;
+    const known = changesIn(changes);
+    if (known !== null) this.#changes.set(String(id), known);
     if (typeof status === 'string' && status !== 'inProgress') this.#ended.set(String(id), status);
   }
 
@@ -157,11 +167,17 @@ export class CodexQuestions implements QuestionDriver {
     return this.#shown.askedAt;
   }
 
-  /** Codex does not say whose decision it took. If the item ends as ours would not let it, it was somebody else's. */
-  async #decided({ item }: CodexRequest, reply: Params): Promise<Answering> {
-    await until(DENIED_MS, () => this.#ended.has(item));
-    const end = this.#ended.get(item);
-    return { outcome: end === undefined || (end === 'declined') === isDenial(reply) ? 'answered' : 'gone' };
+  /**
+   * Codex does not say which decision it took. If the item ends as ours would not let it, it was another one. A command that is cancelled
+   * has no end of its own: its turn is interrupted.
+   */
+  async #decided({ turn, item }: CodexRequest, reply: Params): Promise<Answering> {
+    const isDenied = isDenial(reply);
+    const end = (): string | undefined =>
+      this.#ended.get(item) ?? (this.#ended.get(turn) === 'interrupted' ? 'declined' : undefined);
+    if (!(await until(isDenied ? DENIED_MS : APPROVED_MS, () => end() !== undefined)))
+      return isDenied ? { outcome: 'unknown', because: 'Codex did not end what was denied' } : { outcome: 'answered' };
+    return { outcome: (end() === 'declined') === isDenied ? 'answered' : 'gone' };
   }
 }
 

@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import type { AskedQuestion, Choice } from '../../core/ports/session.ts';
 import { type Described, Schema } from '../../core/schema.ts';
-import type { Id, Params } from '../../wire/jsonrpc.ts';
+import type { Id, Params, Request } from '../../wire/jsonrpc.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 
 /** The requests of Codex 0.166 that wait for its user, what they offer, and what is replied to them. */
@@ -11,6 +11,7 @@ export interface CodexRequest {
   id: Id;
   /** Names it also where another connection or daemon gives it another id. */
   call: string;
+  turn: string;
   /** The item of the turn that waits. For a question it is the call of the model's tool. */
   item: string;
   /** Unix ms; null where Codex does not say. */
@@ -50,21 +51,32 @@ const Approval = new Schema(() =>
   }),
 );
 
-/** Null if it is none that we know. */
-export function codexRequestIn(id: Id, method: string, params: Params): CodexRequest | null {
+/** Null if it is none that we know. `changes`: what items are about to change, as far as that is known; a request names only its item. */
+export function codexRequestIn(
+  { id, method, params }: Request,
+  changes: ReadonlyMap<string, string>,
+): CodexRequest | null {
   const { turnId, itemId, approvalId } = params;
-  const named = { id, call: [turnId, itemId, approvalId ?? ''].join('/'), item: String(itemId) };
+  const call = [turnId, itemId, approvalId ?? ''].join('/');
+  const named = { id, call, turn: String(turnId), item: String(itemId) };
   switch (method) {
     case 'item/tool/requestUserInput': {
       const asked = Asked.safeParse(params);
       return asked.success ? { ...named, startedAt: null, kind: 'question', ...questionsOf(asked.data) } : null;
     }
-    case 'item/commandExecution/requestApproval':
+    case 'item/commandExecution/requestApproval': {
+      const approval = Approval.safeParse(params);
+      if (!approval.success) return null;
+      return { ...named, startedAt: approval.data.startedAtMs, kind: 'permission', ...commandOf(approval.data) };
+    }
     case 'item/fileChange/requestApproval': {
       const approval = Approval.safeParse(params);
       if (!approval.success) return null;
-      const shown = method === 'item/fileChange/requestApproval' ? changeOf(approval.data) : commandOf(approval.data);
-      return { ...named, startedAt: approval.data.startedAtMs, kind: 'permission', ...shown };
+      const known = changes.get(named.item);
+      // An answer to what was shown is none to other changes.
+      const shownCall = known === undefined ? call : `${call}/${Bun.hash(known).toString(36)}`;
+      const shown = changeOf(approval.data, known);
+      return { ...named, call: shownCall, startedAt: approval.data.startedAtMs, kind: 'permission', ...shown };
     }
     default:
       return null;
@@ -137,17 +149,23 @@ function labelOf(decision: unknown, isNetwork: boolean): string | null {
     : 'No, and block this host in the future';
 }
 
-function changeOf({ reason, grantRoot }: Described<typeof Approval>): Pick<CodexRequest, 'questions' | 'reply'> {
+function changeOf(
+  { reason, grantRoot }: Described<typeof Approval>,
+  changes: string | undefined,
+): Pick<CodexRequest, 'questions' | 'reply'> {
   const text = [
     'Would you like to make the following edits?',
     ...(reason === '' ? [] : ['', reason]),
     ...(grantRoot === '' ? [] : ['', `It asks to write below ${grantRoot} from now on.`]),
+    '',
+    changes ?? 'Codex does not say here which files it changes. To approve it, look at its window.',
   ];
-  return decided('File change', text.join('\n'), [
+  const no = { label: 'No, and tell Codex what to do differently', decision: 'cancel' };
+  const yes = [
     { label: 'Yes, proceed', decision: 'accept' },
     { label: "Yes, and don't ask again for these files", decision: 'acceptForSession' },
-    { label: 'No, and tell Codex what to do differently', decision: 'cancel' },
-  ]);
+  ];
+  return decided('File change', text.join('\n'), changes === undefined ? [no] : [...yes, no]);
 }
 
 function decided(header: string, question: string, options: { label: string; decision: unknown }[]) {
@@ -185,15 +203,18 @@ export function isAnsweredWith(output: string, reply: Params): boolean {
   }
 }
 
-/** A longer change is cut. */
-const CHANGE_CHARACTERS = 2000;
-
-/** What an item is about to change, in lines. */
-export function changesIn(changes: unknown): string {
-  const lines = (Array.isArray(changes) ? changes : []).filter(isRecord).flatMap(({ path, kind, diff }) => {
-    const how = isRecord(kind) ? String(kind['type']) : 'change';
-    return ['', `${how} ${String(path)}`, typeof diff === 'string' ? diff.trimEnd() : ''];
-  });
-  const text = lines.join('\n');
-  return text.length > CHANGE_CHARACTERS ? `${text.slice(0, CHANGE_CHARACTERS).toWellFormed()}\n…` : text;
+/** What an item is about to change: first every path, then the diffs. Null if that is not known. */
+export function changesIn(changes: unknown): string | null {
+  if (!Array.isArray(changes) || changes.length === 0) return null;
+  const files: { name: string; diff: string }[] = [];
+  for (const change of changes) {
+    if (!isRecord(change) || typeof change['path'] !== 'string') return null;
+    const { path, kind, diff } = change;
+    const { type, move_path: moved } = isRecord(kind) ? kind : {};
+    const name = `${typeof type === 'string' ? type : 'change'} ${path}${typeof moved === 'string' ? ` → ${moved}` : ''}`;
+    files.push({ name, diff: typeof diff === 'string' ? diff.trimEnd() : '' });
+  }
+  const [first, ...others] = files;
+  if (first && others.length === 0) return `${first.name}\n${first.diff}`;
+  return [...files.map(({ name }) => name), ...files.map(({ name, diff }) => `\n${name}\n${diff}`)].join('\n');
 }

@@ -86,8 +86,8 @@ export interface OpenQuestion {
 export type Choice = { options: readonly number[] } | { text: string };
 
 /**
- * What became of an answer. `answered`: the client's record has this very answer. `gone`: that dialog is not open any more, and somebody
- * else closed it. `left`: it is open and not answered. `unknown`: only the client's record can tell.
+ * What became of an answer. `answered`: the client's record has this very answer. `gone`: that dialog is not open any more, and another
+ * answer closed it. `left`: it is open and not answered. `unknown`: only the client's record can tell.
  */
 export type Answering =
   | { outcome: 'answered' }

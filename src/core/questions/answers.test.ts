@@ -111,6 +111,14 @@ describe('an answer', () => {
     expect(recorded).toEqual([]);
   });
 
+  it('that found the dialog gone can be given again if it is open after all', async () => {
+    const { asking, answers, option } = aSession();
+    asking.asks([aQuestion()]);
+    asking.ends.push({ outcome: 'gone' });
+    await answers.answer(option(0, 0));
+    expect(await answers.answer(option(0, 1))).toEqual(answered('MongoDB', 0));
+  });
+
   it('that could not be entered says why, and can be given again', async () => {
     const { asking, answers, option, recorded } = aSession();
     asking.asks([aQuestion(), aQuestion()]);

@@ -31,7 +31,7 @@ interface Given {
 export class SessionAnswers {
   /** Null until the store was read. */
   #given: Given | null = null;
-  /** Whose answers are being entered. */
+  /** The questions for which answers are being entered. */
   #entering: OpenQuestion | null = null;
   /** The set that was answered last. */
   #last: { open: OpenQuestion; answered: AnsweredQuestions } | null = null;
@@ -85,11 +85,10 @@ export class SessionAnswers {
       return { outcome: 'answered', words, left };
     }
     const end = await this.#enter(open, choices);
-    if (end.outcome === 'gone') return { outcome: 'none' };
     if (end.outcome !== 'answered') {
       // It can be answered again, if it is still open then.
       choices.delete(at);
-      return { outcome: 'failed', because: end.because };
+      return end.outcome === 'gone' ? { outcome: 'none' } : { outcome: 'failed', because: end.because };
     }
     const { agent } = request;
     const inWords = open.questions.map((_question, one) => wordsOf(open, one, choices.get(one) ?? { options: [] }));

@@ -16,7 +16,7 @@ export interface AnsweredQuestions {
   agent?: string;
 }
 
-/** One answer of somebody. */
+/** One answer of a caller. */
 export interface AnswerRequest {
   /** Index of the question, from 0. */
   question: number;
@@ -43,7 +43,7 @@ export type AnswerRefusal =
 export type AnswerEnd =
   | { outcome: 'answered'; words: string; left: number }
   | AnswerRefusal
-  /** The dialog is still open, or nobody knows. */
+  /** The dialog is still open, or that is not known. */
   | { outcome: 'failed'; because: string };
 
 /** Why this answer cannot be one to these questions; null if it can. */
