@@ -51,6 +51,8 @@ export class ClientWindow {
   #looking: Promise<void> | null = null;
 
   readonly #claims: Map<string, string>;
+  /** The terminal that we hold in the claims. */
+  #claimed: string | null = null;
 
   constructor(readonly options: WindowOptions) {
     const { name, env } = options;
@@ -62,7 +64,10 @@ export class ClientWindow {
 
   /** As of the last look. Costs next to nothing. */
   get pid(): number | null {
-    if (this.#found && !isSame(this.#found)) this.#found = null;
+    if (this.#found && !isSame(this.#found)) {
+      this.#found = null;
+      this.#claim(null);
+    }
     return this.#found?.pid ?? null;
   }
 
@@ -103,10 +108,19 @@ export class ClientWindow {
     // One that we start by a shell is that shell for a moment.
     if (!pane || (isFree(pane) && (pane.isDead || !pane.command.includes('exec ')))) return;
     const { tty } = pane;
-    if (tty !== null) this.#claims.set(tty, this.options.name);
+    this.#claim(tty);
     // npm may start a client by a script, and a person by a shell.
     const pid = windowsOf(this.options).find((window) => window.tty === tty)?.pid ?? pane.pid;
     this.#found = { pid, start: startOf(pid) };
+  }
+
+  /** Holds this terminal and no other: the system gives the number of one that is gone to the next that is opened. */
+  #claim(tty: string | null): void {
+    const { name } = this.options;
+    const before = this.#claimed;
+    if (before !== null && before !== tty && this.#claims.get(before) === name) this.#claims.delete(before);
+    this.#claimed = tty;
+    if (tty !== null) this.#claims.set(tty, name);
   }
 
   async lookForQuestion(isKnown: boolean): Promise<void> {
@@ -151,6 +165,7 @@ export class ClientWindow {
   async end(): Promise<void> {
     const found = this.#found;
     this.#found = null;
+    this.#claim(null);
     this.#startedAt = 0;
     this.question = null;
     await this.#session.end();
