@@ -1,6 +1,6 @@
 // Sessions of the real OpenCode, as control drives them.
 import { afterEach, describe, expect } from 'bun:test';
-import { readdirSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { OpenCodeSession } from '../../src/clients/opencode/session.ts';
 import { aRequest } from '../support/scripted-session.ts';
 import { within } from '../support/within.ts';
@@ -119,6 +119,14 @@ describe(`a session of OpenCode${real.why}`, () => {
     await expect(driver.start()).rejects.toThrow();
     expect(await driver.state()).toEqual({ status: 'stopped' });
     await expect(session('two', undefined, {}, ['--port=1']).start()).rejects.toThrow('take --port=1 out of the flags');
+  });
+
+  real.it('leaves its password to the commands of its model, as SECURITY.md says', async () => {
+    const { place, session } = await aMachine(bashStep('env > env.txt'), say('done'));
+    const driver = session('one', undefined, { permission: 'allow' });
+    await driver.start();
+    await asks(driver, 'run it');
+    expect(readFileSync(`${place.project}/env.txt`, 'utf8')).toMatch(/^OPENCODE_SERVER_PASSWORD=\w{48}$/m);
   });
 
   real.it('that a person opened by hand is followed, and a prompt for it is refused with a reason', async () => {
