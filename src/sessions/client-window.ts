@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import type { Env } from '../core/env.ts';
 import type { ScreenOptions } from '../core/ports/session.ts';
-import { isProcessAlive, startedAt, startOf, ttyOf } from '../platform/process.ts';
+import { Refusal } from '../core/refusal.ts';
+import { isProcessAlive, signalTo, startedAt, startOf, ttyOf } from '../platform/process.ts';
 import type { ReadComposer } from './terminal.ts';
 import { isFree, lastLines, paneOn, panesOf, TmuxSession, tmuxNameOf, type ListedPane } from './tmux-session.ts';
 import { type TmuxPane, TmuxServer } from './tmux.ts';
@@ -32,6 +33,8 @@ export interface WindowOptions {
   question?: (lines: readonly string[]) => string;
   /** Whether a process is the client in a terminal: by the words that it was started with, and the file that it runs. */
   isClient: (words: readonly string[], file: string) => boolean;
+  /** Another session has the same folder: a client that a person opened there may be meant by either. */
+  sharesFolder?: boolean | undefined;
   /** The terminals that sessions have, by their device. */
   claims?: Map<string, string>;
 }
@@ -138,6 +141,13 @@ export class ClientWindow {
     return free.map(({ pid }) => ({ pid, start: startOf(pid) }));
   }
 
+  /** The only client that a person opened in this folder, if it can be no other session's. */
+  byHand(): Found | null {
+    if (this.options.sharesFolder || !this.isLookedAt) return null;
+    const [only, ...others] = this.elsewhere() ?? [];
+    return others.length === 0 ? (only ?? null) : null;
+  }
+
   /** The pane in which this client runs; null if it runs outside of tmux. */
   async terminalOf(pid: number): Promise<TmuxPane | null> {
     const tty = ttyOf(pid);
@@ -171,6 +181,23 @@ export class ClientWindow {
     await this.#session.end();
     this.#panes.forget();
     if (found) await endOf(found);
+  }
+
+  /** Ends the client in our tmux session, else the one that a person opened. */
+  async stop(): Promise<void> {
+    await this.look();
+    const byHand = this.pid === null ? this.byHand() : null;
+    await this.end();
+    if (!byHand) return;
+    signalTo(byHand.pid, 'SIGTERM');
+    await endOf(byHand);
+  }
+
+  /** The last lines of the terminal in which this client runs. */
+  async screenOf(pid: number | null, count: number, options?: ScreenOptions): Promise<string> {
+    const terminal = pid === null ? null : await this.terminalOf(pid);
+    if (terminal) return lastLines(terminal.server, terminal.pane, count, options);
+    throw new Refusal('unreachable', pid === null ? 'the session is not running' : 'no terminal');
   }
 
   async lines(count: number, options?: ScreenOptions): Promise<string | null> {

@@ -15,11 +15,9 @@ import { saveClientFile } from '../../sessions/client-files.ts';
 import { typeInto } from '../../delivery/terminal.ts';
 import { userHome } from '../../platform/env.ts';
 import { realPath } from '../../platform/files.ts';
-import { signalTo } from '../../platform/process.ts';
 import type { ClientState, StateReader } from '../../sessions/client-state.ts';
-import { ClientWindow, endOf, type Found } from '../../sessions/client-window.ts';
+import { ClientWindow } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
-import { lastLines } from '../../sessions/tmux-session.ts';
 import { type LiveClient, TurnRecord } from '../../sessions/turn-record.ts';
 import { isCommand, isSamePrompt, preparePrompt } from '../typed-prompt.ts';
 import { begunAt, FollowedWire, KimiIndex, KimiTurns, PromptSearch, writtenAt } from './record.ts';
@@ -78,6 +76,7 @@ export class KimiSession implements SessionDriver {
       variable: 'KIMI_CODE_HOME',
       composer: kimiComposer,
       isClient: isKimi,
+      sharesFolder: target.sharesFolder,
     });
     this.#record = new TurnRecord({
       pathOf: (conversation) => this.#index.find(conversation)?.wire ?? null,
@@ -198,22 +197,14 @@ export class KimiSession implements SessionDriver {
   }
 
   async stop(): Promise<void> {
-    await this.#window.look();
-    const byHand = this.#window.pid === null ? this.#byHand() : null;
-    await this.#window.end();
-    if (byHand) {
-      signalTo(byHand.pid, 'SIGTERM');
-      await endOf(byHand);
-    }
+    await this.#window.stop();
     this.#ready = null;
     this.#hasDialog = false;
   }
 
   async screen(lines: number, options?: ScreenOptions): Promise<string> {
     const live = await this.#live();
-    const terminal = live && (await this.#window.terminalOf(live.pid));
-    if (terminal) return lastLines(terminal.server, terminal.pane, lines, options);
-    throw new Refusal('unreachable', live ? 'no terminal' : 'the session is not running');
+    return this.#window.screenOf(live?.pid ?? null, lines, options);
   }
 
   async saveFile(name: string, bytes: Uint8Array, offset?: number): Promise<string> {
@@ -228,17 +219,11 @@ export class KimiSession implements SessionDriver {
   /** The client that is meant: the one in our tmux session, else the only one that a person opened in its folder. */
   async #live(): Promise<{ pid: number; startedAt: number } | null> {
     await this.#window.refresh(() => this.#ready !== null);
-    const pid = this.#window.pid ?? this.#byHand()?.pid ?? null;
+    const pid = this.#window.pid ?? this.#window.byHand()?.pid ?? null;
     if (pid === null) return null;
     const live = { pid, startedAt: this.#window.startOf(pid) };
     if (this.#conversation === null && !this.target.sharesFolder) this.#adopt(this.#firstSince(live.startedAt));
     return live;
-  }
-
-  #byHand(): Found | null {
-    if (this.target.sharesFolder || !this.#window.isLookedAt) return null;
-    const [only, ...others] = this.#window.elsewhere() ?? [];
-    return others.length === 0 ? (only ?? null) : null;
   }
 
   /** Whether it takes prompts. Before that its screen is looked at: it may ask its user whether the folder can be trusted. */

@@ -13,10 +13,9 @@ import { Refusal } from '../../core/refusal.ts';
 import { saveClientFile } from '../../sessions/client-files.ts';
 import { userHome } from '../../platform/env.ts';
 import { realPath } from '../../platform/files.ts';
-import { signalTo } from '../../platform/process.ts';
-import { ClientWindow, endOf, type Found } from '../../sessions/client-window.ts';
+import { ClientWindow } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
-import { lastLines, tmuxNameOf } from '../../sessions/tmux-session.ts';
+import { tmuxNameOf } from '../../sessions/tmux-session.ts';
 import { plainPrompt } from '../plain-prompt.ts';
 import { endingOf, messageId, OpenCodeRecord } from './record.ts';
 import { NoServer, NotTaken, OpenCodeServer } from './server.ts';
@@ -63,6 +62,7 @@ export class OpenCodeSession implements SessionDriver {
       variable: 'XDG_DATA_HOME',
       composer: openCodeComposer,
       isClient: isOpenCodeWindow,
+      sharesFolder: target.sharesFolder,
     });
     this.#server = new OpenCodeServer(`${home}/.ccc/opencode/${tmuxNameOf(target.name)}`);
     this.#record = new OpenCodeRecord(`${env['XDG_DATA_HOME'] || `${home}/.local/share`}/opencode/opencode.db`);
@@ -185,20 +185,13 @@ export class OpenCodeSession implements SessionDriver {
   }
 
   async stop(): Promise<void> {
-    await this.#window.look();
-    const byHand = this.#window.pid === null ? this.#byHand() : null;
-    await this.#window.end();
+    await this.#window.stop();
     this.#server.forget();
-    if (!byHand) return;
-    signalTo(byHand.pid, 'SIGTERM');
-    await endOf(byHand);
   }
 
   async screen(lines: number, options?: ScreenOptions): Promise<string> {
     const live = await this.#live();
-    const terminal = live && (await this.#window.terminalOf(live.pid));
-    if (terminal) return lastLines(terminal.server, terminal.pane, lines, options);
-    throw new Refusal('unreachable', live ? 'no terminal' : 'the session is not running');
+    return this.#window.screenOf(live?.pid ?? null, lines, options);
   }
 
   async saveFile(name: string, bytes: Uint8Array, offset?: number): Promise<string> {
@@ -214,16 +207,10 @@ export class OpenCodeSession implements SessionDriver {
   async #live(): Promise<{ pid: number; startedAt: number; isByHand: boolean } | null> {
     await this.#window.refresh(() => true);
     const own = this.#window.pid;
-    const pid = own ?? this.#byHand()?.pid ?? null;
+    const pid = own ?? this.#window.byHand()?.pid ?? null;
     if (pid === null) return null;
     if (own === null) this.#conversation = this.#record.newest(this.#folder) ?? this.#conversation;
     return { pid, startedAt: this.#window.startOf(pid), isByHand: own === null };
-  }
-
-  #byHand(): Found | null {
-    if (this.target.sharesFolder || !this.#window.isLookedAt) return null;
-    const [only, ...others] = this.#window.elsewhere() ?? [];
-    return others.length === 0 ? (only ?? null) : null;
   }
 
   /** One that listens nowhere is known by its record alone. One that does not answer in time works hard. */
