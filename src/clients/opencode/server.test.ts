@@ -67,11 +67,11 @@ describe('the server of an OpenCode that we started', () => {
     expect(await server.state('ses_1')).toBe(state as never);
   });
 
-  it('takes a prompt as a message with our id', async () => {
+  it('takes a prompt as a message and a text with our id, so that a second try adds nothing', async () => {
     const { server, asked, listen } = aServer();
     listen();
     await server.prompt('ses_1', 'msg_1', 'hi', new AbortController().signal);
-    const body = { messageID: 'msg_1', parts: [{ type: 'text', text: 'hi' }] };
+    const body = { messageID: 'msg_1', parts: [{ id: 'prt_1', type: 'text', text: 'hi' }] };
     expect(asked).toEqual([`POST /session/ses_1/prompt_async ${JSON.stringify(body)}`]);
   });
 

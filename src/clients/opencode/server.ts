@@ -84,9 +84,12 @@ export class OpenCodeServer {
     await this.#call('POST', '/tui/select-session', { sessionID: conversation }).catch(() => {});
   }
 
-  /** Gives a prompt as a message with this id. It has it when this returns, or some time later. */
+  /**
+   * Gives a prompt as a message with this id. It has it when this returns, or some time later. Its text has an id, too: OpenCode would add
+   * the same text to a message that is given a second time.
+   */
   async prompt(conversation: string, messageID: string, text: string, signal: AbortSignal): Promise<void> {
-    const parts = [{ type: 'text', text }];
+    const parts = [{ id: messageID.replace('msg_', 'prt_'), type: 'text', text }];
     await this.#call('POST', `/session/${conversation}/prompt_async`, { messageID, parts }, { signal });
   }
 
