@@ -41,4 +41,22 @@ describe.skipIf(tmux === null)(`windows of a client${tmux === null ? ' (skipped:
     await within(DEADLINE, async () => typeof third?.pid === 'number');
     expect(windows.filter(({ pid }) => pid !== null)).toHaveLength(1);
   });
+
+  it.each([
+    ['it is ended', (window: ClientWindow) => window.end()],
+    ['its client ends', (_window: ClientWindow, server: TmuxServer) => server.run(['kill-session', '-t', '=ccc-one'])],
+  ])('give their terminal back when %s: the next that is opened may have its number', async (_when, end) => {
+    const home = temporaryHome();
+    const env = { HOME: home, TMUX_TMPDIR: home, PATH: process.env['PATH'], TERM: 'xterm' };
+    const server = new TmuxServer({ env });
+    opened.push(server);
+    const claims = new Map([['thread', 'one']]);
+    const how = { folder: home, env, variable: 'NONE', composer: unseen, isClient: () => false, claims } as const;
+    const window = new ClientWindow({ name: 'one', ...how });
+    await window.start(['sleep', '600']);
+    expect([...claims.values()]).toEqual(['one', 'one']);
+    await end(window, server);
+    await within(DEADLINE, async () => window.pid === null);
+    expect([...claims.keys()]).toEqual(['thread']);
+  });
 });

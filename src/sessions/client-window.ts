@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import type { Env } from '../core/env.ts';
 import type { ScreenOptions } from '../core/ports/session.ts';
-import { isProcessAlive, startedAt, startOf, ttyOf } from '../platform/process.ts';
+import { Refusal } from '../core/refusal.ts';
+import { isProcessAlive, signalTo, startedAt, startOf, ttyOf } from '../platform/process.ts';
 import type { ReadComposer } from './terminal.ts';
 import { isFree, lastLines, paneOn, panesOf, TmuxSession, tmuxNameOf, type ListedPane } from './tmux-session.ts';
 import { type TmuxPane, TmuxServer } from './tmux.ts';
@@ -32,6 +33,8 @@ export interface WindowOptions {
   question?: (lines: readonly string[]) => string;
   /** Whether a process is the client in a terminal: by the words that it was started with, and the file that it runs. */
   isClient: (words: readonly string[], file: string) => boolean;
+  /** Another session has the same folder: a client that a person opened there may be meant by either. */
+  sharesFolder?: boolean | undefined;
   /** The terminals that sessions have, by their device. */
   claims?: Map<string, string>;
 }
@@ -51,6 +54,8 @@ export class ClientWindow {
   #looking: Promise<void> | null = null;
 
   readonly #claims: Map<string, string>;
+  /** The terminal that we hold in the claims. */
+  #claimed: string | null = null;
 
   constructor(readonly options: WindowOptions) {
     const { name, env } = options;
@@ -62,7 +67,10 @@ export class ClientWindow {
 
   /** As of the last look. Costs next to nothing. */
   get pid(): number | null {
-    if (this.#found && !isSame(this.#found)) this.#found = null;
+    if (this.#found && !isSame(this.#found)) {
+      this.#found = null;
+      this.#claim(null);
+    }
     return this.#found?.pid ?? null;
   }
 
@@ -103,10 +111,19 @@ export class ClientWindow {
     // One that we start by a shell is that shell for a moment.
     if (!pane || (isFree(pane) && (pane.isDead || !pane.command.includes('exec ')))) return;
     const { tty } = pane;
-    if (tty !== null) this.#claims.set(tty, this.options.name);
+    this.#claim(tty);
     // npm may start a client by a script, and a person by a shell.
     const pid = windowsOf(this.options).find((window) => window.tty === tty)?.pid ?? pane.pid;
     this.#found = { pid, start: startOf(pid) };
+  }
+
+  /** Holds this terminal and no other: the system gives the number of one that is gone to the next that is opened. */
+  #claim(tty: string | null): void {
+    const { name } = this.options;
+    const before = this.#claimed;
+    if (before !== null && before !== tty && this.#claims.get(before) === name) this.#claims.delete(before);
+    this.#claimed = tty;
+    if (tty !== null) this.#claims.set(tty, name);
   }
 
   async lookForQuestion(isKnown: boolean): Promise<void> {
@@ -122,6 +139,13 @@ export class ClientWindow {
     if (process.platform !== 'linux') return null;
     const free = windowsOf(this.options).filter(({ tty }) => !this.#claims.has(tty) && !this.#others.has(tty));
     return free.map(({ pid }) => ({ pid, start: startOf(pid) }));
+  }
+
+  /** The only client that a person opened in this folder, if it can be no other session's. */
+  byHand(): Found | null {
+    if (this.options.sharesFolder || !this.isLookedAt) return null;
+    const [only, ...others] = this.elsewhere() ?? [];
+    return others.length === 0 ? (only ?? null) : null;
   }
 
   /** The pane in which this client runs; null if it runs outside of tmux. */
@@ -151,11 +175,29 @@ export class ClientWindow {
   async end(): Promise<void> {
     const found = this.#found;
     this.#found = null;
+    this.#claim(null);
     this.#startedAt = 0;
     this.question = null;
     await this.#session.end();
     this.#panes.forget();
     if (found) await endOf(found);
+  }
+
+  /** Ends the client in our tmux session, else the one that a person opened. */
+  async stop(): Promise<void> {
+    await this.look();
+    const byHand = this.pid === null ? this.byHand() : null;
+    await this.end();
+    if (!byHand) return;
+    signalTo(byHand.pid, 'SIGTERM');
+    await endOf(byHand);
+  }
+
+  /** The last lines of the terminal in which this client runs. */
+  async screenOf(pid: number | null, count: number, options?: ScreenOptions): Promise<string> {
+    const terminal = pid === null ? null : await this.terminalOf(pid);
+    if (terminal) return lastLines(terminal.server, terminal.pane, count, options);
+    throw new Refusal('unreachable', pid === null ? 'the session is not running' : 'no terminal');
   }
 
   async lines(count: number, options?: ScreenOptions): Promise<string | null> {

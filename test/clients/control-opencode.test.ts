@@ -1,6 +1,8 @@
 // Sessions of the real OpenCode, as control drives them.
 import { afterEach, describe, expect } from 'bun:test';
-import { readdirSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { endingOf, messageId } from '../../src/clients/opencode/record.ts';
+import { OpenCodeServer } from '../../src/clients/opencode/server.ts';
 import { OpenCodeSession } from '../../src/clients/opencode/session.ts';
 import { aRequest } from '../support/scripted-session.ts';
 import { within } from '../support/within.ts';
@@ -119,6 +121,37 @@ describe(`a session of OpenCode${real.why}`, () => {
     await expect(driver.start()).rejects.toThrow();
     expect(await driver.state()).toEqual({ status: 'stopped' });
     await expect(session('two', undefined, {}, ['--port=1']).start()).rejects.toThrow('take --port=1 out of the flags');
+  });
+
+  real.it('has one message with one text of a prompt that was given twice', async () => {
+    const open = gate();
+    const { place, model, session } = await aMachine(say('once', open.opened));
+    const driver = session('one');
+    await driver.start();
+    const { conversation = '' } = await driver.state();
+    const [file = ''] = readdirSync(`${place.home}/.ccc/opencode`);
+    const server = new OpenCodeServer(`${place.home}/.ccc/opencode/${file}`);
+    const since = await driver.place();
+    const id = messageId(endingOf('k'), Date.now());
+    await server.prompt(conversation, id, 'zebra', neverAborted());
+    await model.request(1);
+    await server.prompt(conversation, id, 'zebra', neverAborted());
+    open.open();
+    await within(LOOK, async () => (await driver.events(since)).events.length === 2);
+    const { events } = await driver.events(since);
+    expect(events).toMatchObject([
+      { kind: 'prompt', text: 'zebra' },
+      { kind: 'end', text: 'once' },
+    ]);
+    expect(model.main).toHaveLength(1);
+  });
+
+  real.it('leaves its password to the commands of its model, as SECURITY.md says', async () => {
+    const { place, session } = await aMachine(bashStep('env > env.txt'), say('done'));
+    const driver = session('one', undefined, { permission: 'allow' });
+    await driver.start();
+    await asks(driver, 'run it');
+    expect(readFileSync(`${place.project}/env.txt`, 'utf8')).toMatch(/^OPENCODE_SERVER_PASSWORD=\w{48}$/m);
   });
 
   real.it('that a person opened by hand is followed, and a prompt for it is refused with a reason', async () => {

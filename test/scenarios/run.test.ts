@@ -180,7 +180,7 @@ describe('parley run', () => {
     await within(20_000, async () => existsSync(`${machine.home}/said`));
     await machine.parley.run(['send', '@claude.api', 'hello']);
     expect((await machine.parley.run(['agents'])).out).toContain(
-      '@claude.api  claude in ~/api, running  1 waiting  seen',
+      '@claude.api  claude in ~/api, running, mail comes with its next prompt  1 waiting',
     );
     await session.ends();
     const [row] = (await machine.parley.json<{ name: string }[]>(['agents'])).filter(

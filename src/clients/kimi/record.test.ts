@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { quickFolder } from '../../../test/support/quick-home.ts';
-import { begunAt, FollowedWire, KimiIndex, KimiTurns, saidSince } from './record.ts';
+import { begunAt, FollowedWire, KimiIndex, KimiTurns, PromptSearch } from './record.ts';
 
 // Lines as Kimi 2.1.0 writes them, without what is not read.
 const AT = 1794989708540;
@@ -120,6 +120,40 @@ describe('the record of a session of Kimi', () => {
     const [found] = index.inFolder('/work');
     expect(index.inFolder('/work').map(({ id }) => id)).toEqual(['session_1']);
     expect([index.find('session_2')?.folder, index.find('session_3')]).toEqual(['/other', null]);
-    expect(found && [begunAt(found), saidSince(found, AT), saidSince(found, AT + 1)]).toEqual([AT, ['hi'], []]);
+    expect(found && begunAt(found)).toBe(AT);
+    const said = (text: string, since: number | null) =>
+      new PromptSearch(index, '/work', (one) => one === text, since).among(() => true);
+    expect([said('hi', AT), said('no', AT), said('hi', AT + 1), said('hi', null)]).toEqual([
+      'session_1',
+      null,
+      null,
+      null,
+    ]);
+  });
+
+  it('is searched for a prompt from where it ended before, and no part of it is read twice', () => {
+    const home = quickFolder();
+    const dir = `${home}/sessions/session_1`;
+    const wire = `${dir}/agents/main/wire.jsonl`;
+    mkdirSync(`${dir}/agents/main`, { recursive: true });
+    const entry = { sessionId: 'session_1', sessionDir: dir, workDir: '/work' };
+    writeFileSync(`${home}/session_index.jsonl`, `${JSON.stringify(entry)}\n`);
+    writeFileSync(wire, `${prompt('hi')}\n`);
+    const asked: string[] = [];
+    const isText = (text: string): boolean => asked.push(text) > 0 && text === 'hi';
+    const search = new PromptSearch(new KimiIndex(home), '/work', isText);
+    const found = (...lines: string[]) => {
+      appendFileSync(wire, lines.map((one) => `${one}\n`).join(''));
+      return search.among(() => true);
+    };
+    expect([found(), found(prompt('other')), found(), found(prompt('hi')), found()]).toEqual([
+      null,
+      null,
+      null,
+      'session_1',
+      'session_1',
+    ]);
+    expect(asked).toEqual(['other', 'hi']);
+    expect(search.among((id) => id !== 'session_1')).toBeNull();
   });
 });

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import type { TurnEvent } from '../../core/ports/session.ts';
 import { isMailText } from '../../delivery/fit.ts';
 import { linesFrom } from '../../sessions/follow.ts';
@@ -61,13 +61,49 @@ export function writtenAt({ wire }: KimiSessionFiles): number {
   return statSync(wire, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 }
 
-/** What a user said in this session since a moment. */
-export function saidSince({ wire }: KimiSessionFiles, since: number): string[] {
-  const lines = readFileSync(wire, 'utf8').split('\n');
-  return lines.flatMap((line) => {
-    const entry = line.startsWith('{"type":"turn.prompt"') ? objectIn(line) : null;
-    return entry && timeIn(entry['time']) >= since ? textOf(entry['input']) : [];
-  });
+/**
+ * Looks for one text in the conversations of a folder: what was said since this began, or since a moment. Each look reads on where the one
+ * before it ended. A record can have 100 MB.
+ */
+export class PromptSearch {
+  /** Up to where each record was read, by the id of its conversation. */
+  readonly #read = new Map<string, number>();
+  readonly #found = new Set<string>();
+
+  constructor(
+    readonly index: KimiIndex,
+    readonly folder: string,
+    readonly isText: (said: string) => boolean,
+    readonly since: number | null = null,
+  ) {
+    if (since === null) for (const one of index.inFolder(folder)) this.#read.set(one.id, sizeOf(one));
+  }
+
+  /** The oldest of these conversations in which it was said. */
+  among(isMeant: (id: string) => boolean): string | null {
+    const mayBe = this.index.inFolder(this.folder).filter(({ id }) => isMeant(id));
+    return mayBe.find((one) => this.#isIn(one))?.id ?? null;
+  }
+
+  #isIn(one: KimiSessionFiles): boolean {
+    if (!this.#found.has(one.id) && writtenAt(one) >= (this.since ?? 0)) this.#readOn(one);
+    return this.#found.has(one.id);
+  }
+
+  #readOn({ id, wire }: KimiSessionFiles): void {
+    for (const { text, to } of linesFrom(wire, this.#read.get(id) ?? 0)) {
+      this.#read.set(id, to);
+      const entry = text.startsWith('{"type":"turn.prompt"') ? objectIn(text) : null;
+      if (!entry || timeIn(entry['time']) < (this.since ?? 0) || !this.isText(textOf(entry['input']))) continue;
+      this.#found.add(id);
+      return;
+    }
+  }
+}
+
+/** A line that is half written then is none that comes later. */
+function sizeOf({ wire }: KimiSessionFiles): number {
+  return statSync(wire, { throwIfNoEntry: false })?.size ?? 0;
 }
 
 interface OpenTurn {

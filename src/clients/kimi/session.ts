@@ -15,14 +15,12 @@ import { saveClientFile } from '../../sessions/client-files.ts';
 import { typeInto } from '../../delivery/terminal.ts';
 import { userHome } from '../../platform/env.ts';
 import { realPath } from '../../platform/files.ts';
-import { signalTo } from '../../platform/process.ts';
 import type { ClientState, StateReader } from '../../sessions/client-state.ts';
-import { ClientWindow, endOf, type Found } from '../../sessions/client-window.ts';
+import { ClientWindow } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
-import { lastLines } from '../../sessions/tmux-session.ts';
 import { type LiveClient, TurnRecord } from '../../sessions/turn-record.ts';
 import { isCommand, isSamePrompt, preparePrompt } from '../typed-prompt.ts';
-import { begunAt, FollowedWire, KimiIndex, type KimiSessionFiles, KimiTurns, saidSince, writtenAt } from './record.ts';
+import { begunAt, FollowedWire, KimiIndex, KimiTurns, PromptSearch, writtenAt } from './record.ts';
 import { isKimi, isKimiReady, kimiComposer, kimiHolds } from './state.ts';
 
 const TICK_MS = 1000;
@@ -41,10 +39,12 @@ const WAITING: Record<string, string> = { approval: 'permission prompt', questio
  * One session of Kimi 2.1. It is started and typed to in tmux; `wire.jsonl` of its conversation says what it does and what was said.
  *
  * Kimi has no conversation before its first prompt, and nothing says which one a Kimi has open. So it is: the one that it was started with;
- * else the first that was begun in its folder since it runs, if no other session has that folder; and in any case the one in which a
- * prompt of ours is written down.
+ * else the first that was begun in its folder since it runs, if no other session has that folder; else the one in which a prompt of ours
+ * is written down after it was typed. It is never one that another session has.
  */
 export class KimiSession implements SessionDriver {
+  /** The conversations that sessions of this process have. */
+  static readonly #claims = new Map<string, KimiSession>();
   readonly #home: string;
   readonly #folder: string;
   readonly #index: KimiIndex;
@@ -52,7 +52,9 @@ export class KimiSession implements SessionDriver {
   readonly #record: TurnRecord;
   readonly #watched = new Set<FolderWatch>();
   readonly #stops = new Set<() => void>();
-  #conversation: string | null;
+  #conversation: string | null = null;
+  /** For the prompt that was tried last, since its first try. */
+  #search: { key: string; search: PromptSearch } | null = null;
   #wire: FollowedWire | null = null;
   #isStarting = false;
   /** The process whose screen has shown that it takes prompts. */
@@ -74,12 +76,13 @@ export class KimiSession implements SessionDriver {
       variable: 'KIMI_CODE_HOME',
       composer: kimiComposer,
       isClient: isKimi,
+      sharesFolder: target.sharesFolder,
     });
     this.#record = new TurnRecord({
       pathOf: (conversation) => this.#index.find(conversation)?.wire ?? null,
       reader: () => new KimiTurns(),
     });
-    this.#conversation = target.conversation;
+    this.#adopt(target.conversation);
   }
 
   async state(): Promise<SessionState> {
@@ -140,7 +143,8 @@ export class KimiSession implements SessionDriver {
     if (!live) return left('Kimi does not run in this session', true);
     if (status !== 'idle') return left(`Kimi is ${status}`, true);
     // An attempt before this one may have begun a conversation that nobody saw.
-    if (prompt.isRetry && this.#findPrompt(prompt.text, live.startedAt)) return { outcome: 'submitted' };
+    const search = this.#searchFor(prompt, live);
+    if (prompt.isRetry && this.#isFound(search)) return { outcome: 'submitted' };
     const terminal = await this.#window.terminalOf(live.pid).catch(() => null);
     if (!terminal)
       return left(
@@ -153,7 +157,7 @@ export class KimiSession implements SessionDriver {
       enterAfter: ENTER_AFTER_MS,
       proofWithin: PROOF_MS,
     };
-    const typed = await typeInto({ terminal, states: this.#states(live), ...how }, prompt.text, signal);
+    const typed = await typeInto({ terminal, states: this.#states(live, search), ...how }, prompt.text, signal);
     if (typed.typed === 'nothing') return left(typed.because, typed.retry);
     if (typed.typed === 'stranded') return { outcome: 'unknown', because: typed.because };
     if (typed.proof || isCommand(prompt.text)) return { outcome: 'submitted' };
@@ -173,7 +177,7 @@ export class KimiSession implements SessionDriver {
       }
       const id = this.#resumable();
       if (id !== null) {
-        this.#conversation = id;
+        this.#adopt(id);
         await this.#window.start([...this.target.command, '-S', id]);
         if (await this.#untilReady(until)) return { started: 'resumed' };
         const said = await this.#window.lastLine();
@@ -181,7 +185,7 @@ export class KimiSession implements SessionDriver {
         // Only what it was to go on with is missing.
         if (!NOTHING_THERE.test(said)) throw ended(said);
       }
-      this.#conversation = null;
+      this.#adopt(null);
       await this.#window.start(this.target.command);
       if (await this.#untilReady(until)) return { started: 'fresh' };
       const said = await this.#window.lastLine();
@@ -193,22 +197,14 @@ export class KimiSession implements SessionDriver {
   }
 
   async stop(): Promise<void> {
-    await this.#window.look();
-    const byHand = this.#window.pid === null ? this.#byHand() : null;
-    await this.#window.end();
-    if (byHand) {
-      signalTo(byHand.pid, 'SIGTERM');
-      await endOf(byHand);
-    }
+    await this.#window.stop();
     this.#ready = null;
     this.#hasDialog = false;
   }
 
   async screen(lines: number, options?: ScreenOptions): Promise<string> {
     const live = await this.#live();
-    const terminal = live && (await this.#window.terminalOf(live.pid));
-    if (terminal) return lastLines(terminal.server, terminal.pane, lines, options);
-    throw new Refusal('unreachable', live ? 'no terminal' : 'the session is not running');
+    return this.#window.screenOf(live?.pid ?? null, lines, options);
   }
 
   async saveFile(name: string, bytes: Uint8Array, offset?: number): Promise<string> {
@@ -217,22 +213,17 @@ export class KimiSession implements SessionDriver {
 
   async close(): Promise<void> {
     for (const stop of this.#stops) stop();
+    this.#release();
   }
 
   /** The client that is meant: the one in our tmux session, else the only one that a person opened in its folder. */
   async #live(): Promise<{ pid: number; startedAt: number } | null> {
     await this.#window.refresh(() => this.#ready !== null);
-    const pid = this.#window.pid ?? this.#byHand()?.pid ?? null;
+    const pid = this.#window.pid ?? this.#window.byHand()?.pid ?? null;
     if (pid === null) return null;
     const live = { pid, startedAt: this.#window.startOf(pid) };
     if (this.#conversation === null && !this.target.sharesFolder) this.#adopt(this.#firstSince(live.startedAt));
     return live;
-  }
-
-  #byHand(): Found | null {
-    if (this.target.sharesFolder || !this.#window.isLookedAt) return null;
-    const [only, ...others] = this.#window.elsewhere() ?? [];
-    return others.length === 0 ? (only ?? null) : null;
   }
 
   /** Whether it takes prompts. Before that its screen is looked at: it may ask its user whether the folder can be trusted. */
@@ -273,41 +264,79 @@ export class KimiSession implements SessionDriver {
   }
 
   /** The state for those who type, and its word for a text: where that is written down is its conversation. */
-  #states(live: { pid: number; startedAt: number }): StateReader {
+  #states(live: { pid: number; startedAt: number }, search: PromptSearch): StateReader {
     const latest = async (): Promise<ClientState | null> => {
       if ((await this.#live())?.pid !== live.pid) return null;
       const { status, at } = this.#doing(live);
       const state = status === 'active' ? 'busy' : status === 'waiting' ? 'dialog' : 'idle';
       return { state, at, source: 'transcript', pid: live.pid };
     };
-    const listen = async () => {
-      const since = Date.now();
-      return async (text: string) => (this.#findPrompt(text, since) ? latest() : null);
-    };
+    const listen = async () => async () => (this.#isFound(search) ? latest() : null);
     return { latest, listen };
   }
 
-  /** Whether this text was said in some conversation of the folder since; that one is ours from then on. */
-  #findPrompt(text: string, since: number): boolean {
-    const mayBe = this.#index.inFolder(this.#folder).filter((one) => writtenAt(one) >= since);
-    const found = mayBe.find((one) => saidSince(one, since).some((said) => isSamePrompt(said, text)));
-    if (found) this.#adopt(found);
-    return found !== undefined;
+  /**
+   * From its first try on. Of one that was first tried before this program began, control has read in the conversation that was known; if
+   * none was, it can be in any since Kimi runs.
+   */
+  #searchFor({ key, text, isRetry = false }: Prompt, { startedAt: since }: { startedAt: number }): PromptSearch {
+    if (isRetry && this.#search?.key === key) return this.#search.search;
+    const isText = (said: string): boolean => isSamePrompt(said, text);
+    const search = new PromptSearch(
+      this.#index,
+      this.#folder,
+      isText,
+      isRetry && this.#conversation === null ? since : null,
+    );
+    this.#search = { key, search };
+    return search;
   }
 
-  #adopt(found: KimiSessionFiles | undefined): void {
-    if (found) this.#conversation = found.id;
+  /**
+   * Whether the text was said in its conversation. Another one in which it was said is its own from then on: while none is known, or if
+   * only our Kimi can have said it, whose user went on to another. It is never one that another session has.
+   */
+  #isFound(search: PromptSearch): boolean {
+    const own = this.#conversation;
+    if (own !== null && search.among((id) => id === own) !== null) return true;
+    const found = search.among((id) => this.#isFree(id));
+    if (found === null || (own !== null && !this.#isAlone())) return false;
+    this.#adopt(found);
+    return true;
   }
 
-  #firstSince(since: number): KimiSessionFiles | undefined {
-    return this.#index.inFolder(this.#folder).find((one) => begunAt(one) >= since);
+  #isAlone(): boolean {
+    return !this.target.sharesFolder && this.#window.pid !== null && this.#window.elsewhere()?.length === 0;
+  }
+
+  #adopt(id: string | null): void {
+    this.#release();
+    this.#conversation = id;
+    if (id !== null && this.#isFree(id)) KimiSession.#claims.set(id, this);
+  }
+
+  #release(): void {
+    const id = this.#conversation;
+    if (id !== null && KimiSession.#claims.get(id) === this) KimiSession.#claims.delete(id);
+  }
+
+  /** No other session has it. */
+  #isFree(id: string): boolean {
+    const { name } = this.target;
+    return (KimiSession.#claims.get(id)?.target.name ?? name) === name;
+  }
+
+  #firstSince(since: number): string | null {
+    const free = this.#index.inFolder(this.#folder).filter(({ id }) => this.#isFree(id));
+    return free.find((one) => begunAt(one) >= since)?.id ?? null;
   }
 
   /** What can be resumed: its own conversation, else the newest of its folder. One that a person has open is not opened a second time. */
   #resumable(): string | null {
     if (this.#conversation !== null && this.#index.find(this.#conversation)) return this.#conversation;
     if (this.target.sharesFolder || (this.#window.elsewhere() ?? []).length > 0) return null;
-    const [newest] = this.#index.inFolder(this.#folder).toSorted((a, b) => writtenAt(b) - writtenAt(a));
+    const free = this.#index.inFolder(this.#folder).filter(({ id }) => this.#isFree(id));
+    const [newest] = free.toSorted((a, b) => writtenAt(b) - writtenAt(a));
     return newest?.id ?? null;
   }
 

@@ -88,12 +88,16 @@ export class OpenCodeRecord {
     return this.#first(sql, conversation, `%${ending}`) !== null;
   }
 
-  place(conversation: string | null): RecordPlace {
+  /** The id of the last message; empty if there is none. */
+  lastMessage(conversation: string): string {
     const sql = 'SELECT id FROM message WHERE session_id = ? ORDER BY id DESC LIMIT 1';
-    const last = conversation === null ? null : this.#first(sql, conversation);
+    return this.#first(sql, conversation)?.id ?? '';
+  }
+
+  place(conversation: string | null): RecordPlace {
     return written({
       conversation: conversation ?? '',
-      behind: last?.id ?? '',
+      behind: conversation === null ? '' : this.lastMessage(conversation),
       reported: [],
       after: Date.now() - LATE_MS,
     });

@@ -7,8 +7,8 @@ const opened: { stop(): unknown }[] = [];
 afterEach(() => opened.splice(0).forEach((one) => void one.stop()));
 
 /** What a server of OpenCode answers, by path; it listens where the file says. */
-function aServer(answers: Record<string, unknown> = {}) {
-  const server = new OpenCodeServer(`${quickFolder()}/opencode/ccc-one`);
+function aServer(answers: Record<string, unknown> = {}, uid = process.getuid?.()) {
+  const server = new OpenCodeServer(`${quickFolder()}/opencode/ccc-one`, uid);
   const words = server.prepare(['opencode', '-s', 'ses_1']);
   const [, password = ''] = /^PASSWORD=(\w+)$/m.exec(readFileSync(server.file, 'utf8')) ?? [];
   const asked: string[] = [];
@@ -67,11 +67,11 @@ describe('the server of an OpenCode that we started', () => {
     expect(await server.state('ses_1')).toBe(state as never);
   });
 
-  it('takes a prompt as a message with our id', async () => {
+  it('takes a prompt as a message and a text with our id, so that a second try adds nothing', async () => {
     const { server, asked, listen } = aServer();
     listen();
     await server.prompt('ses_1', 'msg_1', 'hi', new AbortController().signal);
-    const body = { messageID: 'msg_1', parts: [{ type: 'text', text: 'hi' }] };
+    const body = { messageID: 'msg_1', parts: [{ id: 'prt_1', type: 'text', text: 'hi' }] };
     expect(asked).toEqual([`POST /session/ses_1/prompt_async ${JSON.stringify(body)}`]);
   });
 
@@ -81,6 +81,20 @@ describe('the server of an OpenCode that we started', () => {
     listen('another');
     await expect(server.state('ses_1')).rejects.toThrow(NoServer);
     server.forget();
+    await expect(server.state('ses_1')).rejects.toThrow(NoServer);
+  });
+
+  it.skipIf(process.platform !== 'linux')("is sent nothing where another user's program listens", async () => {
+    const { server, asked, listen } = aServer({ '/session/status': {} }, 4_000_000);
+    listen();
+    await expect(server.state('ses_1')).rejects.toThrow('another user listens there');
+    await expect(server.prompt('ses_1', 'msg_1', 'hi', new AbortController().signal)).rejects.toThrow(NoServer);
+    expect(asked).toEqual([]);
+  });
+
+  it.each([[null], [[]], [{ ok: true }], ['<html>']])('is not one that answers %j', async (said) => {
+    const { server, listen } = aServer({ '/session/status': said });
+    listen();
     await expect(server.state('ses_1')).rejects.toThrow(NoServer);
   });
 });

@@ -6,6 +6,8 @@ const ANSWER_MS = 5000;
 /** A server that has only just started takes its time for the first conversation. */
 const CREATE_MS = 60_000;
 const USER = 'opencode';
+/** As /proc/net/tcp writes it. */
+const LISTEN = '0A';
 
 export type ServerState = 'idle' | 'active' | 'permission' | 'question';
 
@@ -14,13 +16,23 @@ export class NoServer extends Error {
   override readonly name = 'NoServer';
 }
 
+/** It answered that it does not take this. */
+export class NotTaken extends Error {
+  override readonly name = 'NotTaken';
+}
+
 /**
  * The HTTP server of the OpenCode that we started for one session, on a port of loopback, with a password. Both are in a file that only its
  * user can read, and that a shell reads for OpenCode: words of a command line can be seen by everybody. A later run of this program finds
- * the server by it.
+ * the server by it. OpenCode takes its password from its environment alone, and so the tools that it starts have it, too.
+ *
+ * Another user's program may have got the port when OpenCode was gone. It is sent nothing.
  */
 export class OpenCodeServer {
-  constructor(readonly file: string) {}
+  constructor(
+    readonly file: string,
+    readonly uid = process.getuid?.(),
+  ) {}
 
   /** Chooses a port and a password for an OpenCode that is about to be started; returns the words that start it with these. */
   prepare(command: readonly string[]): string[] {
@@ -45,7 +57,12 @@ export class OpenCodeServer {
   /** What a conversation does. What a part of its work asks, it asks. */
   async state(conversation: string | null): Promise<ServerState> {
     const statuses = await this.#call('GET', '/session/status');
-    const status = isRecord(statuses) && conversation !== null ? statuses[conversation] : undefined;
+    if (
+      !isRecord(statuses) ||
+      !Object.values(statuses).every((one) => isRecord(one) && typeof one['type'] === 'string')
+    )
+      throw new NoServer('another program listens there');
+    const status = conversation === null ? undefined : statuses[conversation];
     if (!isRecord(status) || status['type'] === 'idle') return 'idle';
     const isAsked = async (path: string): Promise<boolean> => {
       const asked = await this.#call('GET', path);
@@ -67,14 +84,20 @@ export class OpenCodeServer {
     await this.#call('POST', '/tui/select-session', { sessionID: conversation }).catch(() => {});
   }
 
-  /** Gives a prompt as a message with this id. It has it when this returns, or some time later. */
+  /**
+   * Gives a prompt as a message with this id. It has it when this returns, or some time later. Its text has an id, too: OpenCode would add
+   * the same text to a message that is given a second time.
+   */
   async prompt(conversation: string, messageID: string, text: string, signal: AbortSignal): Promise<void> {
-    const parts = [{ type: 'text', text }];
+    const parts = [{ id: messageID.replace('msg_', 'prt_'), type: 'text', text }];
     await this.#call('POST', `/session/${conversation}/prompt_async`, { messageID, parts }, { signal });
   }
 
   async #call(method: string, path: string, body?: object, more: { signal?: AbortSignal; ms?: number } = {}) {
     const { port, password } = this.#address();
+    const owner = listenerOn(port);
+    if (owner !== undefined && owner !== this.uid)
+      throw new NoServer(owner === null ? 'nobody listens there' : 'another user listens there');
     const { signal, ms = ANSWER_MS } = more;
     const limit = AbortSignal.timeout(ms);
     let response: Response;
@@ -93,7 +116,10 @@ export class OpenCodeServer {
     }
     if (response.status === 401) throw new NoServer('another program listens there');
     const said = await response.text();
-    if (!response.ok) throw new Error(`OpenCode answered ${response.status}: ${said.slice(0, 200)}`);
+    if (!response.ok) {
+      const because = `OpenCode answered ${response.status}: ${said.slice(0, 200)}`;
+      throw response.status < 500 ? new NotTaken(because) : new Error(because);
+    }
     return said === '' ? null : (JSON.parse(said) as unknown);
   }
 
@@ -107,5 +133,25 @@ export class OpenCodeServer {
       // We never started one.
     }
     throw new NoServer('we did not start it');
+  }
+}
+
+/** The user whose program listens on this port of loopback; null if nobody does, undefined where the system does not tell. */
+function listenerOn(port: number): number | null | undefined {
+  const lines = socketLines();
+  if (lines === null) return undefined;
+  const address = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  for (const line of lines) {
+    const [, local, , state, , , , uid] = line.trim().split(/\s+/);
+    if (local === address && state === LISTEN) return Number(uid);
+  }
+  return null;
+}
+
+function socketLines(): string[] | null {
+  try {
+    return readFileSync('/proc/net/tcp', 'utf8').split('\n');
+  } catch {
+    return null;
   }
 }

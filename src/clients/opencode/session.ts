@@ -13,19 +13,20 @@ import { Refusal } from '../../core/refusal.ts';
 import { saveClientFile } from '../../sessions/client-files.ts';
 import { userHome } from '../../platform/env.ts';
 import { realPath } from '../../platform/files.ts';
-import { signalTo } from '../../platform/process.ts';
-import { ClientWindow, endOf, type Found } from '../../sessions/client-window.ts';
+import { ClientWindow } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
-import { lastLines, tmuxNameOf } from '../../sessions/tmux-session.ts';
+import { tmuxNameOf } from '../../sessions/tmux-session.ts';
 import { plainPrompt } from '../plain-prompt.ts';
 import { endingOf, messageId, OpenCodeRecord } from './record.ts';
-import { NoServer, OpenCodeServer } from './server.ts';
+import { NoServer, NotTaken, OpenCodeServer } from './server.ts';
 import { isOpenCodeHome, isOpenCodeWindow, openCodeComposer } from './state.ts';
 
 const TICK_MS = 1000;
 const POLL_MS = 200;
 /** All OpenCodes of a user write into one file, and often. */
 const PAUSE_MS = 100;
+/** So long a window may take to show a conversation that a prompt begins. */
+const SHOW_MS = 5000;
 const NOTHING_THERE = /Session not found/;
 const WAITING = { permission: 'permission prompt', question: 'input needed' } as const;
 const BY_HAND =
@@ -44,6 +45,8 @@ export class OpenCodeSession implements SessionDriver {
   readonly #record: OpenCodeRecord;
   readonly #stops = new Set<() => void>();
   #conversation: string | null;
+  /** The message that brings the prompt which was tried last. With one id, two tries are never two messages. */
+  #message: { key: string; id: string } | null = null;
   #isStarting = false;
 
   constructor(
@@ -59,6 +62,7 @@ export class OpenCodeSession implements SessionDriver {
       variable: 'XDG_DATA_HOME',
       composer: openCodeComposer,
       isClient: isOpenCodeWindow,
+      sharesFolder: target.sharesFolder,
     });
     this.#server = new OpenCodeServer(`${home}/.ccc/opencode/${tmuxNameOf(target.name)}`);
     this.#record = new OpenCodeRecord(`${env['XDG_DATA_HOME'] || `${home}/.local/share`}/opencode/opencode.db`);
@@ -126,21 +130,23 @@ export class OpenCodeSession implements SessionDriver {
     const live = await this.#live();
     if (!live) return left('OpenCode does not run in this session', true);
     if (live.isByHand) return left(BY_HAND, false);
-    const conversation = this.#conversation;
-    const ending = endingOf(prompt.key);
+    let conversation: string;
     try {
+      conversation = this.#conversation ?? (await this.#begin(performance.now() + SHOW_MS));
       const state = await this.#server.state(conversation);
-      if (conversation === null || state !== 'idle') return left(`OpenCode is ${state}`, true);
+      if (state !== 'idle') return left(`OpenCode is ${state}`, true);
       // An attempt before this one may have put it there.
-      if (this.#record.hasMessage(conversation, ending)) return { outcome: 'submitted' };
+      if (this.#record.hasMessage(conversation, endingOf(prompt.key))) return { outcome: 'submitted' };
       if (signal.aborted) return left('it was taken back', false);
     } catch (error) {
       return error instanceof NoServer ? left(BY_HAND, false) : left(wordsOf(error), true);
     }
     try {
-      await this.#server.prompt(conversation, messageId(ending, Date.now()), prompt.text, signal);
+      await this.#server.prompt(conversation, this.#messageFor(prompt, conversation), prompt.text, signal);
       return { outcome: 'submitted' };
     } catch (error) {
+      if (error instanceof NoServer || error instanceof NotTaken)
+        return left(wordsOf(error), error instanceof NoServer);
       return { outcome: 'unknown', because: wordsOf(error) };
     }
   }
@@ -153,25 +159,25 @@ export class OpenCodeSession implements SessionDriver {
     const until = performance.now() + this.target.startTimeoutMs;
     try {
       await this.#window.look();
-      if (await this.#live()) return { started: 'resumed' };
+      const live = await this.#live();
+      if (live && !live.isByHand && this.#conversation === null) await this.#begin(until).catch(isNotOurs);
+      if (live) return { started: 'resumed' };
       const id = this.#resumable();
       if (id !== null) {
-        if (await this.#startWith(['-s', id], until)) {
-          this.#conversation = id;
-          return { started: 'resumed' };
-        }
+        this.#conversation = id;
+        if (await this.#startWith(['-s', id], until)) return { started: 'resumed' };
         const said = await this.#window.lastLine();
         await this.#window.end();
         // Only what it was to go on with is missing.
         if (!NOTHING_THERE.test(said)) throw ended(said);
       }
+      this.#conversation = null;
       if (!(await this.#startWith([], until))) {
         const said = await this.#window.lastLine();
         await this.#window.end();
         throw ended(said);
       }
-      this.#conversation = await this.#server.create();
-      await this.#show(this.#conversation, until);
+      await this.#begin(until);
       return { started: 'fresh' };
     } finally {
       this.#isStarting = false;
@@ -179,20 +185,13 @@ export class OpenCodeSession implements SessionDriver {
   }
 
   async stop(): Promise<void> {
-    await this.#window.look();
-    const byHand = this.#window.pid === null ? this.#byHand() : null;
-    await this.#window.end();
+    await this.#window.stop();
     this.#server.forget();
-    if (!byHand) return;
-    signalTo(byHand.pid, 'SIGTERM');
-    await endOf(byHand);
   }
 
   async screen(lines: number, options?: ScreenOptions): Promise<string> {
     const live = await this.#live();
-    const terminal = live && (await this.#window.terminalOf(live.pid));
-    if (terminal) return lastLines(terminal.server, terminal.pane, lines, options);
-    throw new Refusal('unreachable', live ? 'no terminal' : 'the session is not running');
+    return this.#window.screenOf(live?.pid ?? null, lines, options);
   }
 
   async saveFile(name: string, bytes: Uint8Array, offset?: number): Promise<string> {
@@ -208,16 +207,10 @@ export class OpenCodeSession implements SessionDriver {
   async #live(): Promise<{ pid: number; startedAt: number; isByHand: boolean } | null> {
     await this.#window.refresh(() => true);
     const own = this.#window.pid;
-    const pid = own ?? this.#byHand()?.pid ?? null;
+    const pid = own ?? this.#window.byHand()?.pid ?? null;
     if (pid === null) return null;
     if (own === null) this.#conversation = this.#record.newest(this.#folder) ?? this.#conversation;
     return { pid, startedAt: this.#window.startOf(pid), isByHand: own === null };
-  }
-
-  #byHand(): Found | null {
-    if (this.target.sharesFolder || !this.#window.isLookedAt) return null;
-    const [only, ...others] = this.#window.elsewhere() ?? [];
-    return others.length === 0 ? (only ?? null) : null;
   }
 
   /** One that listens nowhere is known by its record alone. One that does not answer in time works hard. */
@@ -256,6 +249,22 @@ export class OpenCodeSession implements SessionDriver {
     return true;
   }
 
+  /** Begins a conversation in the OpenCode that runs. A start before this one may have ended before it did. */
+  async #begin(until: number): Promise<string> {
+    const conversation = await this.#server.create();
+    this.#conversation = conversation;
+    await this.#show(conversation, until);
+    return conversation;
+  }
+
+  /** The same at each try. Only where something was said since, it is a later one: OpenCode answers to the last message of a conversation. */
+  #messageFor({ key }: Prompt, conversation: string): string {
+    const last = this.#record.lastMessage(conversation);
+    if (this.#message?.key !== key || this.#message.id < last)
+      this.#message = { key, id: messageId(endingOf(key), Date.now()) };
+    return this.#message.id;
+  }
+
   /** Its window shows the conversation: what a person types there is said in it. A window that starts does not hear it at once. */
   async #show(conversation: string, until: number): Promise<void> {
     const { pid } = this.#window;
@@ -279,6 +288,11 @@ export class OpenCodeSession implements SessionDriver {
 
 function ended(said: string): Refusal {
   return new Refusal('outcome_unknown', said || 'OpenCode ended as soon as it was started');
+}
+
+/** A person started the one in our window, and it listens nowhere. */
+function isNotOurs(error: unknown): void {
+  if (!(error instanceof NoServer)) throw error;
 }
 
 function wordsOf(error: unknown): string {
