@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'bun:test';
-import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { ClaudeTui, type ClaudeStart } from '../../../test/support/claude-tui.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
@@ -144,14 +144,147 @@ describe('mail by the messaging socket of Claude Code', () => {
     }
   });
 
-  it('is unknown where the client rests and has written nothing of it', async () => {
+  it('is unknown where the client rests and has written nothing of it, and may be handed over again', async () => {
     const { sends, live, session } = await runs({ inbound: 'deaf' });
+    const since = Date.now();
     const mail = aParcel();
     expect(await sends([mail])).toMatchObject({
       outcome: 'offered',
       evidence: { because: expect.stringContaining('idle') },
     });
     expect(await live.proof(session, mail.id, Date.now())).toEqual({ step: 'none', isOver: false });
+    expect(await live.proof(session, mail.id, since)).toEqual({ step: 'none', isOver: true });
+  });
+
+  it('is not over while the client runs, also where its entry in the registry is half written', async () => {
+    const { sends, live, session, claude, submits } = await runs();
+    const since = Date.now();
+    await submits('@@{"hold":true}@@');
+    const [mail, other] = [fenced('ab12'), aParcel()];
+    const said = sends([mail]);
+    const { pid: _pid, start: _start, ...unknown } = session;
+    const steps = async (): Promise<string[]> =>
+      Promise.all([session, unknown].map(async (one) => (await live.proof(one, mail.id, since)).step));
+    await within(DEADLINE, async () => (await steps()).every((step) => step === 'accepted'));
+    const path = `${claude.env['HOME']}/.claude/sessions/${session.pid}.json`;
+    const whole = readFileSync(path, 'utf8');
+    for (const half of [whole.slice(0, 40), '']) {
+      writeFileSync(path, half);
+      expect(await steps()).toEqual(['accepted', 'accepted']);
+      for (const one of [session, unknown])
+        expect(await live.proof(one, other.id, since)).toEqual({ step: 'none', isOver: false });
+    }
+    rmSync(path);
+    expect(await live.proof(session, other.id, since)).toEqual({ step: 'none', isOver: false });
+    writeFileSync(path, whole);
+    await claude.order({ finish: 'done' });
+    expect(await said).toMatchObject({ outcome: 'taken', step: 'shown' });
+  });
+
+  it('is over where its client was killed with it in the queue, and is written once to the one that resumes', async () => {
+    const { sends, live, session, claude, submits, kill, resumes, received } = await runs();
+    const since = Date.now();
+    await submits('@@{"hold":true}@@');
+    const mail = fenced('ab12');
+    const said = sends([mail]);
+    await within(DEADLINE, async () => (await live.proof(session, mail.id, since)).step === 'accepted');
+    await kill();
+    expect(await said).toMatchObject({ outcome: 'offered' });
+    await resumes();
+    expect(await live.proof(session, mail.id, since)).toEqual({ step: 'none', isOver: true });
+    expect(await sends([fenced('cd34', mail.id)])).toMatchObject({ outcome: 'taken', step: 'shown' });
+    expect(received()).toBe(2);
+    expect(claude.noted().filter(({ prompt }) => prompt?.includes(mail.id))).toHaveLength(1);
+  });
+
+  it('is not written again where the conversation or the queue has it', async () => {
+    const { sends, live, session, claude, submits, received } = await runs();
+    const since = Date.now();
+    await submits('@@{"hold":true}@@');
+    const mail = fenced('ab12');
+    const stop = new AbortController();
+    const first = sends([mail], stop.signal);
+    await within(DEADLINE, async () => (await live.proof(session, mail.id, since)).step === 'accepted');
+    stop.abort();
+    expect(await first).toMatchObject({ outcome: 'offered' });
+    const again = sends([fenced('cd34', mail.id), fenced('cd34')]);
+    await within(DEADLINE, async () => received() === 2);
+    await claude.order({ finish: 'done' });
+    expect(await again).toMatchObject({ outcome: 'taken', step: 'shown' });
+    expect(await sends([fenced('ef56', mail.id)])).toMatchObject({ outcome: 'taken', step: 'shown' });
+    expect(received()).toBe(2);
+  });
+
+  it('is over where its client was killed before its model answered, and waits in the conversation that resumes', async () => {
+    const { sends, live, session, kill, resumes, received } = await runs({ inbound: 'offline' });
+    const since = Date.now();
+    const mail = aParcel();
+    const said = sends([mail]);
+    await within(DEADLINE, async () => (await live.proof(session, mail.id, since)).step === 'accepted');
+    await kill();
+    expect(await said).toMatchObject({ outcome: 'offered' });
+    const now = await resumes();
+    expect(await live.proof(session, mail.id, since)).toEqual({ step: 'none', isOver: true });
+    const stop = new AbortController();
+    const again = sends([mail], stop.signal);
+    expect((await live.proof(now, mail.id, since)).step).toBe('accepted');
+    stop.abort();
+    await again;
+    expect(received()).toBe(1);
+  });
+
+  it('is declined where its user says so, which is told at once', async () => {
+    const { sends, live, session, claude } = await runs({ inbound: 'hold' });
+    const since = Date.now();
+    const mail = aParcel();
+    await sends([mail]);
+    const steps: string[] = [];
+    const stop = live.watch(() => void live.proof(session, mail.id, since).then(({ step }) => steps.push(step)));
+    // The first look calls back as well. After it only a report does.
+    await within(DEADLINE, async () => steps.length > 0);
+    await claude.order({ held: 'deny' });
+    await within(DEADLINE, async () => steps.includes('declined'));
+    stop();
+    const because = expect.stringContaining('declined');
+    expect(await live.proof(session, mail.id, since)).toEqual({ step: 'declined', because });
+  });
+
+  it('is over where the client held it until it expired', async () => {
+    const { sends, live, session, claude } = await runs({ inbound: 'hold' });
+    const since = Date.now();
+    const mail = aParcel();
+    await sends([mail]);
+    await tells(claude, { status: 'expired', orig_msg_id: mail.id });
+    await within(DEADLINE, async () => (await live.proof(session, mail.id, since)).step === 'none');
+    expect(await live.proof(session, mail.id, since)).toEqual({ step: 'none', isOver: true });
+  });
+
+  it('is not over by a report on an earlier try', async () => {
+    const { sends, live, session, claude, received } = await runs({ inbound: 'drop' });
+    const mail = aParcel();
+    await sends([mail]);
+    await claude.order({ inbound: 'deaf' });
+    const since = Date.now();
+    const stop = new AbortController();
+    const said = sends([mail], stop.signal);
+    await within(DEADLINE, async () => received() === 2);
+    stop.abort();
+    expect(await said).toMatchObject({ outcome: 'offered' });
+    expect(await live.proof(session, mail.id, since)).toEqual({ step: 'none', isOver: false });
+  });
+
+  it('that a client held until it was killed goes to the one that resumes', async () => {
+    const { sends, live, session, claude, kill, resumes } = await runs({ inbound: 'hold' });
+    const since = Date.now();
+    const mail = aParcel();
+    await sends([mail]);
+    await kill();
+    // In the moment in which the system removes a process it may still look as if it ran.
+    await within(DEADLINE, async () => (await live.proof(session, mail.id, since)).step === 'none');
+    expect(await live.proof(session, mail.id, since)).toEqual({ step: 'none', isOver: true });
+    claude.starts({});
+    await resumes();
+    expect(await sends([mail])).toMatchObject({ outcome: 'taken', step: 'shown' });
   });
 
   it('is left where the client starts, has another conversation, or is gone', async () => {
@@ -168,13 +301,25 @@ describe('mail by the messaging socket of Claude Code', () => {
   });
 
   it('goes to no socket in a folder of others', async () => {
-    const { sends, claude } = await runs();
+    const { claude, live, session } = await runs();
     const socket = String(claude.registered()?.['messagingSocketPath']);
+    const [way] = live.ways(session);
     chmodSync(dirname(socket), 0o777);
     const because = expect.stringContaining('others may write');
-    expect(await sends([aParcel()])).toMatchObject({ outcome: 'left', retry: false, because });
+    expect(await way?.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: false, because });
+    expect(live.ways(session)).toEqual([]);
     chmodSync(dirname(socket), 0o700);
+    expect(live.ways(session)).toHaveLength(1);
     expect(claude.noted().some(({ received }) => received !== undefined)).toBe(false);
+  });
+
+  it('has no way into a client without a messaging socket', async () => {
+    const { claude, live, session } = await runs();
+    const { messagingSocketPath: _socket, ...entry } = claude.registered() ?? {};
+    writeFileSync(`${claude.env['HOME']}/.claude/sessions/${session.pid}.json`, JSON.stringify(entry));
+    expect(live.ways(session)).toEqual([]);
+    const { pid: _pid, ...unknown } = session;
+    expect(live.ways(unknown)).toEqual([]);
   });
 
   it('leaves no socket of ours behind, and none of one that was killed', async () => {
@@ -239,6 +384,11 @@ async function runs(how: ClaudeStart = {}, closedBy?: string) {
     await claude.openByHand('again', project);
     at.session = (await live.list())[0] as LiveSession;
   };
+  const resumes = async (): Promise<LiveSession> => {
+    await claude.openByHand('resumed', project, '--resume', at.session.id);
+    return (at.session = (await live.list())[0] as LiveSession);
+  };
+  const received = (): number => claude.noted().filter((noted) => noted.received !== undefined).length;
   const submits = async (text: string): Promise<void> => {
     await claude.tmux('send-keys', '-t', '=one:', '-l', text);
     await claude.tmux('send-keys', '-t', '=one:', 'Enter');
@@ -249,5 +399,20 @@ async function runs(how: ClaudeStart = {}, closedBy?: string) {
     await claude.close();
   };
   if (closedBy === undefined) open.push({ close });
-  return { claude, live, project, sends, kill, comesBack, submits, close, session: at.session };
+  const { session } = at;
+  return { claude, live, project, sends, kill, comesBack, resumes, received, submits, close, session };
+}
+
+/** A parcel in the words of Parley, which differ each time by a mark. */
+function fenced(mark: string, id = aParcel().id): Parcel {
+  return { id, text: `[parley ${mark}] message ${id.slice(0, 8)} from @bob to me\n[${id}] hello` };
+}
+
+/** Tells our socket what became of a message, as the client does. */
+async function tells(claude: ClaudeTui, what: object): Promise<void> {
+  const folder = dirname(String(claude.registered()?.['messagingSocketPath']));
+  const name = readdirSync(folder).find((one) => one.startsWith('parley-'));
+  const socket = await Bun.connect({ unix: `${folder}/${name}`, socket: { data() {} } });
+  socket.write(`${JSON.stringify({ type: 'control', action: 'peer_message_status', ...what })}\n`);
+  socket.end();
 }

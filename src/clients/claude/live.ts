@@ -1,20 +1,25 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import type { MessageId } from '../../core/names.ts';
 import type { LiveSession, LiveSessions, RecordedProof } from '../../core/ports/live-session.ts';
 import type { Way } from '../../core/ports/way-in.ts';
+import { isProcessAlive } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
-import { PeerInbox } from './peer-inbox.ts';
-import { PeerSocketWay } from './peer-socket.ts';
-import { peerIdOf, proofInTranscript } from './proof.ts';
-import { type ClaudeSession, claudeSessions, FollowedRegistry, STATUS } from './state.ts';
+import { PeerInbox, type PeerReport } from './peer-inbox.ts';
+import { DENIED, nameOf, PeerSocketWay, whyNot } from './peer-socket.ts';
+import { peerIdOf, proofIn, type ProofOptions, RecordedMessage } from './proof.ts';
+import { type ClaudeSession, claudeSessions, FollowedRegistry, runs, STATUS } from './state.ts';
 import { transcriptOf } from './transcript.ts';
 
 /** A client that was killed changes nothing in the registry, and a first transcript makes a folder that nobody watches yet. */
 const LOOK_MS = 1000;
+/** Records that are read on from where the last look ended. */
+const MOST_RECORDS = 200;
 
 /** The sessions of Claude Code that run in a terminal. The registry says what each does, the transcript what its model was given. */
 export class ClaudeLiveSessions implements LiveSessions {
   readonly #inbox = new PeerInbox();
   readonly #stops = new Set<() => void>();
+  readonly #records = new Map<string, RecordedMessage>();
 
   constructor(
     /** `~/.claude`, or what CLAUDE_CONFIG_DIR says. */
@@ -28,6 +33,7 @@ export class ClaudeLiveSessions implements LiveSessions {
   watch(changed: () => void): () => void {
     const transcripts = new FolderWatch(changed);
     const registry = FollowedRegistry.follow(this.folder, changed);
+    const unfollow = this.#inbox.follow(changed);
     const seen = new Set<string>();
     let isOver = false;
     const look = async (): Promise<void> => {
@@ -46,6 +52,7 @@ export class ClaudeLiveSessions implements LiveSessions {
       clearInterval(timer);
       transcripts.close();
       registry.leave(changed);
+      unfollow();
       this.#stops.delete(stop);
     };
     this.#stops.add(stop);
@@ -54,16 +61,27 @@ export class ClaudeLiveSessions implements LiveSessions {
   }
 
   ways(session: LiveSession): readonly Way[] {
+    const entry = session.pid === undefined ? null : entryOf(this.folder, session.pid);
+    if (typeof entry !== 'object' || whyNot(entry?.messagingSocketPath) !== null) return [];
     return [new PeerSocketWay({ folder: this.folder, session, inbox: this.#inbox })];
   }
 
   async proof(session: LiveSession, id: MessageId, since: number): Promise<RecordedProof> {
-    const live = (await claudeSessions(this.folder)).filter(isInteractive).find((one) => one.sessionId === session.id);
-    // Its user has not decided yet.
-    if (live && this.#inbox.reportOn(peerIdOf(id))?.status === 'held')
-      return { step: 'accepted', evidence: { session: session.id, held: true } };
-    const isSame = live?.pid === session.pid && live?.procStart === session.start;
-    return proofInTranscript(transcriptOf([this.folder], session.id), id, { since, live: isSame ? live : undefined });
+    const { pid, start } = session;
+    const client = await this.#clientOf(session);
+    // After /clear the same client has another conversation, and may have taken it into that.
+    const sessions = [...new Set([session.id, typeof client === 'object' ? client.sessionId : session.id])];
+    const isReported = since >= this.#inbox.since;
+    const proofs = sessions.map((one) =>
+      proofIn(this.#recordOf(one, id, session, since), { client, since, isReported }),
+    );
+    const shown = proofs.find(({ step }) => step === 'shown');
+    if (shown) return shown;
+    const report = this.#inbox.reportOn(peerIdOf(id), pid === undefined ? undefined : nameOf(pid, start));
+    const said = report && saidBy(report, session, client === 'ended');
+    if (said) return said;
+    const isOver = proofs.every((proof) => proof.step === 'none' && proof.isOver);
+    return proofs.find(({ step }) => step !== 'none') ?? { step: 'none', isOver };
   }
 
   async close(): Promise<void> {
@@ -71,9 +89,68 @@ export class ClaudeLiveSessions implements LiveSessions {
     await this.#inbox.close();
   }
 
+  /** The client that a message was handed to: by its process, or, where that is not known, the one that has the session now. */
+  async #clientOf({ id, pid, start }: LiveSession): Promise<ProofOptions['client']> {
+    if (pid !== undefined && !runs({ pid, ...(start !== undefined && { procStart: start }) })) return 'ended';
+    const all = (await claudeSessions(this.folder)).filter(isInteractive);
+    const found = all.find((one) => (pid === undefined ? one.sessionId === id : one.pid === pid));
+    return found ?? (pid === undefined && !mayHave(this.folder, id) ? 'ended' : 'unknown');
+  }
+
+  #recordOf(session: string, id: MessageId, { pid, start }: LiveSession, since: number): RecordedMessage | null {
+    const path = transcriptOf([this.folder], session);
+    if (path === null) return null;
+    const key = JSON.stringify([path, id, since, pid, start]);
+    const record = this.#records.get(key) ?? new RecordedMessage(path, id, since);
+    this.#records.delete(key);
+    this.#records.set(key, record);
+    for (const oldest of this.#records.keys()) if (this.#records.size > MOST_RECORDS) this.#records.delete(oldest);
+    return record;
+  }
+
   #folderOf({ sessionId }: ClaudeSession): string | null {
     const path = transcriptOf([this.folder], sessionId);
     return path && path.slice(0, path.lastIndexOf('/'));
+  }
+}
+
+/** What a report proves. Null where the transcript tells more. */
+function saidBy({ status }: PeerReport, { id }: LiveSession, hasEnded: boolean): RecordedProof | null {
+  if (status === 'denied') return { step: 'declined', because: DENIED };
+  if (status === 'delivered' || (status === 'held' && hasEnded)) return null;
+  // Its user has not decided yet.
+  if (status === 'held') return { step: 'accepted', evidence: { session: id, held: true } };
+  return { step: 'none', isOver: true };
+}
+
+/** Whether a running client may have this session. Claude Code writes its entry in place: a look in that moment finds half of it. */
+function mayHave(folder: string, session: string): boolean {
+  const pids = namesIn(`${folder}/sessions`).flatMap((name) => Number(/^(\d+)\.json$/.exec(name)?.[1] ?? 0) || []);
+  return pids.filter(isProcessAlive).some((pid) => {
+    const entry = entryOf(folder, pid);
+    return entry === 'half' || (entry?.sessionId === session && isInteractive(entry) && runs(entry));
+  });
+}
+
+function entryOf(folder: string, pid: number): ClaudeSession | 'half' | null {
+  let text: string;
+  try {
+    text = readFileSync(`${folder}/sessions/${pid}.json`, 'utf8');
+  } catch {
+    return null;
+  }
+  try {
+    return JSON.parse(text) as ClaudeSession | null;
+  } catch {
+    return 'half';
+  }
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
   }
 }
 

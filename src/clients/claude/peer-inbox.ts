@@ -21,8 +21,8 @@ export interface PeerReport {
   status: PeerStatus;
   /** Why it was dropped. */
   detail: string;
-  /** When, in ms. */
-  at: number;
+  /** The client that it was written to, where that is known. */
+  client?: string;
 }
 
 /**
@@ -32,9 +32,13 @@ export interface PeerReport {
 export class PeerInbox {
   readonly #open = new Map<string, Promise<Listening>>();
   readonly #reports = new Map<string, PeerReport>();
+  /** Which client each message was written to last. */
+  readonly #written = new Map<string, string>();
   readonly #followers = new Set<() => void>();
   readonly #sent = new Map<string, { tokens: number; at: number }>();
   #isClosed = false;
+  /** Reports on what was written before this time (Unix ms) went to another process. */
+  readonly since = Date.now();
 
   /** The path of our socket in the folder of a client's socket. */
   async pathIn(folder: string): Promise<string> {
@@ -49,9 +53,17 @@ export class PeerInbox {
     }
   }
 
-  /** What the client said last of a message, by the id that it was given. */
-  reportOn(peerId: string): Readonly<PeerReport> | undefined {
-    return this.#reports.get(peerId);
+  /** What a client said last of a message, by the id that it was given. What another one said does not count: it may have ended. */
+  reportOn(peerId: string, client?: string): Readonly<PeerReport> | undefined {
+    const report = this.#reports.get(peerId);
+    const isOfIt = client === undefined || report?.client === undefined || report.client === client;
+    return isOfIt ? report : undefined;
+  }
+
+  /** A message goes to a client now: the next report on it is that client's, and an earlier one does not count any more. */
+  writes(peerId: string, client: string): void {
+    this.#reports.delete(peerId);
+    keep(this.#written, peerId, client);
   }
 
   /** Calls back after each report. Returns how to stop. */
@@ -95,13 +107,19 @@ export class PeerInbox {
 
   #receive(line: string | null): void {
     for (const [id, report] of reportsIn(line ?? '')) {
-      this.#reports.delete(id);
-      this.#reports.set(id, report);
-      const [oldest] = this.#reports.keys();
-      if (this.#reports.size > KEPT && oldest !== undefined) this.#reports.delete(oldest);
+      const client = this.#written.get(id);
+      keep(this.#reports, id, { ...report, ...(client !== undefined && { client }) });
     }
     for (const changed of this.#followers) changed();
   }
+}
+
+/** As the newest; the oldest is forgotten. */
+function keep<T>(map: Map<string, T>, id: string, value: T): void {
+  map.delete(id);
+  map.set(id, value);
+  const [oldest] = map.keys();
+  if (map.size > KEPT && oldest !== undefined) map.delete(oldest);
 }
 
 /** Removes what a process of ours left that was killed. */
@@ -133,7 +151,7 @@ function reportsIn(line: string): [string, PeerReport][] {
   const word = told.status_detail === 'refused' ? 'refused' : told.status;
   const status = STATUSES.find((one) => one === word);
   if (!status) return [];
-  const report = { status, detail: told.drop_reason ?? '', at: Date.now() };
+  const report = { status, detail: told.drop_reason ?? '' };
   const ids = [told.orig_msg_id, ...(Array.isArray(told.dropped_msg_ids) ? told.dropped_msg_ids : [])];
   return ids.flatMap((id) => (typeof id === 'string' ? [[id, report]] : []));
 }

@@ -3,10 +3,10 @@ import { dirname } from 'node:path';
 import type { MessageId } from '../../core/names.ts';
 import type { LiveSession } from '../../core/ports/live-session.ts';
 import type { Attempt, Parcel, Way } from '../../core/ports/way-in.ts';
-import { endOfLines, FolderWatch, linesFrom } from '../../sessions/follow.ts';
+import { FolderWatch, linesFrom } from '../../sessions/follow.ts';
 import { WriteQueue } from '../../wire/connection.ts';
 import type { PeerInbox, PeerStatus, PeerReport } from './peer-inbox.ts';
-import { isAtRest, peerIdOf, placeBefore, ProofReader, shownBy } from './proof.ts';
+import { isAtRest, isQueuedIn, peerIdOf, placeNaming, ProofReader, shownBy } from './proof.ts';
 import { type ClaudeSession, claudeSessions, FollowedRegistry, runs } from './state.ts';
 import { transcriptOf } from './transcript.ts';
 
@@ -16,6 +16,7 @@ const LOOK_MS = 500;
 const FIRST_MS = 10_000;
 /** A client that is killed may have written its last lines a moment before. */
 const LAST_LOOK_MS = 200;
+export const DENIED = 'the user of Claude Code declined it';
 const SETTING = '"crossSessionInbound" in ~/.claude/settings.json';
 
 export interface PeerSocketOptions {
@@ -31,7 +32,8 @@ export interface PeerSocketOptions {
  *
  * Connected, nothing written → left. Written → it waits until the transcript proves that the model was given all of it. It ends earlier
  * where the client tells our own socket that it kept something back, where the session ends, or where it rests and has written nothing of it.
- * No message is ever written twice: one that the client holds is only asked about.
+ * No message is ever written twice to one session: one that the client holds is only asked about, and one that its transcript has, or its
+ * queue, is only waited for.
  */
 export class PeerSocketWay implements Way {
   readonly name = 'socket';
@@ -45,11 +47,11 @@ export class PeerSocketWay implements Way {
     if (!live) return left('Claude Code does not run this session any more', true);
     if (live.status === undefined) return left('Claude Code is starting', true);
     const socket = live.messagingSocketPath;
-    const refused = socket === undefined ? 'this Claude Code has no messaging socket' : whyNot(socket);
+    const refused = whyNot(socket);
     if (socket === undefined || refused !== null) return left(refused ?? '', false);
     // What the client holds it may still let in, and what its user declined is not asked for again.
     for (const { id } of parcels) {
-      const status = inbox.reportOn(peerIdOf(id))?.status;
+      const status = inbox.reportOn(peerIdOf(id), nameOf(live.pid, live.procStart))?.status;
       if (status === 'held') return unknown(session.id, REASONS.held.because);
       if (status === 'denied') return parcels.length === 1 ? DECLINED : left(REASONS.denied.because, true);
       if (status === 'expired') return left(REASONS.expired.because, false);
@@ -76,6 +78,7 @@ class Handover {
     this.#isChanged = true;
     this.#wake();
   };
+  readonly #client: string;
   readonly #reader: ProofReader;
   /** What the client said of them when they were handed over before. */
   readonly #before: ReadonlyMap<MessageId, PeerReport | undefined>;
@@ -95,9 +98,9 @@ class Handover {
     const texts = new Map(parcels.map((parcel) => [parcel.id, contentOf(parcel)]));
     this.#reader = new ProofReader([...texts.keys()], texts);
     this.#path = transcriptOf([folder], session.id);
-    this.#before = new Map(parcels.map(({ id }) => [id, inbox.reportOn(peerIdOf(id))]));
-    const since = Math.min(...[...this.#before.values()].flatMap((report) => report?.at ?? []));
-    this.#offset = this.#path === null ? 0 : since < Infinity ? placeBefore(this.#path, since) : endOfLines(this.#path);
+    this.#client = nameOf(live.pid, live.procStart);
+    this.#before = new Map(parcels.map(({ id }) => [id, inbox.reportOn(peerIdOf(id), this.#client)]));
+    this.#offset = this.#path === null ? 0 : placeNaming(this.#path, [...texts.keys()]);
     this.#registry = FollowedRegistry.follow(folder, this.#changed);
     this.#watch = new FolderWatch(this.#changed);
     this.#unfollow = inbox.follow(this.#changed);
@@ -114,8 +117,9 @@ class Handover {
   /** Writes what the client does not have. Answers only if nothing was written. */
   async write(socket: string, address: string): Promise<Attempt | null> {
     const { inbox, session } = this.options;
-    const fresh = this.parcels.filter(({ id }) => this.#before.get(id)?.status !== 'delivered');
-    const client = `${this.live.pid} ${this.live.procStart}`;
+    await this.#look();
+    const fresh = this.parcels.filter(({ id }) => this.#before.get(id)?.status !== 'delivered' && !this.#isIn(id));
+    if (fresh.length === 0) return null;
     // The number of its process may have been given away since.
     if (!runs(this.live)) return left('Claude Code has ended', true);
     const connection = await PeerConnection.open(socket);
@@ -123,12 +127,13 @@ class Handover {
     try {
       for (const [n, parcel] of fresh.entries()) {
         while (!this.signal.aborted) {
-          const ms = inbox.mayWrite(client);
+          const ms = inbox.mayWrite(this.#client);
           if (ms === 0) break;
           await this.#change(ms);
         }
         if (this.signal.aborted || !connection.isOpen) break;
         this.#writtenAt = Date.now();
+        inbox.writes(peerIdOf(parcel.id), this.#client);
         connection.push(
           JSON.stringify({
             type: 'user',
@@ -192,7 +197,7 @@ class Handover {
   }
 
   #refusalOf(id: MessageId): { status: Refused; detail: string } | null {
-    const report = this.options.inbox.reportOn(peerIdOf(id));
+    const report = this.options.inbox.reportOn(peerIdOf(id), this.#client);
     if (!report || report.status === 'delivered' || report === this.#before.get(id)) return null;
     return { status: report.status, detail: report.detail };
   }
@@ -203,8 +208,8 @@ class Handover {
 
   /** The client has it, in its queue or in the conversation. */
   #isIn(id: MessageId): boolean {
-    const { entry, queuedAt } = this.#reader.of(id);
-    return entry !== undefined || queuedAt !== undefined;
+    const { entry, queued } = this.#reader.of(id);
+    return entry !== undefined || (queued !== undefined && isQueuedIn(this.live, queued));
   }
 
   async #isKeptBack({ id }: Parcel): Promise<boolean> {
@@ -257,7 +262,7 @@ const REASONS: Record<Refused, { because: string; retry: boolean }> = {
     because: `Claude Code holds it back until its user lets it in; the user decides, in its window, or for good with ${SETTING} ("accept")`,
     retry: false,
   },
-  denied: { because: 'the user of Claude Code declined it', retry: false },
+  denied: { because: DENIED, retry: false },
   expired: { because: 'Claude Code held it back, and its user did not let it in', retry: false },
   refused: {
     because: `Claude Code takes no messages in this session; its user decides that with ${SETTING}`,
@@ -266,7 +271,7 @@ const REASONS: Record<Refused, { because: string; retry: boolean }> = {
   dropped: { because: 'Claude Code dropped it at its inbox', retry: true },
 };
 
-const DECLINED: Attempt = { outcome: 'left', because: REASONS.denied.because, retry: false, isDeclined: true };
+const DECLINED: Attempt = { outcome: 'left', because: DENIED, retry: false, isDeclined: true };
 
 /**
  * With its sender's name: without this frame Claude Code shows a message as if its user had typed it. The frame has no address, because an
@@ -279,7 +284,8 @@ function contentOf({ text, from = 'parley' }: Parcel): string {
 }
 
 /** Why a socket is not written to; null if it may be. Others must not be able to put their own in its place. */
-function whyNot(path: string): string | null {
+export function whyNot(path: string | undefined): string | null {
+  if (path === undefined) return 'this Claude Code has no messaging socket';
   // Elsewhere it asks for a key that is not ours to read.
   if (process.platform !== 'linux') return "Claude Code's messaging socket was only tried on Linux";
   const user = process.getuid?.();
@@ -288,6 +294,11 @@ function whyNot(path: string): string | null {
   if (!socket?.isSocket() || !folder) return `${path} is no socket`;
   if (socket.uid !== user || folder.uid !== user) return `${path} belongs to another user`;
   return (folder.mode & 0o022) === 0 ? null : `others may write into ${dirname(path)}`;
+}
+
+/** A client, by its process: the inbox counts and keeps reports by this. */
+export function nameOf(pid: number, start: string | undefined): string {
+  return `${pid} ${start}`;
 }
 
 /** Whether this is the client that was meant, with the same conversation. */

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'bun:test';
-import { appendFileSync, utimesSync, writeFileSync } from 'node:fs';
+import { appendFileSync, closeSync, openSync, utimesSync, writeFileSync, writeSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { MessageId } from '../../core/names.ts';
 import type { RecordedProof } from '../../core/ports/live-session.ts';
-import { peerIdOf, placeBefore, proofInTranscript } from './proof.ts';
+import { within } from '../../../test/support/within.ts';
+import { peerIdOf, placeBefore, placeNaming, proofIn, type ProofOptions, RecordedMessage } from './proof.ts';
 import type { ClaudeSession } from './state.ts';
 
 const ID = MessageId.parse('0a1b2c3d-1111-4111-8111-111111111111');
@@ -44,8 +45,10 @@ describe('the transcript of Claude Code', () => {
   it('says that the client has it while it waits in the queue, and no longer than the client runs', () => {
     const queued = [queue('enqueue', `<cross-session-message from-name="bob">\n${FENCE}\nhello`)];
     expect(proof(queued).step).toBe('accepted');
-    expect(proof(queued, { live: undefined })).toEqual({ step: 'none', isOver: true });
+    expect(proof(queued, { client: 'ended' })).toEqual({ step: 'none', isOver: true });
     expect(proof([...queued, queue('remove', `\n${FENCE}\nhello`, 'by its user')]).step).toBe('none');
+    const later = { startedAt: SINCE + 60_000 };
+    expect(proof(queued, { client: later })).toEqual({ step: 'none', isOver: false });
   });
 
   it('gives no turn where the message joined one, or shares one', () => {
@@ -64,9 +67,19 @@ describe('the transcript of Claude Code', () => {
     }
   });
 
+  it('says that it is over where the client ended before its model answered', () => {
+    expect(proof([peer('u1', ID)], { client: 'ended' })).toEqual({ step: 'none', isOver: true });
+    expect(proof([peer('u1', ID), failed('a1', 'u1')], { client: 'ended' })).toEqual({ step: 'none', isOver: true });
+  });
+
+  it('does not say that it is over where the client runs and its entry in the registry cannot be read', () => {
+    expect(proof([], { client: 'unknown', restsMs: 20_000 })).toEqual({ step: 'none', isOver: false });
+    expect(proof([queue('enqueue', `\n${FENCE}\nhello`)], { client: 'unknown' }).step).toBe('accepted');
+  });
+
   it('ends the turn of a client that is gone', () => {
     const lines = [peer('u1', ID), call('a1', 'u1')];
-    expect(proof(lines, { live: undefined })).toMatchObject({ step: 'shown', turn: { end: { how: 'failed' } } });
+    expect(proof(lines, { client: 'ended' })).toMatchObject({ step: 'shown', turn: { end: { how: 'failed' } } });
   });
 
   it('proves what our hook said, by the line below or by the request itself', () => {
@@ -96,25 +109,62 @@ describe('the transcript of Claude Code', () => {
     });
   });
 
-  it('says that it is over only where the client is gone, or rests and has gone on without it', () => {
+  it('says that it is over only where the client is gone, or rests and has nothing of it', () => {
     const none = [peer('u1', OTHER), answer('a1', 'u1'), end('e1', 'a1')];
     const idle = { status: 'idle', statusUpdatedAt: SINCE };
-    expect(proof(none, { live: undefined })).toEqual({ step: 'none', isOver: true });
-    expect(proof(none, { live: idle, restsMs: 20_000 })).toEqual({ step: 'none', isOver: true });
-    expect(proof(none, { live: idle, restsMs: 1000 })).toEqual({ step: 'none', isOver: false });
-    expect(proof(none, { live: { ...idle, status: 'busy' }, restsMs: 20_000 })).toEqual({
+    expect(proof(none, { client: 'ended' })).toEqual({ step: 'none', isOver: true });
+    expect(proof(none, { client: idle, restsMs: 20_000 })).toEqual({ step: 'none', isOver: true });
+    expect(proof(none, { client: idle, restsMs: 1000 })).toEqual({ step: 'none', isOver: false });
+    expect(proof(none, { client: { ...idle, status: 'busy' }, restsMs: 20_000 })).toEqual({
       step: 'none',
       isOver: false,
     });
-    expect(proof([], { live: idle, restsMs: 20_000 })).toEqual({ step: 'none', isOver: false });
+    expect(proof([], { client: idle, restsMs: 20_000 })).toEqual({ step: 'none', isOver: true });
+    expect(proofIn(null, { client: client(idle), since: SINCE })).toEqual({ step: 'none', isOver: true });
+    expect(proofIn(null, { client: client(idle), since: Date.now() })).toEqual({ step: 'none', isOver: false });
     const held = { type: 'system', subtype: 'informational', content: 'Held peer message — from …', parentUuid: null };
-    expect(proof([...none, held], { live: idle, restsMs: 20_000 })).toEqual({ step: 'none', isOver: false });
+    expect(proof([...none, held], { client: idle, restsMs: 20_000 })).toEqual({ step: 'none', isOver: false });
+    // The client would have told us that it holds this one.
+    const told = { client: idle, restsMs: 20_000, isReported: true };
+    expect(proof([...none, held], told)).toEqual({ step: 'none', isOver: true });
+  });
+
+  it('does not say that it is over where the user has stopped the client, which reads on later', async () => {
+    const child = Bun.spawn(['sleep', '60']);
+    const isOver = (): boolean => {
+      const said = proofIn(null, { client: client({ pid: child.pid, status: 'idle' }), since: SINCE });
+      return said.step === 'none' && said.isOver;
+    };
+    try {
+      expect(isOver()).toBe(true);
+      child.kill('SIGSTOP');
+      await within(20_000, async () => !isOver());
+    } finally {
+      child.kill('SIGKILL');
+      await child.exited;
+    }
+  });
+
+  it('is read on from where the last look ended, and from its beginning where it became shorter', () => {
+    const path = `${temporaryHome()}/t.jsonl`;
+    const first = `${JSON.stringify(peer('u1', ID))}\n`;
+    writeFileSync(path, first);
+    const record = new RecordedMessage(path, ID, SINCE);
+    const step = (): string => proofIn(record, { client: client({}), since: SINCE }).step;
+    expect(step()).toBe('accepted');
+    const fd = openSync(path, 'r+');
+    writeSync(fd, ' '.repeat(first.length - 1));
+    closeSync(fd);
+    appendFileSync(path, `${JSON.stringify(answer('a1', 'u1'))}\n`);
+    expect(step()).toBe('shown');
+    writeFileSync(path, '');
+    expect(step()).toBe('none');
   });
 
   it('does not mind what it does not understand', () => {
     const odd = ['{', '[]', 'null', '{"type":"user"}', '{"type":"queue-operation"}', '{"type":"api-request"}'];
     expect(proof([...odd, peer('u1', ID), ...odd, answer('a1', 'u1')])).toMatchObject({ step: 'shown' });
-    expect(proofInTranscript(null, ID, { since: SINCE, live: client({}) })).toEqual({ step: 'none', isOver: false });
+    expect(proofIn(null, { since: SINCE, client: client({}) })).toEqual({ step: 'none', isOver: false });
   });
 
   it('is searched from its end backwards', () => {
@@ -134,6 +184,23 @@ describe('the transcript of Claude Code', () => {
     expect(placeBefore(path, 0)).toBe(0);
   });
 
+  it('is searched for the first line that names a message', () => {
+    const path = `${temporaryHome()}/t.jsonl`;
+    const lines = [{ padding: 'x'.repeat(1_500_000) }, { padding: 'y'.repeat(700_000) }, peer('u1', ID)];
+    const texts = lines.map((line) => `${JSON.stringify(line)}\n`);
+    writeFileSync(path, texts.join(''));
+    const [first = '', second = '', third = ''] = texts;
+    const place = first.length + second.length;
+    expect(placeNaming(path, [OTHER, ID])).toBe(place);
+    expect(placeNaming(path, [MessageId.parse('another')])).toBe(place + third.length);
+    // Across two reads, and in a line that begins long before.
+    for (const at of [1024 * 1024 - 4, 2 * 1024 * 1024 - 4, 3 * 1024 * 1024 + 7]) {
+      writeFileSync(path, `a\n${'x'.repeat(at - 2)}${ID}\n`);
+      expect(placeNaming(path, [ID])).toBe(2);
+    }
+    expect(placeNaming(`${path}.none`, [ID])).toBe(0);
+  });
+
   it('has an id of its own for a message whose id is none of the kind that the client keeps', () => {
     expect(peerIdOf(ID)).toBe(ID);
     const strange = MessageId.parse('msg.1');
@@ -146,7 +213,8 @@ describe('the transcript of Claude Code', () => {
 
 interface Reading {
   id?: MessageId;
-  live?: Partial<ClaudeSession> | undefined;
+  client?: Partial<ClaudeSession> | 'ended' | 'unknown';
+  isReported?: boolean;
   /** Since when the record has not changed. */
   restsMs?: number;
 }
@@ -157,8 +225,9 @@ function proof(lines: readonly (object | string)[], reading: Reading = {}): Reco
   writeFileSync(path, lines.map((line) => `${typeof line === 'string' ? line : JSON.stringify(line)}\n`).join(''));
   const writtenAt = (Date.now() - (reading.restsMs ?? 0)) / 1000;
   utimesSync(path, writtenAt, writtenAt);
-  const live = 'live' in reading ? reading.live && client(reading.live) : client({});
-  return proofInTranscript(path, reading.id ?? ID, { since: SINCE, live });
+  const { client: who = {}, isReported = false } = reading;
+  const options: ProofOptions = { since: SINCE, client: typeof who === 'string' ? who : client(who), isReported };
+  return proofIn(new RecordedMessage(path, reading.id ?? ID, SINCE), options);
 }
 
 function client(more: Partial<ClaudeSession>): ClaudeSession {

@@ -1,15 +1,17 @@
-import { statSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs';
 import type { MessageId } from '../../core/names.ts';
 import type { MessageTurn, RecordedProof } from '../../core/ports/live-session.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import { isMailText, idInFence } from '../../delivery/fit.ts';
-import { type FileLine, linesFrom } from '../../sessions/follow.ts';
+import { endOfLines, type FileLine, linesFrom } from '../../sessions/follow.ts';
 import type { ClaudeSession } from './state.ts';
 import { uuidFor } from './transcript.ts';
 import { TurnReader } from './turns.ts';
 
 /** A transcript is searched backwards in steps of this. */
 const STEP = 1024 * 1024;
+/** Bytes of the longest id, and more. */
+const LONGEST_NAME = 1024;
 /** Lines bear the time at which something happened, and are written a little later. */
 const LATE_MS = 5000;
 /** A client that rests so long, and has written nothing of a message, does not have it. */
@@ -27,6 +29,7 @@ interface Entry {
   type?: string;
   operation?: string;
   reason?: string;
+  timestamp?: string;
   content?: unknown;
   uuid?: string;
   parentUuid?: string | null;
@@ -56,8 +59,8 @@ interface Place {
 
 /** What was read of one message. */
 interface Found {
-  /** It is in the client's queue. */
-  queuedAt?: number;
+  /** The line by which it is in the client's queue, and its time (Unix ms). */
+  queued?: { offset: number; at: number };
   /** The line by which it is part of the conversation. */
   entry?: Place;
   /** The line of the model's answer to a request that had it. */
@@ -86,8 +89,6 @@ export class ProofReader {
   readonly #blobs = new Map<string, MessageId>();
   /** Requests, by id: which messages they have, and at which place. */
   readonly #requests = new Map<string, Map<MessageId, number>>();
-  /** The time of the newest line, in ms. */
-  lastAt = 0;
   /** The client kept back something of somebody. */
   hasHeld = false;
 
@@ -113,7 +114,6 @@ export class ProofReader {
   }
 
   take({ text, from }: FileLine): void {
-    this.lastAt = Math.max(this.lastAt, Date.parse(/"timestamp":"([^"]+)"/.exec(text)?.[1] ?? '') || 0);
     this.#noteTurns(text);
     if (text.startsWith('{"type":"queue-operation"')) return this.#queue(text, from);
     if (text.startsWith('{"type":"api-request')) return this.#request(text);
@@ -201,14 +201,14 @@ export class ProofReader {
   }
 
   #queue(text: string, offset: number): void {
-    const { operation, reason, content } = entryIn(text) ?? {};
+    const { operation, reason, content, timestamp = '' } = entryIn(text) ?? {};
     if (typeof content !== 'string') return;
     for (const [id, found] of this.#found) {
-      const isIt = this.texts.has(id) ? this.texts.get(id) === content : isFenced(content, id);
-      if (!isIt) continue;
-      if (operation === 'enqueue') found.queuedAt ??= offset;
+      // Handed over before, it had another mark around it.
+      if (this.texts.get(id) !== content && !isFenced(content, id)) continue;
+      if (operation === 'enqueue') found.queued = { offset, at: Date.parse(timestamp) || 0 };
       // Its user took it out again.
-      else if (operation === 'remove' && reason !== 'absorbed_mid_turn') delete found.queuedAt;
+      else if (operation === 'remove' && reason !== 'absorbed_mid_turn') delete found.queued;
     }
   }
 
@@ -243,27 +243,65 @@ function isFenced(content: string, id: MessageId): boolean {
   return new RegExp(`(?:^|\\n)\\[parley [0-9a-f]+\\] message ${idInFence(id).replaceAll('.', '\\.')} `).test(content);
 }
 
-/** What a transcript says of one message. `live`: the client to which it was handed, if that runs still. */
-export function proofInTranscript(
-  path: string | null,
-  id: MessageId,
-  { since, live }: { since: number; live: ClaudeSession | undefined },
-): RecordedProof {
-  const reader = new ProofReader([id]);
-  if (path !== null) for (const line of linesFrom(path, placeBefore(path, since - LATE_MS))) reader.take(line);
-  if (!live) reader.end();
-  const { answer, entry, queuedAt } = reader.of(id);
-  if (path !== null && answer) {
-    const turn = reader.turnOf(id);
-    return { step: 'shown', evidence: shownBy(path, reader, id), ...(turn && { turn }) };
+/** One message in one transcript, read on from where the last look ended. */
+export class RecordedMessage {
+  #reader: ProofReader;
+  #offset: number;
+
+  constructor(
+    readonly path: string,
+    readonly id: MessageId,
+    /** It was not handed over before (Unix ms). */
+    readonly since: number,
+  ) {
+    this.#reader = new ProofReader([id]);
+    this.#offset = placeBefore(path, since - LATE_MS);
   }
-  if (path !== null && entry)
-    return { step: 'accepted', evidence: { record: path, offset: entry.offset, entry: entry.uuid } };
-  // The queue is in the client's memory: it ends with it.
-  if (!live) return { step: 'none', isOver: true };
-  if (path !== null && queuedAt !== undefined)
-    return { step: 'accepted', evidence: { record: path, offset: queuedAt, queued: true } };
-  return { step: 'none', isOver: !reader.hasHeld && reader.lastAt > since && isAtRest(live, path, since) };
+
+  read(): ProofReader {
+    if (sizeOf(this.path) < this.#offset) [this.#reader, this.#offset] = [new ProofReader([this.id]), 0];
+    for (const line of linesFrom(this.path, this.#offset)) {
+      this.#reader.take(line);
+      this.#offset = line.to;
+    }
+    return this.#reader;
+  }
+}
+
+export interface ProofOptions {
+  /** The client that a message was handed to. `unknown`: it runs, and its entry in the registry could not be read. */
+  client: ClaudeSession | 'ended' | 'unknown';
+  /** It was not handed over before (Unix ms). */
+  since: number;
+  /** Whether we would know if the client held it. */
+  isReported?: boolean;
+}
+
+/** What a transcript says of one message. Null: there is no transcript yet. */
+export function proofIn(
+  record: RecordedMessage | null,
+  { client, since, isReported = false }: ProofOptions,
+): RecordedProof {
+  const reader = record?.read();
+  if (client === 'ended') reader?.end();
+  if (record && reader?.of(record.id).answer) {
+    const turn = reader.turnOf(record.id);
+    return { step: 'shown', evidence: shownBy(record.path, reader, record.id), ...(turn && { turn }) };
+  }
+  // The queue is in the client's memory, and a request that it made is not answered any more.
+  if (client === 'ended') return { step: 'none', isOver: true };
+  const { entry, queued } = record ? (reader?.of(record.id) ?? {}) : {};
+  if (record && entry)
+    return { step: 'accepted', evidence: { record: record.path, offset: entry.offset, entry: entry.uuid } };
+  if (record && queued && (client === 'unknown' || isQueuedIn(client, queued)))
+    return { step: 'accepted', evidence: { record: record.path, offset: queued.offset, queued: true } };
+  if (client === 'unknown' || (reader?.hasHeld === true && !isReported)) return { step: 'none', isOver: false };
+  return { step: 'none', isOver: isAtRest(client, record?.path ?? null, since) };
+}
+
+/** Whether a line of a queue is of this client, and not of one before it that had the same session. */
+export function isQueuedIn({ startedAt = 0 }: ClaudeSession, { at }: { at: number }): boolean {
+  return at === 0 || at >= startedAt;
 }
 
 /** The record of a message that was shown. */
@@ -278,10 +316,23 @@ export function shownBy(path: string, reader: ProofReader, id: MessageId): Evide
   };
 }
 
-/** Whether a client rests, has rested for a while since a time, and has written nothing meanwhile. */
-export function isAtRest({ status, statusUpdatedAt = 0 }: ClaudeSession, path: string | null, since: number): boolean {
+/**
+ * Whether a client rests, has rested for a while since a time, and has written nothing meanwhile. One that its user has stopped (Ctrl-Z)
+ * does not rest: it reads on later.
+ */
+export function isAtRest(client: ClaudeSession, path: string | null, since: number): boolean {
+  const { pid, status, statusUpdatedAt = 0 } = client;
   const writtenAt = (path !== null && statSync(path, { throwIfNoEntry: false })?.mtimeMs) || 0;
-  return status === 'idle' && Date.now() - Math.max(since, statusUpdatedAt, writtenAt) >= QUIET_MS;
+  const restsMs = Date.now() - Math.max(since, statusUpdatedAt, writtenAt);
+  return status === 'idle' && restsMs >= QUIET_MS && !isStopped(pid);
+}
+
+function isStopped(pid: number): boolean {
+  try {
+    return /\) [Tt] [^)]*$/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch {
+    return false;
+  }
 }
 
 /** A place in a transcript before which everything is older than this. */
@@ -295,6 +346,28 @@ export function placeBefore(path: string, time: number): number {
     }
   }
   return 0;
+}
+
+/** The first line of a transcript that names one of these messages; its end if there is none. Reads no line: transcripts are long. */
+export function placeNaming(path: string, ids: readonly MessageId[]): number {
+  // The id in a fence and the one that the client keeps may begin alike.
+  const names = [...new Set(ids.flatMap((id) => [idInFence(id), peerIdOf(id).slice(0, 8)]))];
+  const end = endOfLines(path);
+  const fd = end > 0 ? openSync(path, 'r') : null;
+  if (fd === null) return end;
+  try {
+    const buffer = Buffer.alloc(STEP + LONGEST_NAME);
+    for (let [at, line] = [0, 0]; at < end; at += STEP) {
+      const bytes = buffer.subarray(0, readSync(fd, buffer, 0, buffer.length, at));
+      const found = names.map((name) => bytes.indexOf(name)).filter((place) => place >= 0);
+      const before = bytes.lastIndexOf('\n', found.length > 0 ? Math.min(...found) : STEP - 1);
+      if (before >= 0) line = at + before + 1;
+      if (found.length > 0) return line;
+    }
+    return end;
+  } finally {
+    closeSync(fd);
+  }
 }
 
 const TIMED = /^\{"type":"(?:api-request|queue-operation)",.{0,300}?"timestamp":"([^"]+)"/;

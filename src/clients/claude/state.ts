@@ -145,7 +145,7 @@ async function readSession(path: string): Promise<ClaudeSession | null> {
 }
 
 /** Whether the process of an entry runs, and is not another one with its number. */
-export function runs({ pid, procStart }: ClaudeSession): boolean {
+export function runs({ pid, procStart }: Pick<ClaudeSession, 'pid' | 'procStart'>): boolean {
   if (!isProcessAlive(pid)) return false;
   const started = startOf(pid);
   return started === null || procStart === undefined || started === procStart;
