@@ -5,8 +5,8 @@ import type { Way } from '../../core/ports/way-in.ts';
 import { isProcessAlive } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { PeerInbox, type PeerReport } from './peer-inbox.ts';
-import { DENIED, nameOf, PeerSocketWay, whyNot } from './peer-socket.ts';
-import { peerIdOf, proofIn, type ProofOptions, RecordedMessage } from './proof.ts';
+import { DENIED, processKey, PeerSocketWay, whyNot } from './peer-socket.ts';
+import { peerIdOf, proofOfRead, type ProofOptions, RecordedMessage } from './proof.ts';
 import { type ClaudeSession, claudeSessions, FollowedRegistry, runs, STATUS } from './state.ts';
 import { transcriptOf } from './transcript.ts';
 
@@ -73,11 +73,11 @@ export class ClaudeLiveSessions implements LiveSessions {
     const sessions = [...new Set([session.id, typeof client === 'object' ? client.sessionId : session.id])];
     const isReported = since >= this.#inbox.since;
     const proofs = sessions.map((one) =>
-      proofIn(this.#recordOf(one, id, session, since), { client, since, isReported }),
+      proofOfRead(this.#recordOf(one, id, session, since), { client, since, isReported }),
     );
     const shown = proofs.find(({ step }) => step === 'shown');
     if (shown) return shown;
-    const report = this.#inbox.reportOn(peerIdOf(id), pid === undefined ? undefined : nameOf(pid, start));
+    const report = this.#inbox.reportOn(peerIdOf(id), pid === undefined ? undefined : processKey(pid, start));
     const said = report && saidBy(report, session, client === 'ended');
     if (said) return said;
     const isOver = proofs.every((proof) => proof.step === 'none' && proof.isOver);

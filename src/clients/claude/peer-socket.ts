@@ -51,7 +51,7 @@ export class PeerSocketWay implements Way {
     if (socket === undefined || refused !== null) return left(refused ?? '', false);
     // What the client holds it may still let in, and what its user declined is not asked for again.
     for (const { id } of parcels) {
-      const status = inbox.reportOn(peerIdOf(id), nameOf(live.pid, live.procStart))?.status;
+      const status = inbox.reportOn(peerIdOf(id), processKey(live.pid, live.procStart))?.status;
       if (status === 'held') return unknown(session.id, REASONS.held.because);
       if (status === 'denied') return parcels.length === 1 ? DECLINED : left(REASONS.denied.because, true);
       if (status === 'expired') return left(REASONS.expired.because, false);
@@ -98,7 +98,7 @@ class Handover {
     const texts = new Map(parcels.map((parcel) => [parcel.id, contentOf(parcel)]));
     this.#reader = new ProofReader([...texts.keys()], texts);
     this.#path = transcriptOf([folder], session.id);
-    this.#client = nameOf(live.pid, live.procStart);
+    this.#client = processKey(live.pid, live.procStart);
     this.#before = new Map(parcels.map(({ id }) => [id, inbox.reportOn(peerIdOf(id), this.#client)]));
     this.#offset = this.#path === null ? 0 : placeNaming(this.#path, [...texts.keys()]);
     this.#registry = FollowedRegistry.follow(folder, this.#changed);
@@ -297,7 +297,7 @@ export function whyNot(path: string | undefined): string | null {
 }
 
 /** A client, by its process: the inbox counts and keeps reports by this. */
-export function nameOf(pid: number, start: string | undefined): string {
+export function processKey(pid: number, start: string | undefined): string {
   return `${pid} ${start}`;
 }
 

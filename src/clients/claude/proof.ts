@@ -278,7 +278,7 @@ export interface ProofOptions {
 }
 
 /** What a transcript says of one message. Null: there is no transcript yet. */
-export function proofIn(
+export function proofOfRead(
   record: RecordedMessage | null,
   { client, since, isReported = false }: ProofOptions,
 ): RecordedProof {
