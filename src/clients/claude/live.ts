@@ -6,7 +6,7 @@ import { isProcessAlive } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { PeerInbox, type PeerReport } from './peer-inbox.ts';
 import { DENIED, processKey, PeerSocketWay, whyNot } from './peer-socket.ts';
-import { peerIdOf, proofOfRead, type ProofOptions, RecordedMessage } from './proof.ts';
+import { peerIdOf, proofInRecord, type ProofOptions, RecordedMessage } from './proof.ts';
 import { type ClaudeSession, claudeSessions, FollowedRegistry, runs, STATUS } from './state.ts';
 import { transcriptOf } from './transcript.ts';
 
@@ -73,7 +73,7 @@ export class ClaudeLiveSessions implements LiveSessions {
     const sessions = [...new Set([session.id, typeof client === 'object' ? client.sessionId : session.id])];
     const isReported = since >= this.#inbox.since;
     const proofs = sessions.map((one) =>
-      proofOfRead(this.#recordOf(one, id, session, since), { client, since, isReported }),
+      proofInRecord(this.#recordOf(one, id, session, since), { client, since, isReported }),
     );
     const shown = proofs.find(({ step }) => step === 'shown');
     if (shown) return shown;

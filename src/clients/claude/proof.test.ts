@@ -4,7 +4,7 @@ import { temporaryHome } from '../../../test/support/home.ts';
 import { MessageId } from '../../core/names.ts';
 import type { RecordedProof } from '../../core/ports/live-session.ts';
 import { within } from '../../../test/support/within.ts';
-import { peerIdOf, placeBefore, placeNaming, proofOfRead, type ProofOptions, RecordedMessage } from './proof.ts';
+import { peerIdOf, placeBefore, placeNaming, proofInRecord, type ProofOptions, RecordedMessage } from './proof.ts';
 import type { ClaudeSession } from './state.ts';
 
 const ID = MessageId.parse('0a1b2c3d-1111-4111-8111-111111111111');
@@ -120,8 +120,8 @@ describe('the transcript of Claude Code', () => {
       isOver: false,
     });
     expect(proof([], { client: idle, restsMs: 20_000 })).toEqual({ step: 'none', isOver: true });
-    expect(proofOfRead(null, { client: client(idle), since: SINCE })).toEqual({ step: 'none', isOver: true });
-    expect(proofOfRead(null, { client: client(idle), since: Date.now() })).toEqual({ step: 'none', isOver: false });
+    expect(proofInRecord(null, { client: client(idle), since: SINCE })).toEqual({ step: 'none', isOver: true });
+    expect(proofInRecord(null, { client: client(idle), since: Date.now() })).toEqual({ step: 'none', isOver: false });
     const held = { type: 'system', subtype: 'informational', content: 'Held peer message — from …', parentUuid: null };
     expect(proof([...none, held], { client: idle, restsMs: 20_000 })).toEqual({ step: 'none', isOver: false });
     // The client would have told us that it holds this one.
@@ -132,7 +132,7 @@ describe('the transcript of Claude Code', () => {
   it('does not say that it is over where the user has stopped the client, which reads on later', async () => {
     const child = Bun.spawn(['sleep', '60']);
     const isOver = (): boolean => {
-      const said = proofOfRead(null, { client: client({ pid: child.pid, status: 'idle' }), since: SINCE });
+      const said = proofInRecord(null, { client: client({ pid: child.pid, status: 'idle' }), since: SINCE });
       return said.step === 'none' && said.isOver;
     };
     try {
@@ -150,7 +150,7 @@ describe('the transcript of Claude Code', () => {
     const first = `${JSON.stringify(peer('u1', ID))}\n`;
     writeFileSync(path, first);
     const record = new RecordedMessage(path, ID, SINCE);
-    const step = (): string => proofOfRead(record, { client: client({}), since: SINCE }).step;
+    const step = (): string => proofInRecord(record, { client: client({}), since: SINCE }).step;
     expect(step()).toBe('accepted');
     const fd = openSync(path, 'r+');
     writeSync(fd, ' '.repeat(first.length - 1));
@@ -164,7 +164,7 @@ describe('the transcript of Claude Code', () => {
   it('does not mind what it does not understand', () => {
     const odd = ['{', '[]', 'null', '{"type":"user"}', '{"type":"queue-operation"}', '{"type":"api-request"}'];
     expect(proof([...odd, peer('u1', ID), ...odd, answer('a1', 'u1')])).toMatchObject({ step: 'shown' });
-    expect(proofOfRead(null, { since: SINCE, client: client({}) })).toEqual({ step: 'none', isOver: false });
+    expect(proofInRecord(null, { since: SINCE, client: client({}) })).toEqual({ step: 'none', isOver: false });
   });
 
   it('is searched from its end backwards', () => {
@@ -227,7 +227,7 @@ function proof(lines: readonly (object | string)[], reading: Reading = {}): Reco
   utimesSync(path, writtenAt, writtenAt);
   const { client: who = {}, isReported = false } = reading;
   const options: ProofOptions = { since: SINCE, client: typeof who === 'string' ? who : client(who), isReported };
-  return proofOfRead(new RecordedMessage(path, reading.id ?? ID, SINCE), options);
+  return proofInRecord(new RecordedMessage(path, reading.id ?? ID, SINCE), options);
 }
 
 function client(more: Partial<ClaudeSession>): ClaudeSession {

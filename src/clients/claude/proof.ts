@@ -278,7 +278,7 @@ export interface ProofOptions {
 }
 
 /** What a transcript says of one message. Null: there is no transcript yet. */
-export function proofOfRead(
+export function proofInRecord(
   record: RecordedMessage | null,
   { client, since, isReported = false }: ProofOptions,
 ): RecordedProof {
