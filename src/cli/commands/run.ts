@@ -183,10 +183,13 @@ async function prepared(
   });
 }
 
-/** The client's own id of the session is known: the follower, an installed hook and a shell of the client find the name by it. */
+/**
+ * The client's own id of the session is known: the follower, an installed hook and a shell of the client find the name by it. The client
+ * may ask its user first whether it may work here; until its window shows the session, no mail may begin a turn.
+ */
 function bind(context: Context, who: Who, folder: string, session: string): void {
   const home = parleyHome(context.env);
-  new SessionNames(home).bind(who.name, session);
+  new SessionNames(home).bind(who.name, session, { isOpening: true });
   const match = contextOf(new Context(context.env, folder, {}));
   HookSessionFolder.open(home, session)?.bind(
     { v: 1, by: 'init', agent: who.name, match, cwd: folder },
