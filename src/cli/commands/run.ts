@@ -50,7 +50,8 @@ export default command({
     'hold-thread': {
       type: 'string',
       value: 'json',
-      help: 'set by Parley: keeps a conversation of Codex until its window has it',
+      help: 'keeps a conversation of Codex until its window has it',
+      isInternal: true,
     },
   },
   words: [1, Infinity],
