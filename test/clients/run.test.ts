@@ -144,18 +144,30 @@ describe(`parley run codex${codex.why}`, () => {
     expect(await runs(['git', 'init', '-q', folder], { cwd: place.home, env: code.env, ms: DEADLINE })).toMatchObject({
       code: 0,
     });
-    const terminal = await started(place, code.env, ['codex', '-C', folder]);
-    await terminal.shows('Trust this folder?');
     const names = new SessionNames(`${place.home}/.parley`);
     const live = opens(new CodexLive(code.env));
-    await within(DEADLINE, async () => (await live.list()).length > 0);
-    // Longer than what looks at the window takes to see it.
-    await Bun.sleep(3000);
-    expect((await live.list()).map((one) => names.nameOf(one))).toEqual([null]);
-    await terminal.confirm('Trust this folder?');
-    await code.ready(terminal);
-    await within(DEADLINE, async () => (await live.list()).some((one) => names.nameOf(one) === 'codex.other'));
+    const trusts = async (args: string[]): Promise<Terminal> => {
+      const terminal = await started(place, code.env, ['codex', ...args, '-C', folder]);
+      await terminal.shows('Trust this folder?');
+      await within(DEADLINE, async () => (await live.list()).length > 0);
+      // Longer than Parley waits once the window has the conversation.
+      await Bun.sleep(3000);
+      expect((await live.list()).map((one) => names.nameOf(one))).toEqual([null]);
+      await terminal.confirm('Trust this folder?');
+      await code.ready(terminal);
+      await within(DEADLINE, async () => (await live.list()).some((one) => names.nameOf(one) === 'codex.other'));
+      return terminal;
+    };
+    const first = await trusts([]);
     expect(model.main).toHaveLength(0);
+    model.script(say('done'));
+    await code.turn(first, 'go');
+    await first.close();
+    await code.close();
+    // Its user trusts the folder no more.
+    writeFileSync(file, readFileSync(file, 'utf8').replaceAll(/\[projects\."[^"]*other"\]\n.*\n/g, ''));
+    await trusts(['resume', String(names.all()[0]?.session)]);
+    expect(model.main).toHaveLength(1);
   });
 
   codex.it("keeps the user's options for the conversation, and a first prompt", async () => {

@@ -97,14 +97,18 @@ export async function holdThread(wanted: WantedThread, say: (line: string) => vo
   const socket = new WebSocket(`ws+unix://${realpathSync(`${wanted.home}/${SOCKET}`)}`, { perMessageDeflate: false });
   const closed = Promise.withResolvers<'closed'>();
   const attached = Promise.withResolvers<'attached'>();
-  let id: string | null = null;
+  let id = wanted.continued ?? null;
+  // The first that is told of a conversation to go on with is about our own call.
+  let isOurs = id !== null;
   const peer = new JsonRpcPeer(
     (frame) => socket.send(frame),
     {
       request: () => {},
       broken: () => {},
       notification({ method, params }) {
-        if (id !== null && params['threadId'] === id && ATTACHED.test(method)) attached.resolve('attached');
+        if (id === null || params['threadId'] !== id || !ATTACHED.test(method)) return;
+        if (isOurs && method !== 'turn/started') isOurs = false;
+        else attached.resolve('attached');
       },
     },
     'optional',
