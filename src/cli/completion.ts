@@ -1,5 +1,4 @@
-import type { Option } from '../core/command.ts';
-import { COMMON } from './parley.ts';
+import { shownOptions } from './parley.ts';
 import { PARLEY_COMMANDS } from './table.ts';
 
 /** What can be typed after a command. */
@@ -25,7 +24,7 @@ export async function completables(): Promise<Completable[]> {
   const rows = await Promise.all(
     PARLEY_COMMANDS.map(async (row): Promise<Completable> => {
       const command = await row.load();
-      const options = Object.entries<Option>({ ...command.options, ...COMMON });
+      const options = Object.entries(shownOptions(command.options));
       return {
         name: row.name,
         summary: row.summary,

@@ -76,7 +76,7 @@ function wrongOption(problem: string, { options, usage }: Command<Context>): str
   const [, needy] = /^Option '(--[\w-]+) <value>' argument/.exec(problem) ?? [];
   if (needy) return `${needy} needs a value (one that begins with - is written ${needy}=-…)`;
   const unknown = /^Unknown option '--?([^']+)'/.exec(problem)?.[1];
-  const [near] = unknown ? nearest(unknown, Object.keys({ ...options, ...COMMON })) : [];
+  const [near] = unknown ? nearest(unknown, Object.keys(shownOptions(options))) : [];
   const help = `parley help ${usage.split(' ')[0] ?? ''}`.trimEnd();
   return `${problem}; ${near ? `did you mean --${near}? See` : 'see'} \`${help}\``;
 }
@@ -129,7 +129,7 @@ function table(rows: readonly ListedRow[]): object[] {
 
 /** One command for programs. */
 function described({ usage, about, options, examples }: Command<Context>): object {
-  return { usage, about, options: { ...options, ...COMMON }, examples: examples ?? [] };
+  return { usage, about, options: shownOptions(options), examples: examples ?? [] };
 }
 
 /** The help of one command, made from its own description. */
@@ -139,9 +139,14 @@ function helpFor(command: Command<Context>, paint: Paint): string {
     '',
     command.about ?? '',
     '',
-    ...optionLines({ ...command.options, ...COMMON }),
+    ...optionLines(shownOptions(command.options)),
     ...(command.examples ? ['', 'Examples:', ...command.examples.map((line) => `  ${line}`)] : []),
   ].join('\n');
+}
+
+/** What a command takes, except what only Parley itself gives. */
+export function shownOptions(options: Options): Options {
+  return Object.fromEntries(Object.entries({ ...options, ...COMMON }).filter(([, { isInternal }]) => !isInternal));
 }
 
 function optionLines(options: Options): string[] {

@@ -7,6 +7,8 @@ export interface Option {
   /** What the value is called in the help. */
   value?: string;
   help: string;
+  /** Only Parley itself gives it: it is in no help. */
+  isInternal?: true;
 }
 export type Options = Record<string, Option>;
 

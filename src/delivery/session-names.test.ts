@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import type { AgentName } from '../core/names.ts';
 import { temporaryHome } from '../../test/support/home.ts';
+import { HookSessionFolder } from './hook-session.ts';
 import { SessionNames } from './session-names.ts';
 
 const nobody = (): boolean => false;
@@ -60,5 +61,34 @@ describe('the name of a session', () => {
     all.bind(name, 't-1');
     expect(all.nameOf(live)).toBe(name);
     expect(all.nameOf({ ...live, client: 'claude' })).toBeNull();
+  });
+
+  it('is nobody’s while its window opens: neither by its process, nor by its id, nor as a hook bound it', () => {
+    const all = names();
+    const { name } = all.take({ client: 'codex', folder: '/a/api', pid: process.pid }, nobody);
+    const live = { client: 'codex', id: 't-1', folder: '/a/api', status: 'idle' } as const;
+    const before = { ...live, id: 't-0' };
+    for (const { id } of [live, before])
+      HookSessionFolder.open(all.home, id)?.bind({ v: 1, by: 'init', agent: name, match: '', cwd: '/a/api' }, '/box');
+    const found = (): unknown[] =>
+      [live, before, { ...live, id: 't-2', pid: process.pid }].map((one) => all.nameOf(one));
+    all.bind(name, 't-1', { isOpening: true });
+    expect(found()).toEqual([null, null, null]);
+    all.opened(name, process.ppid);
+    expect(found()).toEqual([null, null, null]);
+    all.opened(name, process.pid);
+    expect(found()).toEqual([name, name, name]);
+  });
+
+  it('does not stay opening when its process ends', () => {
+    const all = names();
+    const { name } = all.take({ client: 'codex', folder: '/a/api', pid: GONE }, nobody);
+    all.bind(name, 't-1', { isOpening: true });
+    HookSessionFolder.open(all.home, 't-1')?.bind({ v: 1, by: 'init', agent: name, match: '', cwd: '/a/api' }, '/box');
+    expect(all.nameOf({ client: 'codex', id: 't-1', folder: '/a/api', status: 'idle' })).toBe(name);
+    all.take({ client: 'codex', folder: '/a/api', pid: process.pid }, nobody);
+    all.bind(name, 't-1');
+    expect(all.all()).toMatchObject([{ name, session: 't-1' }]);
+    expect(all.all()[0]).not.toHaveProperty('isOpening');
   });
 });

@@ -29,6 +29,8 @@ const NamedSession = new Schema(() =>
     session: v.nullable(v.string()),
     /** The ids of sessions that had the name before, the newest last. */
     earlier: v.array(v.string()),
+    /** The session was begun for a window that does not show it yet: the client may still ask its user whether to begin at all. */
+    isOpening: v.exactOptional(v.literal(true)),
   }),
 );
 export type NamedSession = Described<typeof NamedSession>;
@@ -68,14 +70,24 @@ export class SessionNames {
     });
   }
 
-  /** Notes that this session of the client has the name. */
-  bind(name: AgentName, session: string): void {
+  /** Notes that this session of the client has the name. One that is opening gets no mail until `opened`, or until its process ends. */
+  bind(name: AgentName, session: string, state: Pick<NamedSession, 'isOpening'> = {}): void {
     locked(`${this.home}/names.lock`, () => {
-      const known = this.all().find((one) => one.name === name);
+      const known = this.#read(`${name}.json`);
       if (!known || known.session === session) return;
       const before = [...known.earlier, ...(known.session ? [known.session] : [])];
       const earlier = [...new Set(before)].filter((id) => id !== session).slice(-KEPT_IDS);
-      this.#write({ ...known, session, earlier });
+      this.#write({ ...known, session, earlier, ...state });
+    });
+  }
+
+  /** The window of this process shows the session that was begun for it, or never will. */
+  opened(name: AgentName, pid: number): void {
+    locked(`${this.home}/names.lock`, () => {
+      const known = this.#read(`${name}.json`);
+      if (!known?.isOpening || known.pid !== pid) return;
+      const { isOpening: _, ...open } = known;
+      this.#write(open);
     });
   }
 
@@ -91,13 +103,18 @@ export class SessionNames {
     return ids.some((id) => HookSessionFolder.open(this.home, id)?.binding()?.agent === name);
   }
 
-  /** The name of a running session: by its process, by its id, or as its hook bound it. Null: nobody's. */
+  /** The name of a running session: by its process, by its id, or as its hook bound it. Null: nobody's, or one that is opening. */
   nameOf(live: LiveSession, named = this.all()): AgentName | null {
     const running = named.filter((one) => one.client === live.client && hasLiveProcess(one));
     const found = running.find(({ pid }) => pid === live.pid) ?? running.find(({ session }) => session === live.id);
-    if (found) return found.name;
-    // Which of several conversations a window shows only a name tells.
-    return live.isUncertain ? null : (HookSessionFolder.open(this.home, live.id)?.binding()?.agent ?? null);
+    const name = found?.name ?? this.#hookName(live);
+    const isLive = (one: NamedSession): boolean => one.pid === live.pid || one.session === live.id || one.name === name;
+    return running.some((one) => one.isOpening && isLive(one)) ? null : name;
+  }
+
+  /** Which of several conversations a window shows only a name tells. */
+  #hookName({ id, isUncertain }: LiveSession): AgentName | null {
+    return isUncertain ? null : (HookSessionFolder.open(this.home, id)?.binding()?.agent ?? null);
   }
 
   #free(

@@ -1,6 +1,7 @@
 // `parley run` with the real clients: they have Parley's tools and a name, and their settings files are as they were.
 import { afterEach, describe, expect } from 'bun:test';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { CodexLive } from '../../src/clients/codex/live.ts';
 import { CodexDaemon } from '../../src/clients/codex/rpc.ts';
 import { SessionNames } from '../../src/delivery/session-names.ts';
 import { PARLEY, Program } from '../support/program.ts';
@@ -132,6 +133,42 @@ describe(`parley run codex${codex.why}`, () => {
       expect(readFileSync(`${code.folder}/config.toml`, 'utf8').replace(/\n\[tui\]\n.*/s, '')).toBe(settings);
     },
   );
+
+  codex.it('lets no mail begin a turn before its user trusts the folder', async () => {
+    const { model, place } = await aMachine();
+    const code = aCodex({ place, model });
+    const folder = `${place.home}/other`;
+    // Codex does not ask where these are set.
+    const file = `${code.folder}/config.toml`;
+    writeFileSync(file, readFileSync(file, 'utf8').replaceAll(/^(approval_policy|sandbox_mode) .*\n/gm, ''));
+    expect(await runs(['git', 'init', '-q', folder], { cwd: place.home, env: code.env, ms: DEADLINE })).toMatchObject({
+      code: 0,
+    });
+    const names = new SessionNames(`${place.home}/.parley`);
+    const live = opens(new CodexLive(code.env));
+    const trusts = async (args: string[]): Promise<Terminal> => {
+      const terminal = await started(place, code.env, ['codex', ...args, '-C', folder]);
+      await terminal.shows('Trust this folder?');
+      await within(DEADLINE, async () => (await live.list()).length > 0);
+      // Longer than Parley waits once the window has the conversation.
+      await Bun.sleep(3000);
+      expect((await live.list()).map((one) => names.nameOf(one))).toEqual([null]);
+      await terminal.confirm('Trust this folder?');
+      await code.ready(terminal);
+      await within(DEADLINE, async () => (await live.list()).some((one) => names.nameOf(one) === 'codex.other'));
+      return terminal;
+    };
+    const first = await trusts([]);
+    expect(model.main).toHaveLength(0);
+    model.script(say('done'));
+    await code.turn(first, 'go');
+    await first.close();
+    await code.close();
+    // Its user trusts the folder no more.
+    writeFileSync(file, readFileSync(file, 'utf8').replaceAll(/\[projects\."[^"]*other"\]\n.*\n/g, ''));
+    await trusts(['resume', String(names.all()[0]?.session)]);
+    expect(model.main).toHaveLength(1);
+  });
 
   codex.it("keeps the user's options for the conversation, and a first prompt", async () => {
     const { model, place } = await aMachine();

@@ -157,6 +157,7 @@ describe('parley run', () => {
     const machine = aMachine('codex');
     const { err } = await machine.run('codex', 'go');
     expect(machine.words()).toEqual(['go']);
+    expect(err).toContain('you are @codex.api; mail comes with your next prompt, after `parley install codex`');
     expect(err).toContain('Codex did not start its daemon');
     expect(err).toContain('its model has the tools of Parley only after `parley install codex`');
     expect(machine.said()['as']).toBe('');
@@ -193,6 +194,19 @@ describe('parley run', () => {
         { client: 'claude', folder: machine.folder, state: 'not running', way: null, session: null, pid: null },
       ],
     });
+  });
+
+  it('shows in its help what a user may give, and nothing that only Parley gives', async () => {
+    const { parley } = aMachine();
+    for (const words of [
+      ['help', 'run'],
+      ['help', 'run', '--json'],
+      ['completion', 'bash'],
+    ]) {
+      const { out } = await parley.run(words);
+      expect(out).toContain('as');
+      expect(out).not.toContain('hold-thread');
+    }
   });
 
   it('refuses what it cannot start, in one line that says what to do', async () => {

@@ -50,7 +50,8 @@ export default command({
     'hold-thread': {
       type: 'string',
       value: 'json',
-      help: 'set by Parley: keeps a conversation of Codex until its window has it',
+      help: 'keeps a conversation of Codex until its window has it',
+      isInternal: true,
     },
   },
   words: [1, Infinity],
@@ -183,10 +184,13 @@ async function prepared(
   });
 }
 
-/** The client's own id of the session is known: the follower, an installed hook and a shell of the client find the name by it. */
+/**
+ * The client's own id of the session is known: the follower, an installed hook and a shell of the client find the name by it. The client
+ * may ask its user first whether it may work here; until its window shows the session, no mail may begin a turn.
+ */
 function bind(context: Context, who: Who, folder: string, session: string): void {
   const home = parleyHome(context.env);
-  new SessionNames(home).bind(who.name, session);
+  new SessionNames(home).bind(who.name, session, { isOpening: true });
   const match = contextOf(new Context(context.env, folder, {}));
   HookSessionFolder.open(home, session)?.bind(
     { v: 1, by: 'init', agent: who.name, match, cwd: folder },

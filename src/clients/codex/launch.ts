@@ -79,19 +79,20 @@ export const codexLauncher: Launcher = {
         added: overrides(order.server),
         env: { ...order.env, PARLEY_AGENT: name },
         canBeWoken: false,
-        otherwise: 'mail waits until its model asks for it',
+        otherwise: WAITS,
         notes: [],
       };
     // The daemon gives its own environment to the shells of all sessions: no name may be in it.
     const env = { ...order.env, PARLEY_AGENT: undefined };
-    const untouched: Launch = { added: [], env, canBeWoken: true, otherwise: WAITS, notes: [] };
+    const untouched: Launch = { added: [], env, canBeWoken: false, otherwise: WITH_PROMPT, notes: [] };
     const continued = codexLauncher.sessionIn(args);
     if (CONTINUED.includes(first) && continued === undefined) return { ...untouched, notes: [NO_TOOLS] };
     const options = continued === undefined ? optionsIn(args) : optionsIn(args.slice(1));
     if ('unfit' in options) return { ...untouched, notes: [`with ${options.unfit}, ${NO_TOOLS}`] };
     const thread = await openThread({ ...order, env }, { options, continued });
     if (!('id' in thread)) return { ...untouched, notes: [`${thread.trouble}; ${NO_TOOLS}`] };
-    return { ...untouched, added: continued === undefined ? ['resume', thread.id] : [], session: thread.id };
+    const added = continued === undefined ? ['resume', thread.id] : [];
+    return { added, env, canBeWoken: true, otherwise: WAITS, notes: [], session: thread.id };
   },
 };
 
@@ -118,6 +119,8 @@ function splitOption(word: string): [name: string, value?: string] {
 }
 
 const WAITS = 'mail waits until its model asks for it';
+/** By the hook of `parley install`. Which of the conversations a window shows is known only where we began it. */
+const WITH_PROMPT = 'mail comes with your next prompt, after `parley install codex`';
 const NO_TOOLS = 'its model has the tools of Parley only after `parley install codex`';
 
 /** A JSON string without control characters is a TOML string. */

@@ -2,9 +2,10 @@ import { afterEach, describe, expect, it } from 'bun:test';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readlinkSync, realpathSync } from 'node:fs';
 import { ScriptedCodex } from '../../../test/support/codex-daemon.ts';
 import { within } from '../../../test/support/within.ts';
-import type { LiveSession } from '../../core/ports/live-session.ts';
+import type { LiveSession, RecordedProof } from '../../core/ports/live-session.ts';
 import { aParcel, NEVER } from '../../delivery/way.contract.ts';
 import { startOf } from '../../platform/process.ts';
+import { clientWindows } from '../../sessions/client-window.ts';
 import { CodexLive } from './live.ts';
 
 const hasTmux = Bun.which('tmux') !== null;
@@ -34,14 +35,31 @@ describe.skipIf(!hasTmux)(`the running sessions of Codex${why}`, () => {
     expect(await live.list()).toEqual([known]);
   });
 
-  it('have no process while two threads share one window', async () => {
+  it('are uncertain, and have no process, while two threads share one window', async () => {
     const { codex, live } = aCodex();
     const [one, two] = [codex.begin(), codex.begin()];
     await opensWindow(codex, 'one');
-    expect((await live.list()).map(({ id, pid }) => [id, pid])).toEqual([
-      [one.id, undefined],
-      [two.id, undefined],
+    const known = { client: 'codex', folder: codex.folder, status: 'idle', isUncertain: true } as const;
+    expect(await live.list()).toEqual([
+      { ...known, id: one.id },
+      { ...known, id: two.id },
     ]);
+    await opensWindow(codex, 'two');
+    expect((await live.list()).map(({ isUncertain, pid }) => [isUncertain, pid])).toEqual([
+      [undefined, undefined],
+      [undefined, undefined],
+    ]);
+  });
+
+  it('are none without a thread, and no process is looked at for that', async () => {
+    const codex = opens(new ScriptedCodex());
+    let looks = 0;
+    const live = opens(new CodexLive(codex.env, SILENT_MS, () => ((looks += 1), [])));
+    codex.begin(codex.folder, { ephemeral: true });
+    expect(await live.list()).toEqual([]);
+    expect(looks).toBe(0);
+    codex.begin();
+    await within(DEADLINE, async () => (await live.list()).length === 0 && looks > 0);
   });
 
   it('are found where the window works, not where it was started', async () => {
@@ -93,6 +111,24 @@ describe.skipIf(!hasTmux)(`the running sessions of Codex${why}`, () => {
     await hears(() => codex.typed(thread, 'hello'));
     await hears(() => codex.kill());
     await hears(() => codex.start());
+    stop();
+  });
+
+  it('call back when a window comes or goes, but not as long as nothing changes', async () => {
+    const codex = opens(new ScriptedCodex());
+    let looks = 0;
+    const live = opens(new CodexLive(codex.env, SILENT_MS, (isClient) => ((looks += 1), clientWindows(isClient))));
+    codex.begin();
+    await live.list();
+    let calls = 0;
+    const stop = live.watch(() => (calls += 1));
+    const before = looks;
+    await within(DEADLINE, async () => looks >= before + 2);
+    expect(calls).toBe(0);
+    const pid = await opensWindow(codex, 'one');
+    await within(DEADLINE, async () => calls >= 1);
+    process.kill(pid, 'SIGKILL');
+    await within(DEADLINE, async () => calls >= 2);
     stop();
   });
 });
@@ -161,6 +197,30 @@ describe.skipIf(!hasTmux)(`what the record of a session of Codex proves${why}`, 
     codex.start();
     expect(await live.proof(sessionOf(thread), parcel.id, 0)).toMatchObject({ step: 'accepted' });
     expect(codex.shown).toEqual([]);
+  });
+
+  it('is over when its window has ended before the request, unless Codex still has the thread or has it again', async () => {
+    const { codex, live } = aCodex();
+    const thread = codex.begin();
+    const parcel = aParcel();
+    const pid = await opensWindow(codex, 'one');
+    await live.list();
+    const session = { ...sessionOf(thread), pid, start: String(startOf(pid)) };
+    codex.diesBeforeRequest = true;
+    const attempt = live.ways(session)[0]?.attempt([parcel], NEVER);
+    await within(DEADLINE, async () => thread.turn !== null);
+    const proof = async (): Promise<RecordedProof> => live.proof(session, parcel.id, 0);
+    process.kill(pid, 'SIGKILL');
+    await within(DEADLINE, async () => (await live.list()).length === 0);
+    expect(await proof()).toMatchObject({ step: 'accepted' });
+    await codex.kill();
+    expect(await attempt).toMatchObject({ outcome: 'offered' });
+    expect(await proof()).toEqual({ step: 'none', isOver: true });
+    codex.start();
+    await within(DEADLINE, async () => codex.clients > 1);
+    expect(await proof()).toEqual({ step: 'none', isOver: true });
+    codex.load(thread);
+    expect(await proof()).toMatchObject({ step: 'accepted' });
   });
 });
 

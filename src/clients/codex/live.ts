@@ -4,6 +4,7 @@ import type { Env } from '../../core/env.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { LiveSession, LiveSessions, RecordedProof } from '../../core/ports/live-session.ts';
 import type { Way } from '../../core/ports/way-in.ts';
+import { hasLiveProcess } from '../../delivery/session-names.ts';
 import { realPath } from '../../platform/files.ts';
 import { parentOf, startOf, ttyOf } from '../../platform/process.ts';
 import { clientWindows, type ClientProcess } from '../../sessions/client-window.ts';
@@ -26,8 +27,8 @@ const MOST_READERS = 200;
 
 /**
  * The running sessions of Codex 0.166: the user's threads that its daemon has loaded, in a folder where a window of Codex (its TUI) runs.
- * The daemon does not say which window shows which thread. So a thread without a window counts as well while another window runs in its
- * folder: at most a minute, then the daemon unloads it. A window that was started with --no-daemon has no thread here.
+ * The daemon does not say which window shows which thread, and unloads one without a window only after a minute. So while a folder has
+ * fewer windows than threads, as after `/new`, all its threads are uncertain. A window that was started with --no-daemon has no thread here.
  */
 export class CodexLive implements LiveSessions {
   readonly #daemon: CodexDaemon;
@@ -40,6 +41,7 @@ export class CodexLive implements LiveSessions {
   constructor(
     readonly env: Env,
     readonly silentMs = SILENT_MS,
+    readonly scan = clientWindows,
   ) {
     this.#daemon = CodexDaemon.at(codexHome(env));
     this.#stops.add(this.#daemon.listen(() => this.#look()));
@@ -48,14 +50,24 @@ export class CodexLive implements LiveSessions {
   async list(): Promise<LiveSession[]> {
     await this.#daemon.connect();
     this.#look();
-    const windows = this.#windows();
     const threads = this.#threads();
+    if (threads.length === 0) return [];
+    const windows = this.#windows();
     return threads.flatMap((thread) => {
       const here = windows?.filter(({ folder }) => folder === thread.cwd);
       if (here?.length === 0) return [];
-      const isOnly = here?.length === 1 && threads.filter(({ cwd }) => cwd === thread.cwd).length === 1;
+      const count = threads.filter(({ cwd }) => cwd === thread.cwd).length;
+      const isUncertain = here !== undefined && here.length < count;
+      const isOnly = here?.length === 1 && count === 1;
       return [
-        { client: 'codex', id: thread.id, folder: thread.cwd, ...stateOf(thread), ...(isOnly && processOf(here)) },
+        {
+          client: 'codex',
+          id: thread.id,
+          folder: thread.cwd,
+          ...stateOf(thread),
+          ...(isUncertain && { isUncertain }),
+          ...(isOnly && processOf(here)),
+        },
       ];
     });
   }
@@ -64,10 +76,16 @@ export class CodexLive implements LiveSessions {
     // Codex writes many lines in a turn.
     let soon: ReturnType<typeof setTimeout> | undefined;
     const folders = new FolderWatch(() => (soon ??= setTimeout(() => ((soon = undefined), changed()), RECORD_MS)));
+    let seen = this.#picture();
     const look = (): void => {
+      // Codex makes the folder of a record with the first turn.
       folders.set([...new Set(this.#threads().flatMap(({ path }) => (path === null ? [] : [dirname(path)])))]);
+      const now = this.#picture();
+      if (now === seen) return;
+      seen = now;
       changed();
     };
+    look();
     const ignore = this.#daemon.listen(look);
     const timer = setInterval(look, TICK_MS);
     const stop = (): void => {
@@ -96,6 +114,8 @@ export class CodexLive implements LiveSessions {
     // It may have come into the record meanwhile.
     found ??= recorded();
     if (found === 'unknown') return { step: 'none', isOver: false };
+    if (found?.step === 'accepted' && hasEnded(session) && !(await this.#mayHave(session.id)))
+      return { step: 'none', isOver: true };
     return found ?? { step: 'none', isOver };
   }
 
@@ -126,6 +146,12 @@ export class CodexLive implements LiveSessions {
     return this.#daemon.isConnected && this.#freeSince.get(thread) === since;
   }
 
+  /** Whether a thread may still be in the memory of the daemon, which works on when a window ends, or of the next one. */
+  async #mayHave(thread: string): Promise<boolean> {
+    if (!this.#daemon.isConnected) return !this.#daemon.isDead();
+    return this.#daemon.hasLoaded(thread).catch(() => true);
+  }
+
   #reader(path: string, id: MessageId, since: number): RolloutProof {
     const key = JSON.stringify([path, id, since]);
     const reader = this.#readers.get(key) ?? new RolloutProof(path, rolloutPlaceAt(path, since), [id]);
@@ -144,13 +170,20 @@ export class CodexLive implements LiveSessions {
     }
   }
 
+  /** What the list is made of, to be compared. */
+  #picture(): string {
+    const threads = this.#threads();
+    const windows = threads.length === 0 ? [] : this.#windows();
+    return JSON.stringify([this.#daemon.isConnected, threads, windows]);
+  }
+
   #threads(): Thread[] {
     return [...this.#daemon.threads.values()].filter(({ isUsers }) => isUsers);
   }
 
   /** The windows that the daemon of this home may serve, with the folder in which each works. Null where the system does not tell. */
   #windows(): ClientProcess[] | null {
-    const windows = clientWindows(isCodexWindow)?.filter((window) => this.#isServed(window));
+    const windows = this.scan(isCodexWindow)?.filter((window) => this.#isServed(window));
     return windows?.map((window) => ({ ...window, folder: workFolder(window) })) ?? null;
   }
 
@@ -165,6 +198,11 @@ export class CodexLive implements LiveSessions {
       return false;
     }
   }
+}
+
+/** Whether the window that a message was handed to is known to be gone. */
+function hasEnded({ pid, start }: LiveSession): boolean {
+  return pid !== undefined && !hasLiveProcess({ pid, start: start ?? null });
 }
 
 /** Where a window works: `--cd` names another folder than the one in which it was started. */

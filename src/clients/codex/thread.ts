@@ -1,6 +1,8 @@
 import { realpathSync } from 'node:fs';
-import { hasLiveProcess } from '../../delivery/session-names.ts';
-import { userHome } from '../../platform/env.ts';
+import { resolve } from 'node:path';
+import type { AgentName } from '../../core/names.ts';
+import { hasLiveProcess, SessionNames } from '../../delivery/session-names.ts';
+import { parleyHome, userHome } from '../../platform/env.ts';
 import { ownCommand } from '../../platform/program.ts';
 import { startOf } from '../../platform/process.ts';
 import { isRecord, JsonRpcPeer } from '../../wire/jsonrpc.ts';
@@ -20,7 +22,9 @@ export interface ThreadOptions {
 export interface WantedThread {
   /** The folder of Codex. */
   home: string;
-  name: string;
+  /** The home of Parley, absolute. */
+  parley: string;
+  name: AgentName;
   folder: string;
   server: Server;
   options: ThreadOptions;
@@ -33,7 +37,10 @@ export interface WantedThread {
 const START_MS = 20_000;
 const CALL_MS = 10_000;
 const LOOK_MS = 500;
-/** The window is a client of the thread when this is heard; it only has to be given the answer to its own call. */
+/**
+ * The window is a client of the thread when this is heard; it only has to be given the answer to its own call. In this time `parley run`
+ * has also bound the name of a conversation that ends at once.
+ */
 const LINGER_MS = 1000;
 
 /**
@@ -55,6 +62,7 @@ export async function openThread(
     return { trouble: 'Codex did not start its daemon (see `codex app-server daemon start`)' };
   const wanted: WantedThread = {
     home: codexFolder({ home: userHome(env), env }),
+    parley: resolve(parleyHome(env)),
     name,
     folder,
     server,
@@ -89,14 +97,18 @@ export async function holdThread(wanted: WantedThread, say: (line: string) => vo
   const socket = new WebSocket(`ws+unix://${realpathSync(`${wanted.home}/${SOCKET}`)}`, { perMessageDeflate: false });
   const closed = Promise.withResolvers<'closed'>();
   const attached = Promise.withResolvers<'attached'>();
-  let id: string | null = null;
+  let id = wanted.continued ?? null;
+  // The first that is told of a conversation to go on with is about our own call.
+  let isOurs = id !== null;
   const peer = new JsonRpcPeer(
     (frame) => socket.send(frame),
     {
       request: () => {},
       broken: () => {},
       notification({ method, params }) {
-        if (id !== null && params['threadId'] === id && ATTACHED.test(method)) attached.resolve('attached');
+        if (id === null || params['threadId'] !== id || !ATTACHED.test(method)) return;
+        if (isOurs && method !== 'turn/started') isOurs = false;
+        else attached.resolve('attached');
       },
     },
     'optional',
@@ -109,7 +121,10 @@ export async function holdThread(wanted: WantedThread, say: (line: string) => vo
     if ((await Promise.race([opened, closed.promise])) === 'closed') return say('the daemon of Codex is gone');
     id = await begin(peer, wanted);
     say(`thread ${id}`);
-    if ((await Promise.race([attached.promise, closed.promise])) === 'attached') await Bun.sleep(LINGER_MS);
+    await Promise.race([attached.promise, closed.promise]);
+    await Bun.sleep(LINGER_MS);
+    // Also if the daemon has ended: after that only a window loads the conversation.
+    new SessionNames(wanted.parley).opened(wanted.name, wanted.pid);
   } catch (error) {
     say(`Codex refused the conversation (${error instanceof Error ? error.message : String(error)})`);
   } finally {

@@ -148,9 +148,7 @@ export class TurnWay implements Way {
 
   #shown(sent: readonly Sent[], record: RolloutProof): Attempt {
     const proofs = sent.flatMap(({ id }) => record.of(id) ?? []);
-    const last = proofs
-      .flatMap((proof) => (typeof proof === 'object' && 'evidence' in proof ? [proof.evidence] : []))
-      .at(-1);
+    const last = proofs.flatMap((proof) => (proof !== 'unknown' && 'evidence' in proof ? [proof.evidence] : [])).at(-1);
     return { outcome: 'taken', step: 'shown', evidence: this.#evidence(last ?? {}) };
   }
 
