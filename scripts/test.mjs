@@ -156,7 +156,13 @@ async function runFiles(some, processes) {
 
 /** Runs the tests of one file and prints one line; before it failed and skipped tests, with what they say. */
 async function runFile(file) {
-  const env = { ...process.env, HOME: home, BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0', PARLEY_TEST_PROGRAM: PROGRAM };
+  const env = {
+    ...process.env,
+    HOME: home,
+    PARLEY_NO_DAEMON: '1',
+    BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0',
+    PARLEY_TEST_PROGRAM: PROGRAM,
+  };
   for (const name of Object.keys(env)) if (name.startsWith('XDG_')) delete env[name];
   const began = Date.now();
   const path = file.startsWith('/') ? file : `./${file}`;

@@ -49,7 +49,7 @@ class Player {
   constructor(hooks: Hooks) {
     this.#child = Bun.spawn([process.execPath, PLAYER], {
       cwd: hooks.user,
-      env: { PATH: process.env['PATH'] ?? '', HOME: hooks.user },
+      env: { PATH: process.env['PATH'] ?? '', HOME: hooks.user, PARLEY_NO_DAEMON: '1' },
       stdin: 'pipe',
       stdout: 'pipe',
       stderr: 'inherit',
