@@ -17,10 +17,18 @@ export async function startFollower(env: Env): Promise<FollowerStart> {
   return { trouble: why.replace(/^(parley|error): /, '') || 'it said nothing' };
 }
 
-/** The same for a caller that has no time: nobody hears if it does not start. */
-export function requestFollower(env: Env): void {
+/** The same for a caller that cannot wait. `isNeeded` is asked only if the process does not run and may be started. */
+export function requestFollower(env: Env, isNeeded: () => boolean = () => true): void {
+  if (runState(env) !== null || !isNeeded()) return;
   const started = spawnFollower(env, 'ignore');
   if (typeof started !== 'string') started.unref();
+}
+
+/** Whether there is nothing to start: it runs, or it is forbidden. */
+function runState(env: Env): 'running' | 'forbidden' | null {
+  if (env['PARLEY_NO_DAEMON'] === '1') return 'forbidden';
+  const isRunning = daemonNotice(`${parleyHome(env)}/daemon`)?.doors.some(({ name }) => name === 'follow');
+  return isRunning ? 'running' : null;
 }
 
 /** It serves every session, so it gets nothing that belongs to the one that starts it: no name, no token of its client. */
@@ -28,9 +36,8 @@ const KEPT =
   /^(HOME|PATH|USER|LOGNAME|SHELL|LANG|LC_\w+|TZ|TMPDIR|TMUX_TMPDIR|XDG_\w+|CLAUDE_CONFIG_DIR|CODEX_HOME|KIMI_CODE_HOME|PARLEY_HOME|BACKCHANNEL_HOME|C2C_\w*ROOT|BUN_\w+)$/;
 
 function spawnFollower<Err extends 'pipe' | 'ignore'>(env: Env, stderr: Err) {
-  if (env['PARLEY_NO_DAEMON'] === '1') return 'forbidden';
-  const isRunning = daemonNotice(`${parleyHome(env)}/daemon`)?.doors.some(({ name }) => name === 'follow');
-  if (isRunning) return 'running';
+  const state = runState(env);
+  if (state !== null) return state;
   return Bun.spawn([...ownCommand(), 'up', '--ends-when-idle', '--detach'], {
     argv0: 'parley',
     env: Object.fromEntries(Object.entries(env).filter(([name]) => KEPT.test(name))),

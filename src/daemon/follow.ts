@@ -118,7 +118,8 @@ function nameByElimination(
   all: readonly LiveSession[],
   named: NamedSession[],
 ): AgentName | null {
-  if (live.pid !== undefined || live.isUncertain) return null;
+  const isOpening = named.some((one) => one.isOpening && one.session === live.id);
+  if (live.pid !== undefined || live.isUncertain || isOpening) return null;
   const strangers = all.filter((one) => one.folder === live.folder && names.nameOf(one, named) === null);
   const isFree = ({ client, folder, session, ...process }: NamedSession): boolean =>
     client === live.client &&

@@ -25,7 +25,7 @@ export interface FollowerDeps {
   workspace: Workspace;
   /** The clients, by their names. */
   clients: ReadonlyMap<string, LiveSessions>;
-  /** Whose a running session is, of all that its client runs; null: nobody's. */
+  /** The mailbox of a running session, of all that its client runs; null: it has none. */
   mailboxOf(live: LiveSession, all: readonly LiveSession[]): Promise<SessionMailbox | null>;
   phrases(reader: AgentName, mail: readonly Delivered[], now: number): Phrases;
   log: Log;
@@ -46,9 +46,9 @@ const LONGEST_BODY = 32_000;
 const MOST_OWED = 100;
 const FORGET_MS = 60_000;
 const HEAL_MS = 60_000;
-/** Records are read for answers no oftener than this: a model that writes changes its record all the time. */
+/** Pause between two looks for answers, ms: the record of a model that writes changes all the time. */
 const ANSWERS_MS = 250;
-/** So long other mail waits for the end of a turn that a question began: joined to it, the question would get no answer. */
+/** Limit for mail that waits for the end of a turn that a question began, ms. If it joined that turn, the question would get no answer. */
 const ALONE_MS = 60_000;
 
 /**

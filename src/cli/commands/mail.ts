@@ -91,10 +91,10 @@ const sendCommand = command({
   },
 });
 
-/** Somebody must hand it to a running session, and prove it: the daemon, which may have ended or was never started. */
+/** Starts the daemon for a session that may run: only the daemon hands mail to it and reads the proof. */
 function wakeSessions({ env }: Context, { copies }: Sent): void {
   const names = new SessionNames(parleyHome(env));
-  if (copies.some(({ mailbox }) => names.isRunning(mailbox) || names.hasHook(mailbox))) requestFollower(env);
+  requestFollower(env, () => copies.some(({ mailbox }) => names.isRunning(mailbox) || names.hasHook(mailbox)));
 }
 
 function noRecipient(word: string): Refusal {
