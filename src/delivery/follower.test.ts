@@ -13,6 +13,8 @@ import type { AgentName, MessageId } from '../core/names.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import { Follower } from './follower.ts';
 import { fenced } from './fit.ts';
+import { OfferedTexts } from './hook-offered.ts';
+import { HookSessionFolder } from './hook-session.ts';
 
 const BOB = 'claude.api' as AgentName;
 
@@ -41,6 +43,7 @@ async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB)
           const name = nameOf(live);
           return name ? [{ who: workspace.who(name), match: '' }] : [];
         },
+        hookRecordOf: (_client, session, ids) => ({ isThere: true, shown: () => claude.shownByHook(session, ids) }),
         phrases: (reader, _mail, now) => fenced({ reader, mark: 'abc', now, ago: () => 'just now' }),
         log: () => {},
         limits: { lookMs: 50 },
@@ -55,6 +58,21 @@ async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB)
 }
 
 const settled = async (rig: Rig, id: MessageId): Promise<boolean> => (await rig.state(id)) === 'settled';
+
+/** As a hook of this session prints a message at a tool call. */
+async function printed(rig: Rig, session: string, id: MessageId): Promise<void> {
+  const { own, now } = rig.workspace;
+  const who = rig.workspace.who(BOB);
+  const folder = HookSessionFolder.open(own.root, session);
+  if (!folder) throw new Error('it is a name of a folder');
+  folder.bind({ v: 1, by: 'claude', agent: BOB, match: '', cwd: '/' }, `${own.root}/spool/${BOB}`);
+  const deps = { readerNamed: async () => who, recordOf: () => null, complain() {} };
+  const text = new OfferedTexts(folder, deps).begin(BOB, now());
+  const offered = { step: 'offered', at: new Date(now()).toISOString(), evidence: { by: 'hook', session } } as const;
+  const [mail] = await text.take(who, [id], () => {}, offered);
+  if (!mail) throw new Error('it waits');
+  text.close({ event: 'PostToolUse', prompt: 'p1', tool: null }, [{ mail, kind: 'whole' }], new Set());
+}
 
 describe('the follower', () => {
   it('gives an idle session the mail that waits, and settles it on the proof of the client', async () => {
@@ -187,6 +205,22 @@ describe('the follower', () => {
     rig.follow();
     for (const id of [seen, lost]) await within(10_000, () => settled(rig, id));
     expect(rig.claude.texts('s2')).toEqual([expect.stringContaining('lost')]);
+  });
+
+  it('settles what a hook printed when the record of the session shows it, without another event', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1', { status: 'stopped' });
+    const id = await rig.send();
+    await printed(rig, 's1', id);
+    rig.follow();
+    await within(10_000, async () => rig.claude.looks('s1') > 1);
+    expect(await rig.steps(id)).toEqual(['offered']);
+    rig.claude.show('s1', id);
+    await within(10_000, () => settled(rig, id));
+    expect(await rig.steps(id)).toEqual(['offered', 'shown']);
+    expect(await rig.workspace.own.journal.copy(BOB, id)).toMatchObject({
+      settledBy: { by: 'hook', event: 'PostToolUse', session: 's1', record: 'scripted' },
+    });
   });
 
   it('keeps what an agent answered meanwhile as it ended', async () => {
