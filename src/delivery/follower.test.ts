@@ -12,6 +12,7 @@ import type { Draft } from '../core/message.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import { Follower } from './follower.ts';
+import type { FollowerDeps } from './follower.ts';
 import { fenced } from './fit.ts';
 import { OfferedTexts } from './hook-offered.ts';
 import { HookSessionFolder } from './hook-session.ts';
@@ -21,7 +22,7 @@ const BOB = 'claude.api' as AgentName;
 interface Rig {
   workspace: TestWorkspace;
   claude: ScriptedLive;
-  follow(): Follower;
+  follow(settings?: Partial<FollowerDeps['settings']>): Follower;
   send(draft?: Partial<Draft>): Promise<MessageId>;
   steps(id: MessageId): Promise<string[]>;
   state(id: MessageId): Promise<string | undefined>;
@@ -35,7 +36,7 @@ async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB)
   return {
     workspace,
     claude,
-    follow() {
+    follow(settings = {}) {
       const follower = new Follower({
         workspace,
         clients: new Map([['claude', claude]]),
@@ -45,6 +46,7 @@ async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB)
         },
         hookRecordOf: (_client, session, ids) => ({ isThere: true, shown: () => claude.shownByHook(session, ids) }),
         phrases: (reader, _mail, now) => fenced({ reader, mark: 'abc', now, ago: () => 'just now' }),
+        settings: { captureRemote: false, ...settings },
         log: () => {},
         limits: { lookMs: 50 },
       });
@@ -315,6 +317,34 @@ describe('a captured answer', () => {
     rig.claude.show('s1', id, { id: 't1', end: { how: 'done', text: 'Thank you.' } });
     await marked(rig);
     expect((await answers(rig)).map(({ body }) => body)).toEqual(['what?']);
+  });
+
+  it('is not sent for an agent for which it is turned off', async () => {
+    const rig = await aRig();
+    await rig.workspace.own.directory.amend(BOB, () => ({ capture: 'off' }));
+    rig.claude.add('s1').endsTurn = false;
+    const id = await rig.send({ intent: 'question' });
+    rig.follow();
+    await within(10_000, () => settled(rig, id));
+    rig.claude.show('s1', id, { id: 't1', end: { how: 'done', text: 'It is 42.' } });
+    await marked(rig);
+    expect(await answers(rig)).toEqual([]);
+  });
+
+  it.each([
+    ['never goes', false, []],
+    ['goes', true, ['It is 42.']],
+  ])('%s to a sender behind a relay if captureRemote is %p', async (_what, captureRemote, bodies) => {
+    const rig = await aRig();
+    await rig.workspace.own.directory.giveToken(alice, 'a hash');
+    rig.claude.add('s1').endsTurn = false;
+    const id = await rig.send({ intent: 'question' });
+    rig.follow({ captureRemote });
+    await within(10_000, () => settled(rig, id));
+    rig.claude.show('s1', id, { id: 't1', end: { how: 'done', text: 'It is 42.' } });
+    await marked(rig);
+    await within(10_000, async () => (await answers(rig)).length === bodies.length);
+    expect((await answers(rig)).map(({ body }) => body)).toEqual(bodies);
   });
 
   it('is not sent for what the agent put off', async () => {

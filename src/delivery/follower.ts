@@ -30,6 +30,7 @@ export interface FollowerDeps {
   /** The client's own record of what our hook printed in a session. */
   hookRecordOf: OfferedDeps['recordOf'];
   phrases(reader: AgentName, mail: readonly Delivered[], now: number): Phrases;
+  settings: { captureRemote: boolean };
   log: Log;
   limits?: Partial<FollowerLimits>;
 }
@@ -82,6 +83,7 @@ export class Follower {
     this.#limits = { ...LIMITS, ...deps.limits };
     this.#answers = new Answers({
       workspace: deps.workspace,
+      captureRemote: deps.settings.captureRemote,
       proofOf: (handed) => this.#proofOf(handed),
       isLive: (session) => this.#sessions.some(({ live }) => live.id === session),
       lookIn: (ms) => this.#wakeup.notifyIn(ms),
