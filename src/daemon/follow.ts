@@ -36,7 +36,10 @@ export const follow: Service = {
         const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
         return fenced({ reader, mark, now, ago: (iso) => ago(iso, now) });
       },
-      settings: { captureRemote: context.settings.captureRemote === 'on' },
+      settings: {
+        wakesPerHour: context.settings.wakesPerHour,
+        captureRemote: context.settings.captureRemote === 'on',
+      },
       log,
     });
     const idle = values['ends-when-idle'] === true ? endWhenIdle(follower) : undefined;

@@ -3,10 +3,10 @@ import { aDraft } from '../../test/support/durable-workspace.ts';
 import { alice } from '../../test/support/mail.ts';
 import { ScriptedLive } from '../../test/support/scripted-live.ts';
 import { within } from '../../test/support/within.ts';
-import { aWorkspace } from '../../test/support/workspace.ts';
+import { anOwner, aWorkspace } from '../../test/support/workspace.ts';
 import type { TestWorkspace } from '../../test/support/workspace.ts';
 import { send } from '../core/mail/send.ts';
-import { settle } from '../core/mail/settle.ts';
+import { settle, withdraw } from '../core/mail/settle.ts';
 import { defer } from '../core/obligations/defer.ts';
 import type { Draft } from '../core/message.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
@@ -25,6 +25,8 @@ interface Rig {
   follow(settings?: Partial<FollowerDeps['settings']>): Follower;
   send(draft?: Partial<Draft>): Promise<MessageId>;
   steps(id: MessageId): Promise<string[]>;
+  /** Why it was not handed over. */
+  reasons(id: MessageId): Promise<unknown[]>;
   state(id: MessageId): Promise<string | undefined>;
 }
 
@@ -46,15 +48,16 @@ async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB)
         },
         hookRecordOf: (_client, session, ids) => ({ isThere: true, shown: () => claude.shownByHook(session, ids) }),
         phrases: (reader, _mail, now) => fenced({ reader, mark: 'abc', now, ago: () => 'just now' }),
-        settings: { captureRemote: false, ...settings },
+        settings: { wakesPerHour: 30, captureRemote: false, ...settings },
         log: () => {},
-        limits: { lookMs: 50 },
+        limits: { lookMs: 50, tickMs: 50 },
       });
       onTestFinished(() => follower.close());
       return follower;
     },
     send: async (draft = {}) => (await send(workspace, alice, aDraft({ to: `@${BOB}`, ...draft }))).message.id,
     steps: async (id) => ((await copyOf(id))?.receipts ?? []).map(({ step }) => step),
+    reasons: async (id) => ((await copyOf(id))?.receipts ?? []).flatMap(({ evidence }) => evidence['because'] ?? []),
     state: async (id) => (await copyOf(id))?.state,
   };
 }
@@ -236,6 +239,94 @@ describe('the follower', () => {
     await Bun.sleep(20);
     const copy = await rig.workspace.own.journal.copy(BOB, id);
     expect(copy).toMatchObject({ state: 'settled', disposition: 'responded' });
+  });
+});
+
+describe('a wake', () => {
+  it('is not for what is over the budget of a session: that comes with its next turn, and the trace says why', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    rig.follow({ wakesPerHour: 2 });
+    for (const body of ['one', 'two']) {
+      const id = await rig.send({ body });
+      await within(10_000, () => settled(rig, id));
+    }
+    const third = await rig.send({ body: 'three' });
+    await within(10_000, async () => (await rig.steps(third)).includes('reconsidered'));
+    expect(await rig.reasons(third)).toEqual([
+      'the session was woken 2 times in the last hour; it comes with the next turn',
+    ]);
+    expect(await rig.state(third)).toBe('stored');
+    rig.claude.add('s1', { status: 'active' });
+    await within(10_000, () => settled(rig, third));
+    rig.claude.add('s1');
+    const fourth = await rig.send({ body: 'four' });
+    await within(10_000, async () => (await rig.steps(fourth)).includes('reconsidered'));
+    rig.workspace.pass(60 * 60 * 1000);
+    await within(10_000, () => settled(rig, fourth));
+  });
+
+  it('is not for a message whose deadline has passed', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    const late = await rig.send({ deadline: new Date(rig.workspace.now() + 1000).toISOString() });
+    rig.workspace.pass(2000);
+    rig.follow();
+    await within(10_000, async () => (await rig.steps(late)).includes('reconsidered'));
+    expect(rig.claude.texts('s1')).toEqual([]);
+    rig.claude.add('s1', { status: 'active' });
+    await within(10_000, () => settled(rig, late));
+  });
+
+  it('is not for a message that was withdrawn', async () => {
+    const rig = await aRig();
+    const id = await rig.send();
+    await withdraw(alice, rig.workspace.own, id);
+    const next = await rig.send({ body: 'the next' });
+    rig.claude.add('s1');
+    rig.follow();
+    await within(10_000, () => settled(rig, next));
+    expect(rig.claude.texts('s1')).toEqual([expect.stringContaining('the next')]);
+  });
+
+  it('waits for the end of a quiet time, also for what came in it; an urgent message of a person does not', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    const ada = await anOwner(rig.workspace, 'ada');
+    const before = await rig.send({ body: 'before' });
+    await rig.workspace.own.directory.amend(BOB, () => ({ quiet: { on: true } }));
+    const during = await rig.send({ body: 'during' });
+    const urgent = aDraft({ to: `@${BOB}`, body: 'urgent', priority: 'urgent' });
+    const { message } = await send(rig.workspace, ada, urgent);
+    rig.follow();
+    await within(10_000, () => settled(rig, message.id));
+    await within(10_000, async () => (await rig.steps(before)).includes('reconsidered'));
+    expect(rig.claude.texts('s1')).toEqual([expect.stringContaining('urgent')]);
+    await rig.workspace.own.directory.amend(BOB, () => ({ quiet: undefined }));
+    for (const id of [before, during]) await within(10_000, () => settled(rig, id));
+  });
+});
+
+describe('an alarm', () => {
+  it('goes to the owner, once, for what was shown and not answered in time, and not for what nobody was shown', async () => {
+    const rig = await aRig();
+    const ada = await anOwner(rig.workspace, 'ada');
+    Object.assign(rig.claude.add('s1'), { beginsTurn: false });
+    const shown = await rig.send();
+    rig.follow();
+    await within(10_000, () => settled(rig, shown));
+    rig.claude.sessions.clear();
+    rig.claude.changed();
+    await rig.send({ body: 'nobody is there' });
+    rig.workspace.pass(299_000);
+    const notices = async () => (await rig.workspace.own.mailboxes.peek(ada)).map(({ message }) => message.body);
+    expect(await notices()).toEqual([]);
+    rig.workspace.pass(2000);
+    await within(10_000, async () => (await notices()).length > 0);
+    rig.follow();
+    rig.workspace.pass(600_000);
+    await within(10_000, async () => (await rig.steps(shown)).includes('escalated'));
+    expect(await notices()).toEqual([expect.stringContaining(`no answer came to message ${shown.slice(0, 8)}`)]);
   });
 });
 
