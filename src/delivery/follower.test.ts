@@ -14,6 +14,7 @@ import type { LiveSession } from '../core/ports/live-session.ts';
 import { Follower } from './follower.ts';
 import type { FollowerDeps } from './follower.ts';
 import { fenced } from './fit.ts';
+import { HOST_NAME } from '../core/signal.ts';
 import { OfferedTexts } from './hook-offered.ts';
 import { HookSessionFolder } from './hook-session.ts';
 
@@ -32,7 +33,7 @@ interface Rig {
 
 async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB): Promise<Rig> {
   const workspace = await aWorkspace('alice', BOB);
-  const claude = new ScriptedLive('claude');
+  const claude = new ScriptedLive('claude', workspace.now);
   const copyOf = async (id: MessageId) =>
     (await workspace.own.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === BOB);
   return {
@@ -304,6 +305,49 @@ describe('a wake', () => {
     expect(rig.claude.texts('s1')).toEqual([expect.stringContaining('urgent')]);
     await rig.workspace.own.directory.amend(BOB, () => ({ quiet: undefined }));
     for (const id of [before, during]) await within(10_000, () => settled(rig, id));
+  });
+});
+
+describe('a client whose model does not answer', () => {
+  const LIMIT = 'usage limit reached, resets 3pm';
+  const mailOf = async (rig: Rig) => (await rig.workspace.own.mailboxes.peek(alice)).map(({ message }) => message);
+
+  it('keeps its message, gets no further mail for a while, and the sender is told once', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1').mode = 'silent';
+    const id = await rig.send();
+    const first = rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length > 0);
+    rig.claude.accept('s1', id, LIMIT);
+    await within(10_000, async () => (await mailOf(rig)).length > 0);
+    const next = await rig.send({ body: 'the next' });
+    const looks = rig.claude.lists;
+    await within(10_000, async () => rig.claude.lists > looks + 2);
+    expect([await rig.state(id), await rig.state(next)]).toEqual(['held', 'stored']);
+    expect(await rig.steps(id)).toEqual(['offered', 'accepted']);
+    await first.close();
+    rig.follow();
+    rig.claude.mode = 'prove';
+    rig.claude.show('s1', id);
+    for (const one of [id, next]) await within(10_000, () => settled(rig, one));
+    expect((await rig.workspace.own.journal.copy(BOB, id))?.attempt).toBe(0);
+    const [notice, ...others] = await mailOf(rig);
+    expect(notice).toMatchObject({ from: HOST_NAME, thread: id, body: expect.stringContaining(LIMIT) });
+    expect(others).toEqual([]);
+  });
+
+  it('is tried with one message after a while', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1').mode = 'silent';
+    const id = await rig.send();
+    rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length > 0);
+    rig.claude.accept('s1', id, LIMIT);
+    await within(10_000, async () => (await mailOf(rig)).length > 0);
+    for (const body of ['two', 'three']) await rig.send({ body });
+    rig.workspace.pass(301_000);
+    rig.claude.changed();
+    await within(10_000, async () => rig.claude.texts('s1').length === 2);
   });
 });
 

@@ -12,9 +12,9 @@ import { Answers, wantsAnswer } from './answers.ts';
 import type { Phrases } from './fit.ts';
 import { unprovenCopies, isPushed, isRefusedBy, handOver, resolveHandover } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
-import { OfferedTexts } from './hook-offered.ts';
 import type { OfferedDeps } from './hook-offered.ts';
-import { HookSessionFolder, namesIn } from './hook-session.ts';
+import { PrintedMail } from './printed-mail.ts';
+import { Troubles } from './troubles.ts';
 import { endQuiet, noteHindrance, Wakes } from './wakes.ts';
 
 /** A session's mailbox, and the context that its mail must match. */
@@ -77,12 +77,15 @@ export class Follower {
   #sessions: readonly { live: LiveSession; mailboxes: readonly SessionMailbox[] }[] = [];
   readonly #answers: Answers;
   readonly #wakes: Wakes;
-  /** What hooks printed, by session. */
-  readonly #printed = new Map<string, OfferedTexts>();
+  readonly #troubles: Troubles;
+  readonly #printed: PrintedMail | null;
   readonly #loop: Promise<void>;
 
   constructor(readonly deps: FollowerDeps) {
     this.#limits = { ...LIMITS, ...deps.limits };
+    const [home] = deps.workspace.homes;
+    this.#printed = home ? new PrintedMail(home, deps.hookRecordOf, deps.log) : null;
+    this.#troubles = new Troubles(deps.workspace);
     this.#wakes = new Wakes(deps.settings.wakesPerHour, () => deps.workspace.now());
     this.#answers = new Answers({
       workspace: deps.workspace,
@@ -136,7 +139,7 @@ export class Follower {
     for (const { mailbox } of reads) await this.#watchMailbox(mailbox.who);
     if (!this.#isRecovered) await this.#recover();
     this.#isRecovered = true;
-    await this.#settlePrinted(this.#live);
+    await this.#printed?.settle(this.#live);
     await this.#tick();
     for (const { who } of this.#mailboxes.values()) await this.#resolve(who);
     const byMailbox = Map.groupBy(reads, ({ mailbox }) => mailbox.who.name);
@@ -159,45 +162,10 @@ export class Follower {
     if (!home || Date.now() - this.#tickedAt < this.#limits.tickMs) return;
     this.#tickedAt = Date.now();
     this.#skipped.clear();
-    const known = namesIn(`${home.root}/sessions`).flatMap((id) => {
-      const client = HookSessionFolder.open(home.root, id)?.binding()?.by;
-      return client === undefined ? [] : [{ id, client }];
-    });
-    await this.#settlePrinted(known);
-    const ids = new Set(known.map(({ id }) => id));
-    for (const id of this.#printed.keys()) if (!ids.has(id)) this.#printed.delete(id);
+    await this.#printed?.settleAll();
     await home.mailboxes.heal();
     for (const { who } of this.#mailboxes.values()) await endQuiet(who, workspace.now());
     await raiseLate(workspace, home, workspace.now(), ({ id }) => this.#answers.isPending(id));
-  }
-
-  /** What hooks printed in these sessions is proven by the same records. Their next event does the rest. */
-  async #settlePrinted(sessions: readonly Pick<LiveSession, 'client' | 'id'>[]): Promise<void> {
-    for (const { client, id } of sessions) {
-      for (const shown of (await this.#printedIn(id)?.settleProven(client)) ?? []) {
-        this.deps.log('mail_resolved', {
-          mailbox: shown.who.name,
-          message: shown.id,
-          client,
-          session: id,
-          outcome: 'shown',
-        });
-      }
-    }
-  }
-
-  #printedIn(id: string): OfferedTexts | null {
-    const known = this.#printed.get(id);
-    const [home] = this.deps.workspace.homes;
-    const session = home && HookSessionFolder.open(home.root, id);
-    if (known || !session) return known ?? null;
-    const texts = new OfferedTexts(session, {
-      readerNamed: async (name) => ((await home.directory.get(name)) ? { name, home } : null),
-      recordOf: this.deps.hookRecordOf,
-      complain: (error) => this.#complain('hook_trouble', error, { session: id }),
-    });
-    this.#printed.set(id, texts);
-    return texts;
   }
 
   async #list(): Promise<{ live: LiveSession; mailboxes: readonly SessionMailbox[] }[]> {
@@ -238,15 +206,30 @@ export class Follower {
   /** Ends what was handed over and is proven, or known not to have arrived. */
   async #resolve(who: Who): Promise<void> {
     for (const handover of await unprovenCopies(who)) {
-      if (this.#trying.has(keyOf(who, handover.id))) continue;
+      const isTrying = this.#trying.has(keyOf(who, handover.id));
+      if (isTrying && !this.#mayBeStuck(handover)) continue;
       const proof = await this.#proofOf(handover);
-      if (!proof) continue;
+      if (proof?.step === 'accepted' && (await this.#troubles.note(who, handover, proof))) this.#hold(handover.to.id);
+      if (!proof || isTrying) continue;
       const outcome = await resolveHandover(who, handover, proof, this.deps.workspace.now());
       if (outcome === 'unknown') continue;
       const { client, id } = handover.to;
+      if (this.#troubles.end(who, handover.id)) this.#pauses.delete(id);
       this.deps.log('mail_resolved', { mailbox: who.name, message: handover.id, client, session: id, outcome });
       if (outcome === 'shown') await this.#answers.expect(who, handover);
     }
+  }
+
+  /** A client that took a message long ago, and is idle without having shown it. */
+  #mayBeStuck({ to, at }: Handover): boolean {
+    const live = this.#live.find(({ client, id }) => client === to.client && id === to.id);
+    return live?.status === 'idle' && this.deps.workspace.now() - at > this.#limits.retryMs;
+  }
+
+  /** The session gets no mail for a while: its model does not answer. Then one message is a try. */
+  #hold(session: string): void {
+    const ms = this.#limits.longestRetryMs;
+    this.#pauses.set(session, { until: this.deps.workspace.now() + ms, ms });
   }
 
   async #proofOf({ to, id, at }: Handover): Promise<RecordedProof | null> {
@@ -264,6 +247,7 @@ export class Follower {
       const ids = this.#together(live, await this.#pushable(mailbox, live), pause !== undefined);
       if (ids.length === 0) continue;
       if (live.status === 'idle') this.#wakes.note(live.id);
+      if (this.#troubles.isStuck(live.id)) this.#hold(live.id);
       for (const id of ids) this.#trying.add(keyOf(mailbox.who, id));
       const attempt = this.#hand(live, mailbox.who, ids, way).finally(() => {
         for (const id of ids) this.#trying.delete(keyOf(mailbox.who, id));
@@ -342,8 +326,9 @@ export class Follower {
       else if (reached.outcome === 'left') {
         if (reached.retry) this.#pause(live.id);
         this.deps.log('mail_left', { ...facts, because: reached.because });
-      } else this.#pauses.delete(live.id);
+      } else if (!this.#troubles.isStuck(live.id)) this.#pauses.delete(live.id);
       if (reached.outcome === 'shown') {
+        for (const id of reached.ids) this.#troubles.end(who, id);
         this.deps.log('mail_shown', { ...facts, count: reached.ids.length });
         for (const id of reached.ids) await this.#answers.expect(who, { id, to: live, at, way: way.name });
       }
