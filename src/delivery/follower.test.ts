@@ -13,7 +13,7 @@ import type { AgentName, MessageId } from '../core/names.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import { Follower } from './follower.ts';
 import type { FollowerDeps } from './follower.ts';
-import { fenced } from './fit.ts';
+import { fenced, peopleAmong } from './fit.ts';
 import { HOST_NAME } from '../core/signal.ts';
 import { OfferedTexts } from './hook-offered.ts';
 import { HookSessionFolder } from './hook-session.ts';
@@ -48,7 +48,8 @@ async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB)
           return name ? [{ who: workspace.who(name), match: '' }] : [];
         },
         hookRecordOf: (_client, session, ids) => ({ isThere: true, shown: () => claude.shownByHook(session, ids) }),
-        phrases: (reader, _mail, now) => fenced({ reader, mark: 'abc', now, ago: () => 'just now' }),
+        phrases: async ({ name: reader, home }, mail, now) =>
+          fenced({ reader, mark: 'abc', now, ago: () => 'just now', people: await peopleAmong(home, mail) }),
         settings: { wakesPerHour: 30, captureRemote: false, ...settings },
         log: () => {},
         limits: { lookMs: 50, tickMs: 50 },
@@ -109,6 +110,17 @@ describe('the follower', () => {
     rig.follow();
     await within(10_000, async () => rig.claude.texts('s1').length > 0);
     expect(rig.claude.texts('s1')[0]).toStartWith(`[parley abc] Mail for @${BOB}.`);
+  });
+
+  it('names a person who wrote as one, and gives the first words for the window', async () => {
+    const rig = await aRig();
+    const ada = await anOwner(rig.workspace, 'ada');
+    await send(rig.workspace, ada, aDraft({ to: `@${BOB}`, body: '\nplease look\nat this' }));
+    rig.claude.add('s1');
+    rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length > 0);
+    expect(rig.claude.texts('s1')[0]).toContain("from @ada (a person: your user's mailbox)");
+    expect(rig.claude.got.get('s1')?.[0]?.preview).toBe('please look');
   });
 
   it('gives one message to one of several sessions: to an idle one before one that works', async () => {

@@ -9,6 +9,7 @@ import type { Parcel, Way } from '../core/ports/way-in.ts';
 import type { Log } from '../core/service.ts';
 import { Wakeup } from '../core/wait.ts';
 import { Answers, wantsAnswer } from './answers.ts';
+import { firstWords } from './fit.ts';
 import type { Phrases } from './fit.ts';
 import { unprovenCopies, isPushed, isRefusedBy, handOver, resolveHandover } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
@@ -31,7 +32,7 @@ export interface FollowerDeps {
   mailboxesOf(live: LiveSession, all: readonly LiveSession[]): Promise<readonly SessionMailbox[]>;
   /** The client's own record of what our hook printed in a session. */
   hookRecordOf: OfferedDeps['recordOf'];
-  phrases(reader: AgentName, mail: readonly Delivered[], now: number): Phrases;
+  phrases(reader: Who, mail: readonly Delivered[], now: number): Promise<Phrases>;
   settings: { wakesPerHour: number; captureRemote: boolean };
   log: Log;
   limits?: Partial<FollowerLimits>;
@@ -315,7 +316,7 @@ export class Follower {
       const at = workspace.now();
       const proof = (id: MessageId): Promise<RecordedProof | null> =>
         this.#proofOf({ id, to: live, at, way: way.name });
-      const wrap = (copies: readonly Delivered[]): Parcel[] => this.#parcels(who.name, copies, live.status === 'idle');
+      const wrap = (copies: readonly Delivered[]) => this.#parcels(who, copies, live.status === 'idle');
       const reached = await handOver(who, ids, { way, session: live, wrap, proof, now: workspace.now, signal });
       const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
       if (reached.outcome !== 'shown') this.#answers.cancel(live.id);
@@ -339,14 +340,14 @@ export class Follower {
   }
 
   /** The first has the greeting: what is handed over together is read together. */
-  #parcels(reader: AgentName, copies: readonly Delivered[], isIdle: boolean): Parcel[] {
-    const say = this.deps.phrases(reader, copies, this.deps.workspace.now());
+  async #parcels(reader: Who, copies: readonly Delivered[], isIdle: boolean): Promise<Parcel[]> {
+    const say = await this.deps.phrases(reader, copies, this.deps.workspace.now());
     return copies.map((mail, index) => {
       const { id, from } = mail.message;
       const whole = say.whole(mail);
       const ownTurn = isIdle && wantsAnswer(mail);
       const text = index === 0 || ownTurn ? `${say.greeting}\n${whole}` : whole;
-      return { id, from, text, ownTurn };
+      return { id, from, text, ownTurn, preview: firstWords(mail.message) };
     });
   }
 

@@ -26,7 +26,7 @@ export interface HandOverOptions {
   way: Way;
   session: HandoverTarget;
   /** Renders the claimed copies, oldest first. If it throws, everything waits again. */
-  wrap(copies: readonly Delivered[]): readonly Parcel[];
+  wrap(copies: readonly Delivered[]): Promise<readonly Parcel[]>;
   /** What the client's record says about one of them; null if it cannot be read. */
   proof(id: MessageId): Promise<RecordedProof | null>;
   now(): number;
@@ -58,7 +58,7 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
   const evidence = { way: way.name, client, session: to, folder, ...(pid && { pid }), ...(start && { start }) };
   let parcels: readonly Parcel[];
   try {
-    parcels = options.wrap(copies);
+    parcels = await options.wrap(copies);
     for (const id of claimed) await journal.record(who.name, id, { step: 'offered', at: at(), evidence });
   } catch (error) {
     await mailboxes.release(claim, claimed, { because: 'it could not be made ready' });
