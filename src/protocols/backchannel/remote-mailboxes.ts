@@ -8,6 +8,7 @@ import { EventStream } from './remote-events.ts';
 import type { RelayHttp } from './remote-http.ts';
 import type { InboxCache } from './inbox-cache.ts';
 import type { Post } from './post.ts';
+import { oldestFirst } from '../../store/maildir/folders.ts';
 import { Maildir } from '../../store/maildir/maildir.ts';
 import type { MaildirOptions } from '../../store/maildir/send.ts';
 import type { Claim, Lease, WaitingMessage, Watch } from '../../core/ports/mailboxes.ts';
@@ -53,7 +54,7 @@ export class RemoteMailboxes extends Maildir {
     const here = new Set(local.map(({ message }) => message.id));
     const others = [...there.values()].filter(({ id }) => !here.has(id));
     const waiting = await Promise.all(others.map((message) => this.#judged(mailbox, message)));
-    return [...local, ...waiting].sort(oldestFirst);
+    return oldestFirst([...local, ...waiting]);
   }
 
   override async ids(mailbox: AgentName, loudOnly = false): Promise<MessageId[]> {
@@ -208,8 +209,4 @@ export class RemoteMailboxes extends Maildir {
     this.#told.add(error.message);
     this.relay.tell(`${error.message}; ${next}`);
   }
-}
-
-function oldestFirst(a: WaitingMessage, b: WaitingMessage): number {
-  return Number(a.message.ts > b.message.ts) - Number(a.message.ts < b.message.ts);
 }
