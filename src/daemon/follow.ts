@@ -29,7 +29,7 @@ export const follow: Service = {
     const follower = new Follower({
       workspace: { ...workspace, homes: [own] },
       clients: liveClients(context.env),
-      mailboxOf: (live, all) => mailboxOf(own, names, live, all),
+      mailboxesOf: (live, all) => mailboxesOf(own, names, live, all),
       phrases(reader, mail, now) {
         const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
         return fenced({ reader, mark, now, ago: (iso) => ago(iso, now) });
@@ -78,22 +78,22 @@ function endWhenIdle(follower: Follower): ReturnType<typeof setInterval> {
   }, IDLE_LOOK_MS);
 }
 
-async function mailboxOf(
+async function mailboxesOf(
   home: Home,
   names: SessionNames,
   live: LiveSession,
   all: readonly LiveSession[],
-): Promise<SessionMailbox | null> {
+): Promise<SessionMailbox[]> {
   const named = names.all();
-  if (isLeftBehind(names, live, all, named)) return null;
+  if (isLeftBehind(names, live, all, named)) return [];
   const name = names.nameOf(live, named) ?? nameByElimination(names, live, all, named);
-  if (name === null || !(await home.directory.get(name))) return null;
+  if (name === null || !(await home.directory.get(name))) return [];
   const own = named.find((one) => one.name === name);
   const isCertain = own?.pid === live.pid || own?.session === null;
   if (own && isCertain && own.session !== live.id) names.bind(name, live.id);
   const bound = HookSessionFolder.open(names.home, live.id)?.binding();
   const match = bound?.agent === name ? bound.match : (gitOrigin(live.folder) ?? live.folder);
-  return { who: { name, home }, match };
+  return [{ who: { name, home }, match }];
 }
 
 /** After `/new` a window of Codex shows another conversation than the one that has its name. Until that is unloaded, mail waits. */

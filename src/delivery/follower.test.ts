@@ -37,9 +37,9 @@ async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB)
       const follower = new Follower({
         workspace,
         clients: new Map([['claude', claude]]),
-        async mailboxOf(live) {
+        async mailboxesOf(live) {
           const name = nameOf(live);
-          return name && { who: workspace.who(name), match: '' };
+          return name ? [{ who: workspace.who(name), match: '' }] : [];
         },
         phrases: (reader, _mail, now) => fenced({ reader, mark: 'abc', now, ago: () => 'just now' }),
         log: () => {},
@@ -102,7 +102,7 @@ describe('the follower', () => {
     rig.claude.add('other').add('new', { status: 'starting' });
     const id = await rig.send();
     const follower = rig.follow();
-    await within(10_000, async () => follower.sessions.length === 1);
+    await within(10_000, async () => follower.sessionCount === 1);
     await follower.close();
     expect(await rig.state(id)).toBe('stored');
     expect(rig.claude.got.size).toBe(0);
@@ -142,7 +142,7 @@ describe('the follower', () => {
     await first.close();
     rig.claude.mode = 'prove';
     const second = rig.follow();
-    await within(10_000, async () => second.sessions.length === 1);
+    await within(10_000, async () => second.sessionCount === 1);
     rig.claude.add('s2');
     await within(10_000, () => settled(rig, id));
     expect([rig.claude.texts('s1'), rig.claude.texts('s2').length]).toEqual([[], 1]);
