@@ -9,6 +9,7 @@ import { send } from '../core/mail/send.ts';
 import { settle, withdraw } from '../core/mail/settle.ts';
 import { defer } from '../core/obligations/defer.ts';
 import type { Draft } from '../core/message.ts';
+import { Scope } from '../core/names.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import { Follower } from './follower.ts';
@@ -31,7 +32,7 @@ interface Rig {
   state(id: MessageId): Promise<string | undefined>;
 }
 
-async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB): Promise<Rig> {
+async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB, match = ''): Promise<Rig> {
   const workspace = await aWorkspace('alice', BOB);
   const claude = new ScriptedLive('claude', workspace.now);
   const copyOf = async (id: MessageId) =>
@@ -45,7 +46,7 @@ async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB)
         clients: new Map([['claude', claude]]),
         async mailboxesOf(live) {
           const name = nameOf(live);
-          return name ? [{ who: workspace.who(name), match: '' }] : [];
+          return name ? [{ who: workspace.who(name), match }] : [];
         },
         hookRecordOf: (_client, session, ids) => ({ isThere: true, shown: () => claude.shownByHook(session, ids) }),
         phrases: async ({ name: reader, home }, mail, now) =>
@@ -65,6 +66,12 @@ async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB)
 }
 
 const settled = async (rig: Rig, id: MessageId): Promise<boolean> => (await rig.state(id)) === 'settled';
+
+/** The follower has looked at everything at least twice since. */
+async function looked({ claude }: Rig): Promise<void> {
+  const { lists } = claude;
+  await within(10_000, async () => claude.changed().lists > lists + 2);
+}
 
 /** As a hook of this session prints a message at a tool call. */
 async function printed(rig: Rig, session: string, id: MessageId): Promise<void> {
@@ -154,6 +161,67 @@ describe('the follower', () => {
     expect(await rig.state(status)).toBe('stored');
   });
 
+  it('gives a session only mail for its context', async () => {
+    const rig = await aRig(() => BOB, 'github.com/acme/api');
+    rig.claude.add('s1');
+    const other = await rig.send({ scope: Scope.parse('github.com/acme/web') });
+    const ids = [await rig.send({ scope: Scope.parse('github.com/acme/api') }), await rig.send()];
+    rig.follow();
+    for (const id of ids) await within(10_000, () => settled(rig, id));
+    expect(await rig.state(other)).toBe('stored');
+  });
+
+  it('hands over what waits in the order in which it was sent', async () => {
+    const rig = await aRig();
+    const bodies = ['first', 'second', 'third', 'fourth'];
+    let last = '' as MessageId;
+    for (const body of bodies) {
+      last = await rig.send({ body });
+      rig.workspace.pass(1000);
+    }
+    rig.claude.add('s1', { status: 'active' });
+    rig.follow();
+    await within(10_000, () => settled(rig, last));
+    const all = rig.claude.texts('s1').join('\n');
+    expect([...all.matchAll(/first|second|third|fourth/g)].map(([word]) => word)).toEqual(bodies);
+  });
+
+  it('leaves a body to the reader that is too long to be pushed', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    const [long, longest] = [
+      await rig.send({ body: 'x'.repeat(32_001) }),
+      await rig.send({ body: 'y'.repeat(32_000) }),
+    ];
+    rig.follow();
+    await within(10_000, () => settled(rig, longest));
+    expect(await rig.state(long)).toBe('stored');
+  });
+
+  it('keeps what a client has for it, however long that takes', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1').mode = 'silent';
+    const id = await rig.send();
+    rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length > 0);
+    rig.claude.accept('s1', id);
+    const until = async (): Promise<number> => (await rig.workspace.own.journal.copy(BOB, id))?.until ?? 0;
+    const before = await until();
+    rig.workspace.pass(30 * 60 * 1000);
+    await within(10_000, async () => (await until()) > before);
+    expect([await rig.state(id), rig.claude.texts('s1').length]).toEqual(['held', 1]);
+  });
+
+  it('gives what a process before it claimed and did not hand over, unmarked', async () => {
+    const rig = await aRig();
+    const id = await rig.send();
+    await rig.workspace.own.mailboxes.claim(BOB, [id], { ms: 60_000, bearer: 'follower' });
+    rig.claude.add('s1');
+    rig.follow();
+    await within(10_000, () => settled(rig, id));
+    expect(rig.claude.texts('s1')).toEqual([expect.not.stringContaining('redelivered')]);
+  });
+
   it('lets mail wait that could not be handed over, with the reason, and tries again after a pause', async () => {
     const rig = await aRig();
     rig.claude.add('s1').mode = { outcome: 'left', because: 'the socket refused it', retry: true };
@@ -199,10 +267,7 @@ describe('the follower', () => {
     const id = await rig.send();
     rig.follow();
     await within(10_000, async () => rig.claude.texts('s1').length > 0);
-    for (let n = 0; n < 5; n += 1) {
-      rig.claude.changed();
-      await Bun.sleep(1);
-    }
+    await looked(rig);
     expect(await rig.state(id)).toBe('held');
     rig.claude.show('s1', id);
     await within(10_000, () => settled(rig, id));
@@ -249,7 +314,7 @@ describe('the follower', () => {
     await within(10_000, async () => rig.claude.texts('s1').length > 0);
     await settle(rig.workspace.who(BOB), id, 'responded', { reply: 'r1' });
     rig.claude.show('s1', id);
-    await Bun.sleep(20);
+    await looked(rig);
     const copy = await rig.workspace.own.journal.copy(BOB, id);
     expect(copy).toMatchObject({ state: 'settled', disposition: 'responded' });
   });
@@ -333,8 +398,7 @@ describe('a client whose model does not answer', () => {
     rig.claude.accept('s1', id, LIMIT);
     await within(10_000, async () => (await mailOf(rig)).length > 0);
     const next = await rig.send({ body: 'the next' });
-    const looks = rig.claude.lists;
-    await within(10_000, async () => rig.claude.lists > looks + 2);
+    await looked(rig);
     expect([await rig.state(id), await rig.state(next)]).toEqual(['held', 'stored']);
     expect(await rig.steps(id)).toEqual(['offered', 'accepted']);
     await first.close();
@@ -417,17 +481,18 @@ describe('a captured answer', () => {
     rig.claude.show('s1', id, { id: 't1', end: { how: 'done', text: 'It is 42.' } });
     await within(10_000, async () => (await answers(rig)).length > 0);
     rig.follow();
-    await Bun.sleep(20);
+    await marked(rig);
     expect(await answers(rig)).toEqual([{ body: 'It is 42.', thread: id, captured: true }]);
   });
 
   it('is not taken from a turn that the question only joined, nor from one that was interrupted', async () => {
     const joined = await asked({}, false);
-    await Bun.sleep(100);
+    await marked(joined.rig);
     joined.rig.claude.show('s1', joined.id, { id: 'later', end: { how: 'done', text: 'Something else.' } });
+    await marked(joined.rig);
     const cut = await asked();
     cut.rig.claude.show('s1', cut.id, { id: 't1', end: { how: 'interrupted', text: 'I would' } });
-    await Bun.sleep(100);
+    await marked(cut.rig);
     expect(await answers(joined.rig)).toEqual([]);
     expect(await answers(cut.rig)).toEqual([]);
   });
