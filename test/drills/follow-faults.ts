@@ -55,6 +55,8 @@ class FollowMachine {
   async open(): Promise<void> {
     mkdirSync(this.project, { recursive: true });
     await this.program.init('alice');
+    // More than a person would want to be woken for.
+    await this.program.run(['config', 'set', 'wakesPerHour', '100000']);
     this.#follow();
     await this.#run();
   }

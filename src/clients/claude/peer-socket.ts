@@ -280,7 +280,7 @@ const DECLINED: Attempt = { outcome: 'left', because: DENIED, retry: false, isDe
  */
 function contentOf({ text, from = 'parley', preview }: Parcel): string {
   const name = /^[A-Za-z0-9._-]{1,64}$/.test(from) ? from : 'parley';
-  const whole = preview ? `${JSON.stringify(preview)}\n${text}` : text;
+  const whole = preview ? `“${preview}”\n${text}` : text;
   const body = whole.replaceAll(/<(?=\/?cross-session-message)/gi, '< ');
   return `<cross-session-message from-name="${name}">\n${body}\n</cross-session-message>`;
 }
