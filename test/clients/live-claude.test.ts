@@ -83,9 +83,12 @@ describe(`mail for a running session of the real Claude Code${claude.why}`, () =
     const { model, sends, code } = await aSession([say('done')]);
     await code.terminal.type('half a thought');
     await code.terminal.shows('half a thought');
-    const mail = { ...aParcel('hello'), from: 'alice', preview: 'the first words' };
-    expect(await sends([mail]).said).toMatchObject({ outcome: 'taken', step: 'shown' });
-    await code.terminal.shows('Message from @alice: “the first words”');
+    const mail = { ...aParcel('hello'), from: 'alice' };
+    const [, shortBody = ''] = mail.text.split('\n');
+    const ended = `${mail.text}\n[parley ab12] end of message`;
+    expect(await sends([{ ...mail, text: ended, shortBody }]).said).toMatchObject({ outcome: 'taken', step: 'shown' });
+    await code.terminal.shows(`Message from @alice: “${shortBody}”`);
+    expect(model.last.count(shortBody)).toBe(1);
     expect(await code.terminal.screen()).toMatch(/❯.half a thought/);
     expect(model.main.some((asked) => asked.has('half a thought'))).toBe(false);
   });
