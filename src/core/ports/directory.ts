@@ -17,6 +17,8 @@ export const AgentExtras = new Schema(() =>
     owns: v.optional(v.array(v.string())),
     /** Its quiet time: always, until a time, or every day between two times of the home's clock. */
     quiet: v.optional(Quiet.inner),
+    /** What its model answers in its window is not sent. */
+    capture: v.optional(v.literal('off')),
     /** Channels and exchanges that it was asked to leave: it gets their messages again when it is mentioned. */
     left: v.optional(v.array(v.string())),
     /** A person's name for display. */
