@@ -161,7 +161,7 @@ export class WaitingPages {
 
   #page(limit: number): Promise<Mail[]> {
     const { journal } = this.who.home;
-    if (this.returnedUpTo === undefined) return journal.waiting(this.who.name, this.after, limit);
+    if (this.returnedUpTo === undefined) return journal.waitingCopies(this.who.name, this.after, limit);
     return journal.returned(this.who.name, this.after, this.returnedUpTo, limit);
   }
 }

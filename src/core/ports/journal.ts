@@ -105,8 +105,6 @@ export const LAST_MESSAGES = 20;
 export interface Records {
   /** The message under this id, or null. */
   message(id: MessageId): Promise<Message | null>;
-  /** The message and its recipients, by name; null if the id is unknown. Cheaper than `trace`. */
-  addressed(id: MessageId): Promise<Pick<HistoryRow, 'message' | 'recipients'> | null>;
   /** The entry accepted under this sender's key, or null. */
   underKey(sender: AgentName, key: SendKey): Promise<Acceptance | null>;
   /** Ids that begin with this prefix: at most ten, newest first. */
@@ -118,8 +116,6 @@ export interface Records {
   openIds(mailbox: AgentName): Promise<Map<MessageId, boolean>>;
   /** The copies of this mailbox that this owner holds. Waiting copies cost nothing. */
   heldBy(mailbox: AgentName, owner: string): Promise<CopyRecord[]>;
-  /** What waits for this mailbox after this sequence number, in order: at most `limit`. Costs a page, not the history. */
-  waiting(mailbox: AgentName, after: number, limit: number): Promise<Mail[]>;
   waitingCount(mailbox: AgentName): Promise<number>;
   /** Waiting messages between these sequence numbers that a reader held before and that came back. */
   returned(mailbox: AgentName, after: number, upTo: number, limit: number): Promise<Mail[]>;
@@ -297,8 +293,8 @@ export interface JournalExportQueue {
   /** One waiting copy, or null. */
   waitingCopy(mailbox: AgentName, id: MessageId): Promise<WaitingCopy | null>;
   /**
-   * Like `waiting`, and says of each copy whether it waits quietly. `only`: those that do not, those for a digest, or those that a guard
-   * keeps for a digest; of the others no text is read.
+   * What waits for this mailbox after this sequence number, in order: at most `limit`. Costs a page, not the history. `only`: those that
+   * do not wait quietly, those for a digest, or those that a guard keeps for a digest; of the others no text is read.
    */
   waitingCopies(mailbox: AgentName, after: number, limit: number, only?: WaitingKind): Promise<WaitingCopy[]>;
   /** Copies of a mailbox that wait or are held, after a number, in order of arrival: there may be very many. */

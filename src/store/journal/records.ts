@@ -20,10 +20,6 @@ import type { CopyRow } from './rows.ts';
 import { metaOf, setMeta } from './meta.ts';
 
 const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
-const ADDRESSED = `SELECT m.json, c.mailbox FROM messages m LEFT JOIN copies c ON c.seq = m.seq WHERE m.id = ? ORDER BY c.mailbox`;
-/** Reads the index of open copies, so settled ones cost nothing. */
-const WAITING = `SELECT c.seq, m.json AS text FROM copies c CROSS JOIN messages m ON m.seq = c.seq
-  WHERE c.mailbox = ? AND c.seq > ? AND c.settled_at IS NULL AND c.state = 0 ORDER BY c.seq LIMIT ?`;
 const WAITING_COUNT = 'SELECT count(*) AS n FROM copies WHERE mailbox = ? AND settled_at IS NULL AND state = 0';
 /** A dead reader leaves an attempt, a release leaves a receipt. Messages that no reader held are not read. */
 const RETURNED = `SELECT c.seq, m.json AS text FROM copies c CROSS JOIN messages m ON m.seq = c.seq
@@ -74,15 +70,6 @@ export class SqliteRecords implements Records {
     return row && messageFrom(row.json);
   }
 
-  async addressed(id: MessageId): Promise<Pick<HistoryRow, 'message' | 'recipients'> | null> {
-    const rows = this.connection.read((db) =>
-      db.query<Json & { mailbox: AgentName | null }, [string]>(ADDRESSED).all(id),
-    );
-    const [first] = rows;
-    const recipients = rows.flatMap(({ mailbox }) => mailbox ?? []);
-    return first ? { message: messageFrom(first.json), recipients } : null;
-  }
-
   async underKey(sender: AgentName, key: SendKey): Promise<Acceptance | null> {
     return this.connection.read((db) => this.keyed(db, sender, key));
   }
@@ -115,10 +102,6 @@ export class SqliteRecords implements Records {
   async heldBy(mailbox: AgentName, owner: string): Promise<CopyRecord[]> {
     const sql = `SELECT ${COPY_COLUMNS} FROM copies c JOIN messages m USING (seq) WHERE c.state = 1 AND c.mailbox = ? AND c.owner = ?`;
     return this.connection.read((db) => db.query<CopyRow, [string, string]>(sql).all(mailbox, owner)).map(copyFrom);
-  }
-
-  async waiting(mailbox: AgentName, after: number, limit: number): Promise<Mail[]> {
-    return this.connection.read((db) => db.query<Mail, [string, number, number]>(WAITING).all(mailbox, after, limit));
   }
 
   async waitingCount(mailbox: AgentName): Promise<number> {
