@@ -10,12 +10,12 @@ import type {
   CopyState,
   Entry,
   HistoryRow,
-  Journal,
+  MailboxJournal,
   Settlement,
 } from '../core/ports/journal.ts';
 
 export interface OpenLedger {
-  journal: Journal;
+  journal: MailboxJournal;
   now(): number;
   /** Moves the clock. */
   pass(ms: number): void;
@@ -47,7 +47,7 @@ const HOSTILE = [
 export function journalContract(name: string, open: () => Promise<OpenLedger>): void {
   describe(`the ${name} ledger`, () => {
     let here: OpenLedger;
-    let journal: Journal;
+    let journal: MailboxJournal;
     beforeEach(async () => {
       here = await open();
       ({ journal } = here);
