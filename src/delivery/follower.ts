@@ -186,6 +186,7 @@ export class Follower {
     const texts = new OfferedTexts(session, {
       readerNamed: async (name) => ((await home.directory.get(name)) ? { name, home } : null),
       recordOf: this.deps.hookRecordOf,
+      worksSince: async () => null,
       complain: (error) => this.#complain('hook_trouble', error, { session: id }),
     });
     this.#printed.set(id, texts);
