@@ -76,6 +76,10 @@ class Window {
   );
   readonly #file = join(this.#folder, `${process.pid}.json`);
   readonly #socket = socketIn(this.#folder);
+  readonly #data = join(
+    process.env['XDG_DATA_HOME'] || join(process.env['HOME'] || homedir(), '.local/share'),
+    'opencode',
+  );
   readonly #server: Server;
   /** Sessions that are a part of another one's work. */
   readonly #parents = new Map<string, string | null>();
@@ -166,14 +170,13 @@ class Window {
 
   #write(): void {
     if (this.#isClosed) return;
-    const { XDG_DATA_HOME: data } = process.env;
     const about = {
       v: 1,
       pid: process.pid,
       start: startOfThis(),
       folder: this.input.directory,
       socket: this.#socket,
-      data: join(data || join(process.env['HOME'] || homedir(), '.local/share'), 'opencode'),
+      data: this.#data,
       ...this.#state,
     };
     const text = `${JSON.stringify(about)}\n`;

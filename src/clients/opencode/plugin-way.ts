@@ -107,7 +107,7 @@ export class PluginWay implements Way {
       if (!window) return this.#offered('the window of OpenCode was closed, or shows another session');
       if (changes.freeMs > this.silentMs)
         return this.#offered('OpenCode is idle, and its record does not say that the model had it');
-      const isPassedOver = proofs.some((proof) => stepOf(proof) === 'accepted' && !isTried(proof));
+      const isPassedOver = proofs.some((proof) => stepOf(proof) === 'accepted' && !hasFailed(proof));
       if (changes.freeMs < SETTLE_MS || isNudged || !isPassedOver) continue;
       isNudged = true;
       await callWindow(window, '/nudge', { body: { session: this.session } }).catch(() => 'it is tried no more');
@@ -204,8 +204,8 @@ function stepOf(proof: OpenCodeProof | null): 'shown' | 'accepted' | 'unknown' |
   return proof === null || proof === 'unknown' ? proof : proof.step;
 }
 
-function isTried(proof: OpenCodeProof | null): boolean {
-  return proof !== null && proof !== 'unknown' && proof.step === 'accepted' && proof.isTried;
+function hasFailed(proof: OpenCodeProof | null): boolean {
+  return proof !== null && proof !== 'unknown' && proof.step === 'accepted' && proof.hasFailed;
 }
 
 function isDialog(said: unknown): boolean {

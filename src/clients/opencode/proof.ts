@@ -16,10 +16,10 @@ const PARTS = 'SELECT data FROM part WHERE message_id = ?';
 /** Parts that OpenCode writes when a model answers, and not before. */
 const OUTPUT = ['step-start', 'text', 'reasoning', 'tool', 'step-finish'];
 
-/** `accepted` with `isTried`: OpenCode has asked the model for an answer, and the record does not show that it got one. */
+/** `hasFailed`: OpenCode asked the model for an answer, and got none. */
 export type OpenCodeProof =
   | Extract<RecordedProof, { step: 'shown' }>
-  | (Extract<RecordedProof, { step: 'accepted' }> & { isTried: boolean })
+  | (Extract<RecordedProof, { step: 'accepted' }> & { hasFailed: boolean })
   | 'unknown';
 
 /**
@@ -34,7 +34,7 @@ export function proofIn(record: OpenCodeRecord, session: string, id: MessageId):
   if (!ours) return null;
   const evidence: Evidence = { record: record.path, id, message: ours.id };
   let isAlone = !isInTurn(record, session, ours.id);
-  let isTried = false;
+  let hasFailed = false;
   let shown: Evidence | null = null;
   let end: MessageTurn['end'];
   for (const row of record.rows<MessageRow>(BEHIND, session, ours.id)) {
@@ -45,14 +45,14 @@ export function proofIn(record: OpenCodeRecord, session: string, id: MessageId):
       continue;
     }
     if (message.summary === true || (message.parentID ?? '') < ours.id) continue;
-    isTried = true;
+    hasFailed ||= isLast(message);
     if (!typesIn(record, row.id).some((type) => OUTPUT.includes(type))) continue;
     shown ??= { ...evidence, answer: row.id, parent: message.parentID ?? '' };
     if (message.parentID !== ours.id) isAlone = false;
     if (isLast(message)) end = outcomeOf(message, () => record.textOf(row.id) ?? '');
     if (end || !isAlone) break;
   }
-  if (!shown) return { step: 'accepted', evidence, isTried };
+  if (!shown) return { step: 'accepted', evidence, hasFailed };
   return { step: 'shown', evidence: shown, ...(isAlone && { turn: { id: ours.id, ...(end && { end }) } }) };
 }
 
