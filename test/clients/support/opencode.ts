@@ -67,11 +67,11 @@ export class OpenCode {
     return startServer([this.program, 'serve', ...args], this.options.place.project, this.env, DEADLINE);
   }
 
-  /** The TUI, when it takes input. What is typed before that is lost. */
-  async terminal(args: string[] = []): Promise<Terminal> {
+  /** The TUI, when it takes input. What is typed before that is lost. One that shows a session has no hint: `shows` says what it has. */
+  async terminal(args: string[] = [], shows?: RegExp): Promise<Terminal> {
     const terminal = await aTerminal(this.options.place, [this.program, ...args], { env: this.env });
-    await terminal.shows(EMPTY, DEADLINE);
-    await takesInput(terminal);
+    await terminal.shows(shows ?? EMPTY, DEADLINE);
+    if (!shows) await takesInput(terminal);
     return terminal;
   }
 }
