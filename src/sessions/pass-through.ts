@@ -16,7 +16,7 @@ const FULL_MS = 1;
 
 export interface HeldOptions extends Pick<PtyOptions, 'cwd' | 'env'> {
   /** Called after the program has drawn something. */
-  drew(): void;
+  drew: () => void;
 }
 
 /**

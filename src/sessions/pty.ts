@@ -22,6 +22,8 @@ export interface PtyOptions {
 export class OwnPty implements Terminal {
   readonly name: string;
   readonly tty: string | null;
+  /** Unix ms. */
+  readonly startedAt = Date.now();
   readonly #model: ScreenModel;
   readonly #child: Bun.Subprocess;
   readonly #decoder = new TextDecoder();

@@ -1,5 +1,7 @@
 import type { Client } from '../../delivery/client.ts';
 import { hook, POLL, wake } from '../ways.ts';
+import { HeldKimi } from './held.ts';
+import { KimiLive } from './live.ts';
 import { KimiSession } from './session.ts';
 import { kimiComposer } from './state.ts';
 
@@ -27,6 +29,8 @@ export const kimi: Client = {
   },
   typing: { composer: kimiComposer, enterAfter: ENTER_MS, blindEnterAfter: ENTER_MS },
   session: (target, env) => new KimiSession(target, env),
+  live: (env) => new KimiLive(env),
+  held: (place) => new HeldKimi(place),
   ways: [
     {
       way: 'wire',
