@@ -4,7 +4,7 @@ import type { Service } from '../core/service.ts';
 import type { Home } from '../core/mail/workspace.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import { ago } from '../core/time.ts';
-import { liveClients } from '../clients/clients.ts';
+import { clientNamed, liveClients } from '../clients/clients.ts';
 import { fenced, newMark } from '../delivery/fit.ts';
 import { Follower } from '../delivery/follower.ts';
 import type { SessionMailbox } from '../delivery/follower.ts';
@@ -30,10 +30,13 @@ export const follow: Service = {
       workspace: { ...workspace, homes: [own] },
       clients: liveClients(context.env),
       mailboxesOf: (live, all) => mailboxesOf(own, names, live, all),
+      hookRecordOf: (client, session, ids, since) =>
+        clientNamed(client)?.hookRecord?.({ session, env: context.env }, ids, since) ?? null,
       phrases(reader, mail, now) {
         const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
         return fenced({ reader, mark, now, ago: (iso) => ago(iso, now) });
       },
+      settings: { captureRemote: context.settings.captureRemote === 'on' },
       log,
     });
     const idle = values['ends-when-idle'] === true ? endWhenIdle(follower) : undefined;

@@ -10,7 +10,7 @@ import { HeldWay } from '../../delivery/held-way.ts';
 import { hasLiveProcess } from '../../delivery/session-names.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
-import { WireProof, wirePlaceAt } from './proof.ts';
+import { LATE_MS, WireProof, wirePlaceAt } from './proof.ts';
 import { FollowedWire, kimiHome, KimiIndex, writtenAt } from './record.ts';
 
 /** A process that was killed changes no file. */
@@ -18,8 +18,6 @@ const TICK_MS = 2000;
 /** Kimi writes many lines in a turn. */
 const RECORD_MS = 50;
 const ASK_MS = 2000;
-/** A record bears the time at which something was said, and the clock of its file may lag behind ours. */
-const LATE_MS = 5000;
 /** Records that are read on from where the last look ended. */
 const MOST_READERS = 200;
 

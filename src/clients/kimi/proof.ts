@@ -1,14 +1,17 @@
 import { statSync } from 'node:fs';
 import type { MessageId } from '../../core/names.ts';
-import type { MessageTurn, RecordedProof } from '../../core/ports/live-session.ts';
+import type { MessageTurn, RecordedProof, ShownProof } from '../../core/ports/live-session.ts';
 import type { Evidence } from '../../core/receipt.ts';
+import type { HookRecord } from '../../delivery/client.ts';
 import { fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
 import { linesFrom } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
-import { objectIn, textOf } from './record.ts';
+import { KimiIndex, objectIn, textOf } from './record.ts';
 
 /** The search for a time in a record ends when the rest is not longer than this. */
 const NEAR = 256 * 1024;
+/** An entry bears the time at which something was said, and is written a little later. */
+export const LATE_MS = 5000;
 /** A line that begins otherwise says nothing about a message. Lines can have megabytes. */
 const OURS =
   /^\{"type":"(?:turn\.(?:prompt|steer|ended)|context\.append_(?:message|loop_event)|llm\.request|usage\.record|context\.(?:clear|undo|apply_compaction))"/;
@@ -149,6 +152,34 @@ export class WireProof {
     this.#turn = null;
     // A request that was cut off with its turn was answered by nobody. The next one has the message again.
     this.#isRequested = false;
+  }
+}
+
+/** What the record of a session shows of the mail that our hook printed there. */
+export class KimiHookRecord implements HookRecord {
+  readonly #index: KimiIndex;
+  #readers: readonly WireProof[] | null = null;
+
+  constructor(
+    home: string,
+    readonly session: string,
+    readonly ids: readonly MessageId[],
+    readonly since: number,
+  ) {
+    this.#index = new KimiIndex(home);
+  }
+
+  get isThere(): boolean {
+    return this.#readers !== null;
+  }
+
+  shown(): ReadonlyMap<MessageId, ShownProof> {
+    const wire = this.#index.find(this.session)?.wire;
+    if (wire === undefined) return new Map();
+    const from = this.#readers ? 0 : wirePlaceAt(wire, this.since - LATE_MS);
+    this.#readers ??= this.ids.map((id) => new WireProof(wire, from, id));
+    const proofs = this.#readers.map((reader) => [reader.id, reader.read()] as const);
+    return new Map(proofs.flatMap(([id, proof]) => (proof?.step === 'shown' ? [[id, proof] as const] : [])));
   }
 }
 
