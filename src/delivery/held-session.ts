@@ -111,6 +111,8 @@ export interface HolderOptions {
   held: HeldTerminal;
   /** How it is typed to. Null: it is only held. */
   typing: { own: HeldClient; composer: Typing['composer'] } | null;
+  /** For how long the user must have typed nothing, ms. */
+  quietMs?: number;
 }
 
 /**
@@ -220,11 +222,11 @@ export class TerminalHolder {
   }
 
   async #type(text: string): Promise<HolderAnswer> {
-    const { held, typing } = this.options;
+    const { held, typing, quietMs = QUIET_MS } = this.options;
     if (!typing) return { typed: 'never', because: 'the screen of this client is not known' };
     for (let looks = 0; looks < 2; looks += 1) {
       if (looks > 0) await Bun.sleep(TWICE_MS);
-      if (held.quietMs < QUIET_MS) return waits('its user types');
+      if (held.quietMs < quietMs) return waits('its user types');
       const seen = await this.#look();
       if (seen !== 'empty') return waits(`its screen is ${seen}`);
     }

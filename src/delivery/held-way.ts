@@ -20,9 +20,9 @@ export interface HeldWayOptions {
   /** Lets one attempt type after the other. */
   inTurn<T>(act: () => Promise<T>): Promise<T>;
   /** What the client's record says. */
-  proof(id: MessageId, since: number): Promise<RecordedProof>;
+  proof: (id: MessageId, since: number) => Promise<RecordedProof>;
   /** Where that record changes. */
-  recordFolders(): readonly string[];
+  recordFolders: () => readonly string[];
 }
 
 /**

@@ -24,7 +24,9 @@ interface Trace {
 
 describe(`parley run kimi${real.why}`, () => {
   real.it('gives an idle Kimi its mail, before its first prompt and after, and sends its answers back', async () => {
-    const { model, send, shown, inbox, screen, settings } = await aWindow(say('It is 8080.'), say('It is 9090.'));
+    const open = gate();
+    const steps = [bash('true'), say('It is 8080.', open.opened), say('It is 9090.')];
+    const { model, send, shown, inbox, screen, settings } = await aWindow({ args: ['--yolo'] }, ...steps);
     for (const [question, answer] of [
       ['Which port?', 'It is 8080.'],
       ['And the other one?', 'It is 9090.'],
@@ -36,9 +38,11 @@ describe(`parley run kimi${real.why}`, () => {
         way: 'terminal',
         record: expect.stringContaining('wire.jsonl'),
       });
+      // Kimi has named its session meanwhile, and its turn goes on.
+      open.open();
       await within(DEADLINE, async () => (await inbox()).includes(answer));
     }
-    expect(model.main).toHaveLength(2);
+    expect(model.main).toHaveLength(3);
     expect(await screen()).toContain('It is 9090.');
     expect(settings.before).toBe(settings.now());
   });
@@ -119,12 +123,14 @@ describe(`parley run kimi${real.why}`, () => {
 
 interface WindowOptions {
   isTrusted?: boolean;
+  /** Words for Kimi. */
+  args?: string[];
 }
 type Steps = Parameters<Model['script']>;
 
 /** `parley run kimi` in a terminal, at its prompt, with the daemon. */
 async function aWindow(first?: WindowOptions | Steps[0], ...rest: Steps) {
-  const options: WindowOptions = first && 'isTrusted' in first ? first : {};
+  const options: WindowOptions = first && ('isTrusted' in first || 'args' in first) ? first : {};
   const model = opens(aModel(first && options !== first ? [first as Steps[0], ...rest] : rest));
   const place = await aPlace();
   const code = aKimi({ place, model });
@@ -142,7 +148,7 @@ async function aWindow(first?: WindowOptions | Steps[0], ...rest: Steps) {
   const config = `${code.folder}/config.toml`;
   const settings = { before: readFileSync(config, 'utf8'), now: () => readFileSync(config, 'utf8') };
   const run = (args: string[]): Promise<Terminal> => aTerminal(place, [PARLEY, 'run', 'kimi', ...args], { env });
-  const terminal = await run([]);
+  const terminal = await run(options.args ?? []);
   if (options.isTrusted !== false) await code.ready(terminal);
   const send = async (text: string, ...more: string[]): Promise<string> => {
     const sent = await parley('send', '@kimi.project', text, '--as', 'me', '--json', ...more);
