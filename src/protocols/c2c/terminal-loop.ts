@@ -7,6 +7,7 @@ import type { StateReader, ClientState } from '../../sessions/client-state.ts';
 import { attempt } from '../../core/mail/attempt.ts';
 import type { Typing } from '../../delivery/client.ts';
 import { clientNamed } from '../../clients/clients.ts';
+import { QueueWay } from '../../clients/codex/queue.ts';
 import { sentinel, heartbeat } from './envelope.ts';
 import type { Broker } from './broker.ts';
 import { readFileSync, readdirSync, rmSync } from 'node:fs';
@@ -40,7 +41,7 @@ const LONGEST_PAUSE_MS = 5000;
 interface SessionTarget {
   terminal: Terminal;
   signs: StateReader;
-  typing: (terminal: Terminal) => Way;
+  typing: (terminal: Terminal, note?: () => void) => Way;
 }
 
 interface TerminalParts {
@@ -166,9 +167,26 @@ export async function openTarget(
     ? { ...known, composer: unseen, enterAfter: known.blindEnterAfter }
     : known;
   const enterAfter = wanted.options.submit_delay_ms ?? typed.enterAfter;
-  const typing = (where: Terminal) =>
-    new TerminalWay({ ...typed, terminal: where, states: signs, enterAfter, proofWithin: PROOF_MS });
+  const typing = (where: Terminal, note?: () => void): Way => {
+    const way = new TerminalWay({ ...typed, terminal: where, states: signs, enterAfter, proofWithin: PROOF_MS });
+    const queue = note && queueOf(wanted, env, note);
+    return queue ? whicheverWay(way, queue, signs) : way;
+  };
   return { terminal, signs, typing, close };
+}
+
+/** A window of Codex whose conversation is known. */
+function queueOf({ options: { thread, command, work_dir } }: LoopOrder, env: Env, note: () => void): Way | null {
+  if (thread === undefined || command === undefined) return null;
+  return new QueueWay({ program: command, cwd: work_dir ?? process.cwd(), env }, thread, note);
+}
+
+/** Types if the client reports its state. One that reports none had no prompt yet, or its user does not trust its hooks: then `silent`. */
+function whicheverWay(typing: Way, silent: Way, signs: StateReader): Way {
+  return {
+    name: typing.name,
+    attempt: async (parcels, signal) => ((await signs.latest()) === null ? silent : typing).attempt(parcels, signal),
+  };
 }
 
 async function openTerminal(wanted: LoopOrder, env: Env): Promise<{ terminal: Terminal; close(): Promise<void> }> {
