@@ -44,7 +44,7 @@ describe(`a managed Codex with its hooks${codex.why}`, () => {
 
   codex.it('gets what waits with the prompt of its user', async () => {
     const { model, code, start, send } = await aMachine();
-    const coder = await start('coder');
+    const coder = await start('coder', '--no-wake');
     await code.trustHooks(coder);
     await send('coder', 'CANARY before the first prompt');
     await code.turn(coder, 'hello');

@@ -70,9 +70,14 @@ export class OpenCode {
   /** The TUI, when it takes input. What is typed before that is lost. */
   async terminal(args: string[] = []): Promise<Terminal> {
     const terminal = await aTerminal(this.options.place, [this.program, ...args], { env: this.env });
+    await this.ready(terminal);
+    return terminal;
+  }
+
+  /** Waits until a TUI takes input. */
+  async ready(terminal: Terminal): Promise<void> {
     await terminal.shows(EMPTY, DEADLINE);
     await takesInput(terminal);
-    return terminal;
   }
 }
 
