@@ -4,7 +4,7 @@ import type { Service } from '../core/service.ts';
 import type { Home } from '../core/mail/workspace.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import { ago } from '../core/time.ts';
-import { liveClients } from '../clients/clients.ts';
+import { clientNamed, liveClients } from '../clients/clients.ts';
 import { fenced, newMark } from '../delivery/fit.ts';
 import { Follower } from '../delivery/follower.ts';
 import type { SessionMailbox } from '../delivery/follower.ts';
@@ -29,11 +29,14 @@ export const follow: Service = {
     const follower = new Follower({
       workspace: { ...workspace, homes: [own] },
       clients: liveClients(context.env),
-      mailboxOf: (live, all) => mailboxOf(own, names, live, all),
+      mailboxesOf: (live, all) => mailboxesOf(own, names, live, all),
+      hookRecordOf: (client, session, ids, since) =>
+        clientNamed(client)?.hookRecord?.({ session, env: context.env }, ids, since) ?? null,
       phrases(reader, mail, now) {
         const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
         return fenced({ reader, mark, now, ago: (iso) => ago(iso, now) });
       },
+      settings: { captureRemote: context.settings.captureRemote === 'on' },
       log,
     });
     const idle = values['ends-when-idle'] === true ? endWhenIdle(follower) : undefined;
@@ -78,22 +81,22 @@ function endWhenIdle(follower: Follower): ReturnType<typeof setInterval> {
   }, IDLE_LOOK_MS);
 }
 
-async function mailboxOf(
+async function mailboxesOf(
   home: Home,
   names: SessionNames,
   live: LiveSession,
   all: readonly LiveSession[],
-): Promise<SessionMailbox | null> {
+): Promise<SessionMailbox[]> {
   const named = names.all();
-  if (isLeftBehind(names, live, all, named)) return null;
+  if (isLeftBehind(names, live, all, named)) return [];
   const name = names.nameOf(live, named) ?? nameByElimination(names, live, all, named);
-  if (name === null || !(await home.directory.get(name))) return null;
+  if (name === null || !(await home.directory.get(name))) return [];
   const own = named.find((one) => one.name === name);
   const isCertain = own?.pid === live.pid || own?.session === null;
   if (own && isCertain && own.session !== live.id) names.bind(name, live.id);
   const bound = HookSessionFolder.open(names.home, live.id)?.binding();
   const match = bound?.agent === name ? bound.match : (gitOrigin(live.folder) ?? live.folder);
-  return { who: { name, home }, match };
+  return [{ who: { name, home }, match }];
 }
 
 /** After `/new` a window of Codex shows another conversation than the one that has its name. Until that is unloaded, mail waits. */

@@ -1,19 +1,19 @@
-import { isBlank } from '../core/message.ts';
-import { reply } from '../core/mail/say.ts';
-import { owe } from '../core/obligations/owed.ts';
 import type { Delivered } from '../core/mail/deliver.ts';
 import type { Who, Workspace } from '../core/mail/workspace.ts';
 import { scopeMatches } from '../core/names.ts';
-import type { AgentName, MessageId, SendKey } from '../core/names.ts';
+import type { AgentName, MessageId } from '../core/names.ts';
 import type { LiveSession, LiveSessions, RecordedProof } from '../core/ports/live-session.ts';
 import type { Watch } from '../core/ports/mailboxes.ts';
 import type { Parcel, Way } from '../core/ports/way-in.ts';
-import { Refusal } from '../core/refusal.ts';
 import type { Log } from '../core/service.ts';
 import { Wakeup } from '../core/wait.ts';
+import { Answers, wantsAnswer } from './answers.ts';
 import type { Phrases } from './fit.ts';
-import { handedCopies, isPushed, isRefusedBy, lastHandover, handOver, resolveHanded } from './hand-over.ts';
+import { handedCopies, isPushed, isRefusedBy, handOver, resolveHanded } from './hand-over.ts';
 import type { Handed } from './hand-over.ts';
+import { OfferedTexts } from './hook-offered.ts';
+import type { OfferedDeps } from './hook-offered.ts';
+import { HookSessionFolder, namesIn } from './hook-session.ts';
 
 /** A session's mailbox, and the context that its mail must match. */
 export interface SessionMailbox {
@@ -25,9 +25,12 @@ export interface FollowerDeps {
   workspace: Workspace;
   /** The clients, by their names. */
   clients: ReadonlyMap<string, LiveSessions>;
-  /** The mailbox of a running session, of all that its client runs; null: it has none. */
-  mailboxOf(live: LiveSession, all: readonly LiveSession[]): Promise<SessionMailbox | null>;
+  /** The mailboxes that a running session reads, its own first. `all`: every session that its client runs. */
+  mailboxesOf(live: LiveSession, all: readonly LiveSession[]): Promise<readonly SessionMailbox[]>;
+  /** The client's own record of what our hook printed in a session. */
+  hookRecordOf: OfferedDeps['recordOf'];
   phrases(reader: AgentName, mail: readonly Delivered[], now: number): Phrases;
+  settings: { captureRemote: boolean };
   log: Log;
   limits?: Partial<FollowerLimits>;
 }
@@ -43,13 +46,8 @@ export interface FollowerLimits {
 const LIMITS: FollowerLimits = { lookMs: 5000, retryMs: 1000, longestRetryMs: 300_000 };
 /** A longer body is not pushed: its reader is told of it by a hook, and fetches it. */
 const LONGEST_BODY = 32_000;
-const MOST_OWED = 100;
 const FORGET_MS = 60_000;
 const HEAL_MS = 60_000;
-/** Pause between two looks for answers, ms: the record of a model that writes changes all the time. */
-const ANSWERS_MS = 250;
-/** Limit for mail that waits for the end of a turn that a question began, ms. If it joined that turn, the question would get no answer. */
-const ALONE_MS = 60_000;
 
 /**
  * Gives the running sessions of this home the mail that waits for them, and settles it when the client's own record proves that the
@@ -69,33 +67,40 @@ export class Follower {
   readonly #passed = new Set<string>();
   readonly #forgetting = setInterval(() => this.#passed.clear(), FORGET_MS);
   readonly #pauses = new Map<string, { until: number; ms: number }>();
-  /** Questions whose turn may still end, with the session that has them. */
-  readonly #questions = new Map<MessageId, { who: Who; handed: Handed }>();
   readonly #running = new Set<Promise<void>>();
   #isRecovered = false;
   /** All running sessions, as of the last look. */
   #live: readonly LiveSession[] = [];
-  /** Sessions that answer a question which we gave them when they were idle, and since when. */
-  readonly #answering = new Map<string, number>();
   #healedAt = 0;
-  #answersAt = 0;
-  #sessions: { live: LiveSession; name: AgentName }[] = [];
+  /** Those that have a mailbox. */
+  #sessions: readonly { live: LiveSession; mailboxes: readonly SessionMailbox[] }[] = [];
+  readonly #answers: Answers;
+  /** What hooks printed, by session. */
+  readonly #printed = new Map<string, OfferedTexts>();
   readonly #loop: Promise<void>;
 
   constructor(readonly deps: FollowerDeps) {
     this.#limits = { ...LIMITS, ...deps.limits };
+    this.#answers = new Answers({
+      workspace: deps.workspace,
+      captureRemote: deps.settings.captureRemote,
+      proofOf: (handed) => this.#proofOf(handed),
+      isLive: (session) => this.#sessions.some(({ live }) => live.id === session),
+      lookIn: (ms) => this.#wakeup.notifyIn(ms),
+      log: deps.log,
+    });
     for (const sessions of deps.clients.values()) this.#watches.push(sessions.watch(() => this.#wakeup.notify()));
     this.#loop = this.#run();
   }
 
-  /** The sessions that have a mailbox, as of the last look. */
-  get sessions(): readonly { live: LiveSession; name: AgentName }[] {
-    return this.#sessions;
+  /** How many running sessions have a mailbox, as of the last look. */
+  get sessionCount(): number {
+    return this.#sessions.length;
   }
 
   /** Whether anything is under way that a later look must end. */
   get isBusy(): boolean {
-    return this.#sessions.length > 0 || this.#inHand.size > 0 || this.#questions.size > 0;
+    return this.#sessions.length > 0 || this.#inHand.size > 0 || this.#answers.isWaiting;
   }
 
   async close(): Promise<void> {
@@ -124,40 +129,79 @@ export class Follower {
 
   async #look(): Promise<void> {
     const found = await this.#list();
-    this.#sessions = found.map(({ live, mailbox }) => ({ live, name: mailbox.who.name }));
-    for (const { mailbox } of found) await this.#watchMailbox(mailbox.who);
+    this.#sessions = found;
+    const reads = found.flatMap(({ live, mailboxes }) => mailboxes.map((mailbox) => ({ live, mailbox })));
+    for (const { mailbox } of reads) await this.#watchMailbox(mailbox.who);
     if (!this.#isRecovered) await this.#recover();
     this.#isRecovered = true;
+    await this.#settlePrinted(this.#live);
     await this.#heal();
     for (const { who } of this.#mailboxes.values()) await this.#resolve(who);
-    const byMailbox = Map.groupBy(found, ({ mailbox }) => mailbox.who.name);
+    const byMailbox = Map.groupBy(reads, ({ mailbox }) => mailbox.who.name);
     for (const [name, { arrivals }] of this.#mailboxes) {
       if (byMailbox.has(name)) continue;
       arrivals.close();
       this.#mailboxes.delete(name);
     }
     for (const sessions of byMailbox.values()) await this.#push(sessions);
-    await this.#takeAnswers();
+    await this.#answers.take();
   }
 
-  /** Leases that ran out, and what dead hooks had, wait again. */
+  /** Leases that ran out, and what dead hooks had, wait again. What the record shows of ended sessions is settled before. */
   async #heal(): Promise<void> {
     const now = Date.now();
-    if (now - this.#healedAt < HEAL_MS) return;
+    const [home] = this.deps.workspace.homes;
+    if (!home || now - this.#healedAt < HEAL_MS) return;
     this.#healedAt = now;
-    await this.deps.workspace.homes[0]?.mailboxes.heal();
+    const known = namesIn(`${home.root}/sessions`).flatMap((id) => {
+      const client = HookSessionFolder.open(home.root, id)?.binding()?.by;
+      return client === undefined ? [] : [{ id, client }];
+    });
+    await this.#settlePrinted(known);
+    const ids = new Set(known.map(({ id }) => id));
+    for (const id of this.#printed.keys()) if (!ids.has(id)) this.#printed.delete(id);
+    await home.mailboxes.heal();
   }
 
-  async #list(): Promise<{ live: LiveSession; mailbox: SessionMailbox }[]> {
-    const found: { live: LiveSession; mailbox: SessionMailbox }[] = [];
+  /** What hooks printed in these sessions is proven by the same records. Their next event does the rest. */
+  async #settlePrinted(sessions: readonly Pick<LiveSession, 'client' | 'id'>[]): Promise<void> {
+    for (const { client, id } of sessions) {
+      for (const shown of (await this.#printedIn(id)?.settleProven(client)) ?? []) {
+        this.deps.log('mail_resolved', {
+          mailbox: shown.who.name,
+          message: shown.id,
+          client,
+          session: id,
+          outcome: 'shown',
+        });
+      }
+    }
+  }
+
+  #printedIn(id: string): OfferedTexts | null {
+    const known = this.#printed.get(id);
+    const [home] = this.deps.workspace.homes;
+    const session = home && HookSessionFolder.open(home.root, id);
+    if (known || !session) return known ?? null;
+    const texts = new OfferedTexts(session, {
+      readerNamed: async (name) => ((await home.directory.get(name)) ? { name, home } : null),
+      recordOf: this.deps.hookRecordOf,
+      complain: (error) => this.#complain('hook_trouble', error, { session: id }),
+    });
+    this.#printed.set(id, texts);
+    return texts;
+  }
+
+  async #list(): Promise<{ live: LiveSession; mailboxes: readonly SessionMailbox[] }[]> {
+    const found: { live: LiveSession; mailboxes: readonly SessionMailbox[] }[] = [];
     const running: LiveSession[] = [];
     for (const [client, sessions] of this.deps.clients) {
       try {
         const all = await sessions.list();
         running.push(...all);
         for (const live of all) {
-          const mailbox = await this.deps.mailboxOf(live, all);
-          if (mailbox) found.push({ live, mailbox });
+          const mailboxes = await this.deps.mailboxesOf(live, all);
+          if (mailboxes.length > 0) found.push({ live, mailboxes });
         }
       } catch (error) {
         // One client that fails does not stop the others.
@@ -173,11 +217,7 @@ export class Follower {
     if (this.#mailboxes.has(who.name)) return;
     const arrivals = who.home.mailboxes.watch(who.name, () => this.#wakeup.notify());
     this.#mailboxes.set(who.name, { who, arrivals });
-    // A process before this one may have shown them.
-    for (const { id } of (await owe(who, { limit: MOST_OWED })).obligations) {
-      const handed = await lastHandover(who, id);
-      if (handed) await this.#expectAnswer(who, handed);
-    }
+    await this.#answers.expectOwed(who);
   }
 
   /** What a process before this one handed over, also to sessions that have ended since. */
@@ -197,7 +237,7 @@ export class Follower {
       if (outcome === 'unknown') continue;
       const { client, id } = handed.to;
       this.deps.log('mail_resolved', { mailbox: who.name, message: handed.id, client, session: id, outcome });
-      if (outcome === 'shown') await this.#expectAnswer(who, handed);
+      if (outcome === 'shown') await this.#answers.expect(who, handed);
     }
   }
 
@@ -230,12 +270,11 @@ export class Follower {
    * while for the end of that turn. After a failure one by one: what is wrong with one message must not hold up the others.
    */
   #together(live: LiveSession, all: readonly Pushable[], isRetry: boolean): MessageId[] {
-    const since = this.#answering.get(live.id) ?? -Infinity;
-    const isAnswering = this.deps.workspace.now() - since < ALONE_MS;
+    const isAnswering = this.#answers.isAnswering(live.id);
     const some = isAnswering ? all.filter(({ isUrgent }) => isUrgent) : all;
     const [first] = some;
     if (live.status === 'idle' && first?.wantsAnswer && !isAnswering) {
-      this.#answering.set(live.id, this.deps.workspace.now());
+      this.#answers.begin(live.id);
       return [first.id];
     }
     const next = live.status === 'idle' ? some.findIndex(({ wantsAnswer }) => wantsAnswer) : -1;
@@ -275,7 +314,7 @@ export class Follower {
       const wrap = (copies: readonly Delivered[]): Parcel[] => this.#parcels(who.name, copies, live.status === 'idle');
       const reached = await handOver(who, ids, { way, session: live, wrap, proof, now: workspace.now, signal });
       const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
-      if (reached.outcome !== 'shown') this.#answering.delete(live.id);
+      if (reached.outcome !== 'shown') this.#answers.cancel(live.id);
       if (reached.outcome === 'handed') this.deps.log('mail_handed', { ...facts, because: reached.because });
       if (reached.outcome === 'declined') this.deps.log('mail_declined', { ...facts, because: reached.because });
       else if (reached.outcome === 'left') {
@@ -284,7 +323,7 @@ export class Follower {
       } else this.#pauses.delete(live.id);
       if (reached.outcome === 'shown') {
         this.deps.log('mail_shown', { ...facts, count: reached.ids.length });
-        for (const id of reached.ids) await this.#expectAnswer(who, { id, to: live, at, way: way.name });
+        for (const id of reached.ids) await this.#answers.expect(who, { id, to: live, at, way: way.name });
       }
     } catch (error) {
       this.#pause(live.id);
@@ -312,68 +351,6 @@ export class Follower {
     this.#wakeup.notifyIn(ms);
   }
 
-  async #expectAnswer(who: Who, handed: Handed): Promise<void> {
-    const message = await who.home.journal.message(handed.id);
-    const copy = message && (await who.home.journal.copy(who.name, handed.id));
-    if (copy && wantsAnswer({ message, attention: copy.attention })) this.#questions.set(handed.id, { who, handed });
-  }
-
-  /**
-   * The final text of the turn that a question began is its answer, if the agent gave none by itself. A turn that something else
-   * joined has no such text.
-   */
-  async #takeAnswers(): Promise<void> {
-    const now = Date.now();
-    if (this.#questions.size === 0) return;
-    if (now - this.#answersAt < ANSWERS_MS) return this.#wakeup.notifyIn(ANSWERS_MS);
-    this.#answersAt = now;
-    for (const [id, { who, handed }] of this.#questions) {
-      if (!(await this.#isOwed(who, id))) {
-        this.#forgetQuestion(id);
-        continue;
-      }
-      const proof = await this.#proofOf(handed);
-      if (proof?.step !== 'shown') continue;
-      const end = proof.turn?.end;
-      const isLive = this.#sessions.some(({ live }) => live.id === handed.to.id);
-      if (proof.turn && !end && isLive) continue;
-      this.#forgetQuestion(id);
-      if (end?.how === 'done' && !isBlank(end.text)) await this.#sendAnswer(who, id, end.text);
-    }
-  }
-
-  #forgetQuestion(id: MessageId): void {
-    const session = this.#questions.get(id)?.handed.to.id;
-    this.#questions.delete(id);
-    if (session !== undefined) this.#answering.delete(session);
-    this.#wakeup.notify();
-  }
-
-  /** What the agent has claimed or put off it answers itself. */
-  async #isOwed(who: Who, id: MessageId): Promise<boolean> {
-    const obligation = await who.home.journal.obligation(who.name, id);
-    return !obligation || (obligation.ended === null && obligation.state === 'open');
-  }
-
-  async #sendAnswer(who: Who, id: MessageId, text: string): Promise<void> {
-    const { workspace, log } = this.deps;
-    try {
-      const idempotencyKey = `captured-${id}` as SendKey;
-      const sent = await reply(workspace, who, id, {
-        text,
-        idempotencyKey,
-        intent: 'none',
-        priority: 'normal',
-        captured: true,
-      });
-      log('answer_captured', { mailbox: who.name, question: id, answer: sent.message.id });
-    } catch (error) {
-      // It was answered, withdrawn or is not to be answered: then what the model said stays in its window.
-      if (!(error instanceof Refusal)) throw error;
-      log('answer_not_sent', { mailbox: who.name, question: id, because: error.message });
-    }
-  }
-
   #complain(event: string, error: unknown, facts: Record<string, string> = {}): void {
     this.deps.log(event, { ...facts, because: error instanceof Error ? error.message : String(error) });
   }
@@ -384,12 +361,6 @@ interface Pushable {
   id: MessageId;
   wantsAnswer: boolean;
   isUrgent: boolean;
-}
-
-/** Whether the final text of its turn is its answer. An answer is never answered so: two sessions would go on for ever. */
-function wantsAnswer({ message, attention }: Pick<Delivered, 'message' | 'attention'>): boolean {
-  const isFirst = message.thread === undefined || message.parley?.intent === 'question';
-  return isFirst && attention.policy === 'must_respond';
 }
 
 const LAST = 3;

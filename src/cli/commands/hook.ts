@@ -83,6 +83,8 @@ export async function answerHook(
   const { who, match } = await readerOf(context, client, event, session, as);
   const offered = new OfferedTexts(session, {
     readerNamed: async (name) => (name === who.name ? who : agentNamed(context.env, name)),
+    recordOf: (name, id, ids, since) =>
+      clientNamed(name)?.hookRecord?.({ session: id, env: context.env }, ids, since) ?? null,
     complain: (error) => complain('parley hook', error),
   });
   const mailbox = homeMailbox({
