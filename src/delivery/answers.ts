@@ -24,8 +24,8 @@ export interface AnswersDeps {
   /** Whether answers go to senders behind a relay, too. */
   captureRemote: boolean;
   /** Whether this session still runs, as of the last look. */
-  isLive(session: Handed['to']): boolean;
-  /** Asks for another look, now or in so many ms. */
+  isLive(session: Handover['to']): boolean;
+  /** Asks for another look, now or after this time, ms. */
   lookIn(ms: number): void;
   log: Log;
 }

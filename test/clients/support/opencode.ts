@@ -70,9 +70,15 @@ export class OpenCode {
   /** The TUI, when it takes input. What is typed before that is lost. One that shows a session has no hint: `shows` says what it has. */
   async terminal(args: string[] = [], shows?: RegExp): Promise<Terminal> {
     const terminal = await aTerminal(this.options.place, [this.program, ...args], { env: this.env });
-    await terminal.shows(shows ?? EMPTY, DEADLINE);
-    if (!shows) await takesInput(terminal);
+    if (shows) await terminal.shows(shows, DEADLINE);
+    else await this.ready(terminal);
     return terminal;
+  }
+
+  /** Waits until a TUI takes input. */
+  async ready(terminal: Terminal): Promise<void> {
+    await terminal.shows(EMPTY, DEADLINE);
+    await takesInput(terminal);
   }
 }
 
