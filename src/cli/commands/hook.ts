@@ -85,6 +85,10 @@ export async function answerHook(
     readerNamed: async (name) => (name === who.name ? who : agentNamed(context.env, name)),
     recordOf: (name, id, ids, since) =>
       clientNamed(name)?.hookRecord?.({ session: id, env: context.env }, ids, since) ?? null,
+    async worksSince(name, id) {
+      const now = await clientNamed(name)?.state?.({ session: id, env: context.env }).latest();
+      return now?.state === 'busy' ? now.at : null;
+    },
     complain: (error) => complain('parley hook', error),
   });
   const mailbox = homeMailbox({

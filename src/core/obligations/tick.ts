@@ -1,3 +1,5 @@
+import { receiptsOf } from '../mail/workspace.ts';
+import { receipt } from '../receipt.ts';
 import { RELAY_NAME, HOST_NAME } from '../signal.ts';
 import { readMessage } from '../message.ts';
 import type { Message } from '../message.ts';
@@ -89,9 +91,7 @@ async function notify(workspace: Workspace, from: string, reader: AgentName, mes
 
 /** By our own clock. A message that another program left may carry any time, also one to come: the moment counts at which we found it. */
 async function arrivedAt(reader: Who, message: Message): Promise<number> {
-  const trace = await reader.home.journal.trace(message.id);
-  const copy = trace?.copies.find(({ mailbox }) => mailbox === reader.name);
-  const found = copy?.receipts.find(({ step }) => step === 'stored');
+  const found = (await receiptsOf(reader, message.id)).find(({ step }) => step === 'stored');
   return Date.parse(found?.at ?? message.ts);
 }
 
@@ -221,11 +221,7 @@ async function isUp(
   if (copy?.attention.policy !== 'must_respond' || kind !== 'reply') return;
   await home.journal.reconsider(mailbox, id, { ...copy.attention, policy: 'may_respond' });
   const evidence = { policy: 'may_respond', because: 'its deadline has passed' };
-  await home.journal.record(mailbox, id, {
-    step: 'reconsidered',
-    at: new Date(workspace.now()).toISOString(),
-    evidence,
-  });
+  await home.journal.record(mailbox, id, receipt('reconsidered', workspace.now(), evidence));
 }
 
 /** The one who was chosen did not take it, or let its claim run out: it is over for that one, and the next is asked. */
@@ -271,14 +267,14 @@ async function comeBack(
   copy: CopyRecord | null,
   act: Acts,
 ): Promise<void> {
-  const at = new Date(workspace.now()).toISOString();
-  if (await isLeftAlone(home, obligation, message, workspace.now())) {
-    const evidence = { because: 'its reader wants quiet: nothing was shown', returns: obligation.returns };
-    await home.journal.record(obligation.mailbox, obligation.id, { step: 'reconsidered', at, evidence });
+  const { mailbox, id, returns } = obligation;
+  const now = workspace.now();
+  if (await isLeftAlone(home, obligation, message, now)) {
+    const because = 'its reader wants quiet: nothing was shown';
+    await home.journal.record(mailbox, id, receipt('reconsidered', now, { because, returns }));
     return;
   }
-  const evidence = { because: 'it is still owed', returns: obligation.returns };
-  await home.journal.record(obligation.mailbox, obligation.id, { step: 'knocked', at, evidence });
+  await home.journal.record(mailbox, id, receipt('knocked', now, { because: 'it is still owed', returns }));
   if (await act.redeliver(obligation)) return;
   if (copy?.state === 'stored') {
     await home.mailboxes.raise(obligation.mailbox, obligation.id);
