@@ -18,6 +18,7 @@ import { fenced, peopleAmong } from './fit.ts';
 import { HOST_NAME } from '../core/signal.ts';
 import { OfferedTexts } from './hook-offered.ts';
 import { HookSessionFolder } from './hook-session.ts';
+import { whyWaiting } from './wakes.ts';
 
 const BOB = 'claude.api' as AgentName;
 
@@ -333,6 +334,7 @@ describe('a wake', () => {
     expect(await rig.reasons(third)).toEqual([
       'the session was woken 2 times in the last hour; it comes with the next turn',
     ]);
+    expect(await whyWaiting(rig.workspace.who(BOB))).toContain('woken 2 times in the last hour');
     expect(await rig.state(third)).toBe('stored');
     rig.claude.add('s1', { status: 'active' });
     await within(10_000, () => settled(rig, third));

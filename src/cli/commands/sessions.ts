@@ -5,6 +5,7 @@ import { agentSessions, sessionLine } from '../agent-sessions.ts';
 import { clientBindings, clientOf } from '../client-bindings.ts';
 import { agentName, channelName } from '../context.ts';
 import { SessionNames } from '../../delivery/session-names.ts';
+import { whyWaiting } from '../../delivery/wakes.ts';
 import type { Context } from '../context.ts';
 import { ceaseDefault } from '../settings-file.ts';
 import { relayMailboxes } from '../relay-mailboxes.ts';
@@ -73,6 +74,7 @@ const agentsCommand = command({
     for (const home of context.workspace.homes) {
       for (const record of await home.directory.list()) {
         const { name, subscriptions, lastSeen, parley } = record;
+        const running = (home.label === 'parley' && sessions.get(name)) || [];
         const nobodyReads = name !== context.settings.agent && (await hasNoReader(home, record, now));
         rows.push({
           name,
@@ -86,7 +88,8 @@ const agentsCommand = command({
           nobodyReads,
           // The name of 0.1.0 for the same.
           unread: nobodyReads,
-          sessions: (home.label === 'parley' && sessions.get(name)) || [],
+          sessions: running,
+          waitsBecause: running.length > 0 ? await whyWaiting({ name, home }) : null,
           // Nobody waits for a network here.
           waiting: home.remote ? null : (await home.mailboxes.ids(name)).length,
         });
@@ -104,7 +107,8 @@ const agentsCommand = command({
       const where = row.home === 'parley' ? '' : `%${row.home}`;
       const about = notes.length > 0 ? ` (${notes.join(', ')})` : '';
       const running = row.sessions.map((session) => `  ${lineForModel(sessionLine(session, context.env), 400)}`);
-      const waiting = row.sessions.length > 0 && row.waiting ? `  ${row.waiting} waiting` : '';
+      const why = row.waitsBecause === null ? '' : ` (${row.waitsBecause})`;
+      const waiting = row.sessions.length > 0 && row.waiting ? `  ${row.waiting} waiting${why}` : '';
       const isRunning = row.sessions.some(({ state }) => state !== 'not running');
       const seen = isRunning ? '' : `  ${context.paint.dim(`seen ${ago(row.lastSeen, now)}`)}`;
       context.say(`${context.paint.bold(`@${row.name}${where}`)}${about}${running.join(';')}${waiting}${seen}`);
