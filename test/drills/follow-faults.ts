@@ -103,7 +103,9 @@ class FollowMachine {
   async #send(more = ''): Promise<void> {
     this.#count += 1;
     const text = `message ${this.#count}. ${more}`;
-    const { id } = await this.program.json<{ id: string }>(['send', READER, text], { as: 'alice' });
+    // A question is held by no guard against circles.
+    const order = ['send', READER, text, '--intent', 'question'];
+    const { id } = await this.program.json<{ id: string }>(order, { as: 'alice' });
     this.#sent.set(id, { text: `message ${this.#count}.`, isKilled: false });
   }
 
