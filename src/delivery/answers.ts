@@ -61,7 +61,9 @@ export class Answers {
   }
 
   /** The session was shown this message: if it is a question, its answer is looked for. */
-  async expect(who: Who, handed: Handed): Promise<void> {
+  async expect(mailbox: Who, handed: Handed): Promise<void> {
+    // What was taken from a shared mailbox is its taker's to answer.
+    const who = handed.taker === undefined ? mailbox : { name: handed.taker, home: mailbox.home };
     const message = await who.home.journal.message(handed.id);
     const copy = message && (await who.home.journal.copy(who.name, handed.id));
     if (copy && wantsAnswer({ message, attention: copy.attention })) this.#questions.set(handed.id, { who, handed });

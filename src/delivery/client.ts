@@ -18,6 +18,8 @@ export interface Client {
   evidence?: (folders: readonly string[], session: string) => ShownEvidence;
   /** How a session of it is started, followed and given prompts. Without it, it cannot be controlled. `env` has HOME and PATH. */
   session?: (target: SessionTarget, env: SessionPlace['env']) => SessionDriver;
+  /** One process of it runs the hooks and tools of many sessions: only the client's own id says which one is meant. */
+  sharesProcess?: true;
   /** Its running sessions, and how mail reaches them without typing. `env` has HOME. */
   live?: (env: SessionPlace['env']) => LiveSessions;
   /** Its ways in, the best first. spec: c2c#ways */

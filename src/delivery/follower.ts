@@ -1,5 +1,7 @@
 import type { Delivered } from '../core/mail/deliver.ts';
 import type { Who, Workspace } from '../core/mail/workspace.ts';
+import type { ReadMailbox } from '../core/mail/shared.ts';
+import type { Message } from '../core/message.ts';
 import { scopeMatches } from '../core/names.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
 import type { LiveSession, LiveSessions, RecordedProof } from '../core/ports/live-session.ts';
@@ -12,10 +14,12 @@ import type { Phrases } from './fit.ts';
 import { handedCopies, isPushed, isRefusedBy, handOver, resolveHanded } from './hand-over.ts';
 import type { Handed } from './hand-over.ts';
 
-/** A session's mailbox, and the context that its mail must match. */
-export interface SessionMailbox {
-  who: Who;
+/** A mailbox that a session reads, and the context that its mail must match. */
+export interface SessionMailbox extends ReadMailbox {
   match: string;
+  /** Of a shared mailbox: since when the session is idle, and how long it must leave a message to the others, ms. */
+  idleSince?: number | null;
+  waitMs?: (message: Message) => Promise<number>;
 }
 
 export interface FollowerDeps {
@@ -202,14 +206,15 @@ export class Follower {
 
   /** Gives one mailbox's mail to one of its sessions: an idle one if there is one, else one that works. */
   async #push(sessions: { live: LiveSession; mailbox: SessionMailbox }[]): Promise<void> {
-    for (const { live, mailbox } of sessions.toSorted((a, b) => rankOf(a.live) - rankOf(b.live))) {
+    const idle = ({ mailbox }: { mailbox: SessionMailbox }): number => mailbox.idleSince ?? 0;
+    for (const { live, mailbox } of sessions.toSorted((a, b) => rankOf(a.live) - rankOf(b.live) || idle(a) - idle(b))) {
       const [way] = rankOf(live) === LAST ? [] : (this.deps.clients.get(live.client)?.ways(live) ?? []);
       const pause = this.#pauses.get(live.id);
       if (!way || (pause && pause.until > this.deps.workspace.now())) continue;
       const ids = this.#together(live, await this.#pushable(mailbox, live.id), pause !== undefined);
       if (ids.length === 0) continue;
       for (const id of ids) this.#inHand.add(keyOf(mailbox.who, id));
-      const attempt = this.#hand(live, mailbox.who, ids, way).finally(() => {
+      const attempt = this.#hand(live, mailbox, ids, way).finally(() => {
         for (const id of ids) this.#inHand.delete(keyOf(mailbox.who, id));
         this.#running.delete(attempt);
         this.#wakeup.notify();
@@ -236,7 +241,7 @@ export class Follower {
   }
 
   /** What should be handed over now, oldest first. What was judged before costs one listing, however much waits. */
-  async #pushable({ who, match }: SessionMailbox, session: string): Promise<Pushable[]> {
+  async #pushable({ who, match, waitMs }: SessionMailbox, session: string): Promise<Pushable[]> {
     const { mailboxes, journal } = who.home;
     const passed = (id: MessageId): string => `${keyOf(who, id)} ${match} ${session}`;
     const isNews = (id: MessageId): boolean => !this.#inHand.has(keyOf(who, id)) && !this.#passed.has(passed(id));
@@ -248,7 +253,9 @@ export class Follower {
       const copy = message && (await journal.copy(who.name, id));
       if (!message || copy?.state !== 'stored') continue;
       const isFit = isPushed(copy) && message.body.length <= LONGEST_BODY && scopeMatches(message.scope, match);
-      if (isFit && !(await isRefusedBy(who, id, session))) {
+      const left = isFit ? ((await waitMs?.(message)) ?? 0) : 0;
+      if (left > 0) this.#wakeup.notifyIn(left);
+      else if (isFit && !(await isRefusedBy(who, id, session))) {
         const { attention } = copy;
         const isUrgent = attention.injection === 'immediate';
         found.push({ id, ts: message.ts, isUrgent, wantsAnswer: wantsAnswer({ message, attention }) });
@@ -257,15 +264,16 @@ export class Follower {
     return found.sort((x, y) => Number(x.ts > y.ts) - Number(x.ts < y.ts));
   }
 
-  async #hand(live: LiveSession, who: Who, ids: MessageId[], way: Way): Promise<void> {
+  async #hand(live: LiveSession, { who, taker }: SessionMailbox, ids: MessageId[], way: Way): Promise<void> {
     const { workspace } = this.deps;
     try {
       const { signal } = this.#stop;
       const at = workspace.now();
       const proof = (id: MessageId): Promise<RecordedProof | null> =>
         this.#proofOf({ id, to: live, at, way: way.name });
-      const wrap = (copies: readonly Delivered[]): Parcel[] => this.#parcels(who.name, copies, live.status === 'idle');
-      const reached = await handOver(who, ids, { way, session: live, wrap, proof, now: workspace.now, signal });
+      const reader = taker ?? who.name;
+      const wrap = (copies: readonly Delivered[]): Parcel[] => this.#parcels(reader, copies, live.status === 'idle');
+      const reached = await handOver(who, ids, { way, session: live, taker, wrap, proof, now: workspace.now, signal });
       const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
       if (reached.outcome !== 'shown') this.#answers.cancel(live.id);
       if (reached.outcome === 'handed') this.deps.log('mail_handed', { ...facts, because: reached.because });
@@ -276,7 +284,7 @@ export class Follower {
       } else this.#pauses.delete(live.id);
       if (reached.outcome === 'shown') {
         this.deps.log('mail_shown', { ...facts, count: reached.ids.length });
-        for (const id of reached.ids) await this.#answers.expect(who, { id, to: live, at, way: way.name });
+        for (const id of reached.ids) await this.#answers.expect(who, { id, to: live, at, way: way.name, taker });
       }
     } catch (error) {
       this.#pause(live.id);

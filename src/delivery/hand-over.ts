@@ -1,10 +1,11 @@
-import type { MessageId } from '../core/names.ts';
+import type { AgentName, MessageId } from '../core/names.ts';
 import type { LiveSession, RecordedProof } from '../core/ports/live-session.ts';
 import type { CopyRecord } from '../core/ports/journal.ts';
 import type { Parcel, Way } from '../core/ports/way-in.ts';
 import type { Evidence, Receipt } from '../core/receipt.ts';
 import { OFFERED_MS } from '../core/mail/offered.ts';
 import type { Delivered } from '../core/mail/deliver.ts';
+import { takenBy } from '../core/mail/shared.ts';
 import type { Who } from '../core/mail/workspace.ts';
 import { newHolder } from '../platform/holder.ts';
 
@@ -26,6 +27,8 @@ export type HandOverOutcome =
 export interface HandOverOptions {
   way: Way;
   session: HandedTo;
+  /** The mailbox is shared, and what is shown becomes this agent's. */
+  taker?: AgentName | undefined;
   /** Renders the claimed copies, oldest first. If it throws, everything waits again. */
   wrap(copies: readonly Delivered[]): readonly Parcel[];
   /** What the client's record says about one of them; null if it cannot be read. */
@@ -46,7 +49,7 @@ export interface HandOverOptions {
  * again after an hour, marked.
  */
 export async function handOver(who: Who, ids: MessageId[], options: HandOverOptions): Promise<HandOverOutcome> {
-  const { way, session, signal } = options;
+  const { way, session, signal, taker } = options;
   const { mailboxes, journal } = who.home;
   const claim = await mailboxes.claim(who.name, ids, { ms: OFFERED_MS, bearer: BEARER });
   if (claim.copies.length === 0) return { outcome: 'nothing' };
@@ -56,7 +59,8 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
   const held = copies.map(({ message }) => message.id);
   const at = (): string => new Date(options.now()).toISOString();
   const { client, id: to, folder, pid, start } = session;
-  const evidence = { way: way.name, client, session: to, folder, ...(pid && { pid }), ...(start && { start }) };
+  const process = { ...(pid && { pid }), ...(start && { start }) };
+  const evidence = { way: way.name, client, session: to, folder, ...process, ...takenBy(taker) };
   let parcels: readonly Parcel[];
   try {
     parcels = options.wrap(copies);
@@ -82,7 +86,7 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
     for (const id of held) {
       const proof = await options.proof(id);
       const own = proof?.step === 'shown' ? proof.evidence : said.evidence;
-      await endAsShown(who, id, { ...own, way: way.name, session: session.id }, at());
+      await endAsShown(who, id, { ...own, way: way.name, session: session.id }, at(), taker);
     }
     return { outcome: 'shown', ids: held };
   }
@@ -96,6 +100,8 @@ export interface Handed {
   /** When, Unix ms. */
   at: number;
   way: string;
+  /** Whose it becomes, if the mailbox is shared. */
+  taker?: AgentName | undefined;
 }
 
 /** What this mailbox has under way, also what a process before this one handed over. */
@@ -115,24 +121,24 @@ export async function lastHandover(who: Who, id: MessageId): Promise<Handed | nu
   const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
   const note = copy?.receipts.findLast(({ step, evidence }) => step === 'offered' && 'folder' in evidence);
   if (!note) return null;
-  const { client, session, folder, way, pid, start } = note.evidence;
+  const { client, session, folder, way, pid, start, taker } = note.evidence;
   const to: HandedTo = { client: String(client), id: String(session), folder: String(folder) };
   if (typeof pid === 'number') to.pid = pid;
   if (typeof start === 'string') to.start = start;
-  return { id, to, at: Date.parse(note.at), way: String(way) };
+  return { id, to, at: Date.parse(note.at), way: String(way), taker: taker as AgentName | undefined };
 }
 
 /** Ends what was handed over by what the client's record says. `unknown`: it says nothing yet, and the copy stays held. */
 export async function resolveHanded(
   who: Who,
-  { id, to, way }: Handed,
+  { id, to, way, taker }: Handed,
   proof: RecordedProof,
   now: number,
 ): Promise<'shown' | 'declined' | 'waits again' | 'unknown'> {
   const { mailboxes } = who.home;
   const claim = { mailbox: who.name, owner: newHolder(BEARER) };
   if (proof.step === 'shown') {
-    await endAsShown(who, id, { ...proof.evidence, way, session: to.id }, new Date(now).toISOString());
+    await endAsShown(who, id, { ...proof.evidence, way, session: to.id }, new Date(now).toISOString(), taker);
     return 'shown';
   }
   if (proof.step === 'declined') {
@@ -149,11 +155,11 @@ export async function resolveHanded(
 }
 
 /** The copy may have been answered, released or taken meanwhile: then it stays as it is. */
-async function endAsShown(who: Who, id: MessageId, by: Evidence, at: string): Promise<void> {
+async function endAsShown(who: Who, id: MessageId, by: Evidence, at: string, taker?: AgentName): Promise<void> {
   const { mailboxes, journal } = who.home;
   const shown: Receipt = { step: 'shown', at, evidence: by };
   await journal.record(who.name, id, shown);
-  const settlement = { disposition: 'acknowledged', by } as const;
+  const settlement = { disposition: 'acknowledged', by, ...takenBy(taker) } as const;
   await mailboxes.settle({ mailbox: who.name, owner: newHolder(BEARER) }, [id], settlement, 'shown');
 }
 

@@ -3,7 +3,15 @@ import * as v from 'valibot';
 import type { Who } from '../core/mail/workspace.ts';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { Delivered } from '../core/mail/deliver.ts';
-import { claimForSession, OFFERED_MS, putBack, putBackPointer, settleOffered } from '../core/mail/offered.ts';
+import {
+  claimForSession,
+  OFFERED_MS,
+  putBack,
+  putBackPointer,
+  settleOffered,
+  takePointed,
+} from '../core/mail/offered.ts';
+import { takenBy } from '../core/mail/shared.ts';
 import { Injection } from '../core/attention/attention.ts';
 import { AgentName, MessageId } from '../core/names.ts';
 import type { Receipt } from '../core/receipt.ts';
@@ -23,6 +31,8 @@ const OfferedText = new Schema(() =>
   v.object({
     v: v.literal(1),
     agent: AgentName.inner,
+    /** The mailbox is shared, and what is proven becomes this agent's. */
+    taker: v.exactOptional(AgentName.inner),
     /** The name in which the copies are held. */
     owner: v.string(),
     /** The hook that prints it, and since when (ms). */
@@ -65,7 +75,7 @@ export class OfferedTexts {
   ) {}
 
   /** Begins a text. Its lease is the session's: it ends with the client's process, or after an hour. */
-  begin(agent: AgentName, now: number) {
+  begin(agent: AgentName, now: number, taker?: AgentName) {
     const id = crypto.randomUUID().slice(0, 8);
     const lease = {
       ms: OFFERED_MS,
@@ -73,7 +83,7 @@ export class OfferedTexts {
       process: starterOf(process.pid) ?? undefined,
     };
     const owner = newHolder(lease.bearer, lease.process);
-    const begun = { v: 1, agent, owner, by: newHolder(false), since: now } as const;
+    const begun = { v: 1, agent, ...takenBy(taker), owner, by: newHolder(false), since: now } as const;
     const nothing = { whole: [], signs: [], again: [] };
     return {
       /** Claims these for the session and shows them. It is noted before: if we die, the next event finds it. */
@@ -139,13 +149,16 @@ export class OfferedTexts {
   }
 
   async #settle(who: Who, text: OfferedText, client: HookClient, event: HookEvent): Promise<void> {
-    await settleOffered(who, text.owner, text.whole, {
+    const by = {
       by: 'hook',
       client: client.name,
       event: text.printed?.event ?? '',
       session: this.session.id,
       proof: event.hook_event_name ?? '',
-    });
+    };
+    await settleOffered(who, text.owner, text.whole, by, text.taker);
+    // What its reader was only pointed to in its own mailbox waits there. Nobody else gets what it was pointed to in a shared one.
+    if (text.taker !== undefined) for (const { id } of text.signs) await takePointed(who, id, by, text.taker);
   }
 
   async #waitAgain(who: Who, text: OfferedText, event: HookEvent): Promise<void> {

@@ -24,9 +24,9 @@ import { ownCommand } from '../../platform/program.ts';
 import { onPath } from '../../platform/search-path.ts';
 import { agentName, Context } from '../context.ts';
 import { contextOf, hookLine, writeScript } from '../hook-setup.ts';
+import { makeMailbox, takenNames } from '../make-mailbox.ts';
 import { relayMailboxes } from '../relay-mailboxes.ts';
 import { startFollower } from '../start-follower.ts';
-import { makeMailbox } from './setup.ts';
 
 /** Null: it can be run only in a terminal that Parley holds, which is not there yet. */
 const LAUNCHERS: Record<ClientName, Launcher | null> = {
@@ -155,12 +155,6 @@ async function refuseUnfit(context: Context, home: Home, name: AgentName): Promi
     throw new Refusal('name_taken', `@${name} is the mailbox of a person; choose another name for the session`);
   const relay = relayMailboxes(parleyHome(context.env)).find(({ agent }) => agent === name);
   if (relay) throw new Refusal('name_taken', `@${name} is at ${relay.url}; choose another name for the session`);
-}
-
-async function takenNames({ workspace, env }: Context): Promise<Set<string>> {
-  const local = workspace.homes.filter(({ remote }) => !remote);
-  const records = (await Promise.all(local.map(({ directory }) => directory.list()))).flat();
-  return new Set([...records.map(({ name }) => name), ...relayMailboxes(parleyHome(env)).map(({ agent }) => agent)]);
 }
 
 async function prepared(

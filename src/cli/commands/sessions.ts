@@ -2,7 +2,7 @@ import { namesIn, HookSessionFolder } from '../../delivery/hook-session.ts';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { agentSessions, sessionLine } from '../agent-sessions.ts';
-import { clientBindings, clientOf } from '../client-bindings.ts';
+import { clientBindings, clientOf } from '../../delivery/client-bindings.ts';
 import { agentName, channelName } from '../context.ts';
 import { SessionNames } from '../../delivery/session-names.ts';
 import type { Context } from '../context.ts';

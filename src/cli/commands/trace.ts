@@ -95,9 +95,12 @@ async function obligationsOf(home: Home, { message, copies }: Trace): Promise<Ma
 /** The proven steps of one copy, in order. */
 function steps(trace: Trace, copy: Copy): { step: string; at: string; evidence: string }[] {
   // Of a copy that another program stored we know only that it was found: a receipt says so.
-  const ours = copy.receipts.every(({ step }) => step !== 'stored');
-  const stored = { step: 'stored', at: trace.message.ts, evidence: 'flushed to disk' };
-  const seen = copy.receipts.map(({ step, at, evidence }) => ({ step, at, evidence: facts(evidence) }));
+  const sent = copy.receipts.filter(({ step, evidence }) => step === 'stored' && 'folder' in evidence);
+  const receipts = copy.receipts.filter((one) => !sent.includes(one));
+  const ours = receipts.every(({ step }) => step !== 'stored');
+  const from = sent.map(({ evidence }) => `, sent from ${lineForModel(String(evidence['folder']), 400)}`).join('');
+  const stored = { step: 'stored', at: trace.message.ts, evidence: `flushed to disk${from}` };
+  const seen = receipts.map(({ step, at, evidence }) => ({ step, at, evidence: facts(evidence) }));
   const end =
     copy.state === 'settled'
       ? [

@@ -2,7 +2,7 @@ import type { Env } from '../../core/env.ts';
 import type { ClientSettings } from '../../clients/settings/client-settings.ts';
 import { SETTINGS_CLIENTS } from '../../clients/installable.ts';
 import { accessSync, constants, existsSync, readdirSync, statSync, statfsSync } from 'node:fs';
-import { clientBindings, clientOf } from '../client-bindings.ts';
+import { clientBindings, clientOf } from '../../delivery/client-bindings.ts';
 import { counted, on } from './finding.ts';
 import type { Finding } from './finding.ts';
 import { JOURNAL_FORMAT, inspectJournal } from '../../daemon/homes.ts';

@@ -20,7 +20,7 @@ import { SETTINGS_CLIENTS } from '../../clients/installable.ts';
 import type { Addition } from '../../clients/settings/changes.ts';
 import { wayOf } from '../../clients/ways.ts';
 import type { BrokerSession as Registered } from '../../protocols/c2c/broker.ts';
-import { clientBindings } from '../client-bindings.ts';
+import { clientBindings } from '../../delivery/client-bindings.ts';
 import { asksBeforeReply } from '../install/allow.ts';
 import { isTrusted } from '../../clients/codex/trust.ts';
 import { c2cProfile } from '../../protocols/c2c/install-profile.ts';

@@ -30,6 +30,7 @@ export const codex: Client = {
   },
   typing: { composer: codexComposer, enterAfter: 5, blindEnterAfter: 20, ending: codexEnding },
   session: (target, env) => new CodexSession(target, env),
+  sharesProcess: true,
   live: (env) => new CodexLive(env),
   ways: [
     wake('codex', 'primary'),
