@@ -12,7 +12,7 @@ import { watchMail } from '../../delivery/watch-mail.ts';
 import { asOwed, claimedBy } from '../../core/obligations/owed.ts';
 import { findWaiting, waiting } from '../../core/mail/deliver.ts';
 import type { Delivered, Selection } from '../../core/mail/deliver.ts';
-import { mailboxesOf, takeShared, waitingIn } from '../../core/mail/shared.ts';
+import { mailboxesOf, takeShared, waitingMail } from '../../core/mail/shared.ts';
 import type { ReadMailbox } from '../../core/mail/shared.ts';
 import { release, settle } from '../../core/mail/settle.ts';
 import { findMessage, onlyOne } from '../../core/mail/workspace.ts';
@@ -43,7 +43,7 @@ const inboxCommand = command({
     const rows: (PrintedMail & { quiet: boolean })[] = [];
     for (const box of mailboxesOf(who)) {
       const open = box.taker === undefined ? known : await who.home.journal.open(box.who.name);
-      for (const { message, quiet } of await waitingIn(box, selection)) {
+      for (const { message, quiet } of await waitingMail(box, selection)) {
         const attention = open.get(message.id)?.attention;
         rows.push({ message, quiet, attention: attention && asOwed(attention, claimed.has(message.id)) });
       }
@@ -127,7 +127,7 @@ const takeCommand = command({
     const isLeased = values.lease !== undefined;
     const box = isLeased ? { who } : await mailboxWith(who, prefix === undefined ? { match } : { any: true }, prefix);
     const id =
-      prefix === undefined ? (await waitingIn(box, { match }))[0]?.message.id : await findWaiting(box.who, prefix);
+      prefix === undefined ? (await waitingMail(box, { match }))[0]?.message.id : await findWaiting(box.who, prefix);
     if (!id) {
       if (context.json) return context.sayJson(null);
       return context.say('nothing waits for you here');
@@ -159,7 +159,7 @@ const takeCommand = command({
 async function mailboxWith(who: Who, selection: Selection, prefix = ''): Promise<ReadMailbox> {
   if (who.shares === undefined) return { who };
   for (const box of mailboxesOf(who)) {
-    if ((await waitingIn(box, selection)).some(({ message }) => message.id.startsWith(prefix))) return box;
+    if ((await waitingMail(box, selection)).some(({ message }) => message.id.startsWith(prefix))) return box;
   }
   return { who };
 }
@@ -235,7 +235,7 @@ const drainCommand = command({
     const match = values.match ?? context.settings.match;
     const selection = { match, loudOnly: values.loud ?? false };
     const box = await mailboxWith(who, selection);
-    const mail = await waitingIn(box, selection);
+    const mail = await waitingMail(box, selection);
     const wanted = mail.slice(0, countFrom(values.limit, mail.length || 1)).map(({ message }) => message);
     const render = (delivered: Parameters<typeof rendered>[1]): string => rendered(context, delivered, false);
     const taken = await takeAndPrint(box, wanted, byCommand('drain', who), render, values.keep);

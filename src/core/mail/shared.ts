@@ -23,7 +23,7 @@ export function mailboxesOf({ name, home, shares }: Who): ReadMailbox[] {
 }
 
 /** What waits there for this reader, oldest first. Nobody takes its own words. */
-export async function waitingIn({ who, taker }: ReadMailbox, selection: Selection): Promise<WaitingMessage[]> {
+export async function waitingMail({ who, taker }: ReadMailbox, selection: Selection): Promise<WaitingMessage[]> {
   const mail = await waiting(who, selection);
   return taker === undefined ? mail : mail.filter(({ message }) => message.from !== taker);
 }
