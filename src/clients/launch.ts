@@ -17,6 +17,8 @@ export interface LaunchOrder {
   server: Server;
   /** The command of Parley's hook, the very one that `parley install` writes. */
   hookLine: string;
+  /** The user lets messages in that the client would ask about. */
+  inbound?: boolean;
 }
 
 /** How a client is started with Parley in place. No settings file is changed for it. */
@@ -41,6 +43,8 @@ export interface Launcher {
   folderIn?(args: readonly string[]): string | undefined;
   /** The client's id of the session that the words continue, if they name it. */
   sessionIn(args: readonly string[]): string | undefined;
+  /** Does a session with these words ask its user about each message? By default none does. */
+  holdsMessages?(args: readonly string[], target: Pick<LaunchOrder, 'env' | 'folder'>): boolean;
   prepare(order: LaunchOrder): Promise<Launch>;
 }
 

@@ -6,7 +6,7 @@ import type { Home, Who } from '../core/mail/workspace.ts';
 import type { Message } from '../core/message.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import { ago } from '../core/time.ts';
-import { liveClients } from '../clients/clients.ts';
+import { clientNamed, liveClients } from '../clients/clients.ts';
 import { IdleTimes, waitMs } from '../delivery/choose-session.ts';
 import type { Candidate } from '../delivery/choose-session.ts';
 import { sharedMailbox } from '../delivery/client-bindings.ts';
@@ -36,10 +36,13 @@ export const follow: Service = {
       workspace: { ...workspace, homes: [own] },
       clients: liveClients(context.env),
       mailboxesOf: (live, all) => sessionMailboxes(own, names, idleTimes, live, all),
+      hookRecordOf: (client, session, ids, since) =>
+        clientNamed(client)?.hookRecord?.({ session, env: context.env }, ids, since) ?? null,
       phrases(reader, mail, now) {
         const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
         return fenced({ reader, mark, now, ago: (iso) => ago(iso, now) });
       },
+      settings: { captureRemote: context.settings.captureRemote === 'on' },
       log,
     });
     const idle = values['ends-when-idle'] === true ? endWhenIdle(follower) : undefined;

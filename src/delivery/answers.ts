@@ -2,6 +2,7 @@ import type { Delivered } from '../core/mail/deliver.ts';
 import { reply } from '../core/mail/say.ts';
 import type { Who, Workspace } from '../core/mail/workspace.ts';
 import { isBlank } from '../core/message.ts';
+import { AgentName } from '../core/names.ts';
 import type { MessageId, SendKey } from '../core/names.ts';
 import { owe } from '../core/obligations/owed.ts';
 import type { RecordedProof } from '../core/ports/live-session.ts';
@@ -20,6 +21,8 @@ export interface AnswersDeps {
   workspace: Workspace;
   /** What the client's record says about a question. */
   proofOf(handed: Handed): Promise<RecordedProof | null>;
+  /** Whether answers go to senders behind a relay, too. */
+  captureRemote: boolean;
   /** Whether this session still runs, as of the last look. */
   isLive(session: string): boolean;
   /** Asks for another look, now or in so many ms. */
@@ -55,7 +58,7 @@ export class Answers {
     this.#answering.set(session, this.deps.workspace.now());
   }
 
-  /** It did not get it. */
+  /** It did not get it, or its answer is not looked for. */
   cancel(session: string): void {
     this.#answering.delete(session);
   }
@@ -66,7 +69,9 @@ export class Answers {
     const who = handed.taker === undefined ? mailbox : { name: handed.taker, home: mailbox.home };
     const message = await who.home.journal.message(handed.id);
     const copy = message && (await who.home.journal.copy(who.name, handed.id));
-    if (copy && wantsAnswer({ message, attention: copy.attention })) this.#questions.set(handed.id, { who, handed });
+    if (!copy || !wantsAnswer({ message, attention: copy.attention })) return;
+    if (await this.#mayCapture(who, message.from)) this.#questions.set(handed.id, { who, handed });
+    else this.cancel(handed.to.id);
   }
 
   /** The same for what a process before this one had shown. */
@@ -95,6 +100,15 @@ export class Answers {
       this.#forget(id);
       if (end?.how === 'done' && !isBlank(end.text)) await this.#send(who, id, end.text);
     }
+  }
+
+  async #mayCapture({ name, home }: Who, from: string): Promise<boolean> {
+    if ((await home.directory.get(name))?.parley?.capture === 'off') return false;
+    if (this.deps.captureRemote) return true;
+    const sender = AgentName.safeParse(from);
+    // Only a relay gives tokens.
+    const hasToken = sender.success && (await home.directory.get(sender.data))?.tokenHash !== undefined;
+    return home.remote === undefined && !hasToken;
   }
 
   #forget(id: MessageId): void {

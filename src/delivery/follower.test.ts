@@ -12,14 +12,17 @@ import type { Draft } from '../core/message.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import { Follower } from './follower.ts';
+import type { FollowerDeps } from './follower.ts';
 import { fenced } from './fit.ts';
+import { OfferedTexts } from './hook-offered.ts';
+import { HookSessionFolder } from './hook-session.ts';
 
 const BOB = 'claude.api' as AgentName;
 
 interface Rig {
   workspace: TestWorkspace;
   claude: ScriptedLive;
-  follow(): Follower;
+  follow(settings?: Partial<FollowerDeps['settings']>): Follower;
   send(draft?: Partial<Draft>): Promise<MessageId>;
   steps(id: MessageId): Promise<string[]>;
   state(id: MessageId): Promise<string | undefined>;
@@ -33,7 +36,7 @@ async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB)
   return {
     workspace,
     claude,
-    follow() {
+    follow(settings = {}) {
       const follower = new Follower({
         workspace,
         clients: new Map([['claude', claude]]),
@@ -41,7 +44,9 @@ async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB)
           const name = nameOf(live);
           return name ? [{ who: workspace.who(name), match: '' }] : [];
         },
+        hookRecordOf: (_client, session, ids) => ({ isThere: true, shown: () => claude.shownByHook(session, ids) }),
         phrases: (reader, _mail, now) => fenced({ reader, mark: 'abc', now, ago: () => 'just now' }),
+        settings: { captureRemote: false, ...settings },
         log: () => {},
         limits: { lookMs: 50 },
       });
@@ -55,6 +60,21 @@ async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB)
 }
 
 const settled = async (rig: Rig, id: MessageId): Promise<boolean> => (await rig.state(id)) === 'settled';
+
+/** As a hook of this session prints a message at a tool call. */
+async function printed(rig: Rig, session: string, id: MessageId): Promise<void> {
+  const { own, now } = rig.workspace;
+  const who = rig.workspace.who(BOB);
+  const folder = HookSessionFolder.open(own.root, session);
+  if (!folder) throw new Error('it is a name of a folder');
+  folder.bind({ v: 1, by: 'claude', agent: BOB, match: '', cwd: '/' }, `${own.root}/spool/${BOB}`);
+  const deps = { readerNamed: async () => who, recordOf: () => null, complain() {} };
+  const text = new OfferedTexts(folder, deps).begin(BOB, now());
+  const offered = { step: 'offered', at: new Date(now()).toISOString(), evidence: { by: 'hook', session } } as const;
+  const [mail] = await text.take(who, [id], () => {}, offered);
+  if (!mail) throw new Error('it waits');
+  text.close({ event: 'PostToolUse', prompt: 'p1', tool: null }, [{ mail, kind: 'whole' }], new Set());
+}
 
 describe('the follower', () => {
   it('gives an idle session the mail that waits, and settles it on the proof of the client', async () => {
@@ -189,6 +209,22 @@ describe('the follower', () => {
     expect(rig.claude.texts('s2')).toEqual([expect.stringContaining('lost')]);
   });
 
+  it('settles what a hook printed when the record of the session shows it, without another event', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1', { status: 'stopped' });
+    const id = await rig.send();
+    await printed(rig, 's1', id);
+    rig.follow();
+    await within(10_000, async () => rig.claude.looks('s1') > 1);
+    expect(await rig.steps(id)).toEqual(['offered']);
+    rig.claude.show('s1', id);
+    await within(10_000, () => settled(rig, id));
+    expect(await rig.steps(id)).toEqual(['offered', 'shown']);
+    expect(await rig.workspace.own.journal.copy(BOB, id)).toMatchObject({
+      settledBy: { by: 'hook', event: 'PostToolUse', session: 's1', record: 'scripted' },
+    });
+  });
+
   it('keeps what an agent answered meanwhile as it ended', async () => {
     const rig = await aRig();
     rig.claude.add('s1').mode = 'silent';
@@ -281,6 +317,34 @@ describe('a captured answer', () => {
     rig.claude.show('s1', id, { id: 't1', end: { how: 'done', text: 'Thank you.' } });
     await marked(rig);
     expect((await answers(rig)).map(({ body }) => body)).toEqual(['what?']);
+  });
+
+  it('is not sent for an agent for which it is turned off', async () => {
+    const rig = await aRig();
+    await rig.workspace.own.directory.amend(BOB, () => ({ capture: 'off' }));
+    rig.claude.add('s1').endsTurn = false;
+    const id = await rig.send({ intent: 'question' });
+    rig.follow();
+    await within(10_000, () => settled(rig, id));
+    rig.claude.show('s1', id, { id: 't1', end: { how: 'done', text: 'It is 42.' } });
+    await marked(rig);
+    expect(await answers(rig)).toEqual([]);
+  });
+
+  it.each([
+    ['never goes', false, []],
+    ['goes', true, ['It is 42.']],
+  ])('%s to a sender behind a relay if captureRemote is %p', async (_what, captureRemote, bodies) => {
+    const rig = await aRig();
+    await rig.workspace.own.directory.giveToken(alice, 'a hash');
+    rig.claude.add('s1').endsTurn = false;
+    const id = await rig.send({ intent: 'question' });
+    rig.follow({ captureRemote });
+    await within(10_000, () => settled(rig, id));
+    rig.claude.show('s1', id, { id: 't1', end: { how: 'done', text: 'It is 42.' } });
+    await marked(rig);
+    await within(10_000, async () => (await answers(rig)).length === bodies.length);
+    expect((await answers(rig)).map(({ body }) => body)).toEqual(bodies);
   });
 
   it('is not sent for what the agent put off', async () => {

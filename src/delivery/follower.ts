@@ -13,6 +13,9 @@ import { Answers, wantsAnswer } from './answers.ts';
 import type { Phrases } from './fit.ts';
 import { handedCopies, isPushed, isRefusedBy, handOver, resolveHanded } from './hand-over.ts';
 import type { Handed } from './hand-over.ts';
+import { OfferedTexts } from './hook-offered.ts';
+import type { OfferedDeps } from './hook-offered.ts';
+import { HookSessionFolder, namesIn } from './hook-session.ts';
 
 /** A mailbox that a session reads, and the context that its mail must match. */
 export interface SessionMailbox extends ReadMailbox {
@@ -28,7 +31,10 @@ export interface FollowerDeps {
   clients: ReadonlyMap<string, LiveSessions>;
   /** The mailboxes that a running session reads, its own first. `all`: every session that its client runs. */
   mailboxesOf(live: LiveSession, all: readonly LiveSession[]): Promise<readonly SessionMailbox[]>;
+  /** The client's own record of what our hook printed in a session. */
+  hookRecordOf: OfferedDeps['recordOf'];
   phrases(reader: AgentName, mail: readonly Delivered[], now: number): Phrases;
+  settings: { captureRemote: boolean };
   log: Log;
   limits?: Partial<FollowerLimits>;
 }
@@ -73,12 +79,15 @@ export class Follower {
   /** Those that have a mailbox. */
   #sessions: readonly { live: LiveSession; mailboxes: readonly SessionMailbox[] }[] = [];
   readonly #answers: Answers;
+  /** What hooks printed, by session. */
+  readonly #printed = new Map<string, OfferedTexts>();
   readonly #loop: Promise<void>;
 
   constructor(readonly deps: FollowerDeps) {
     this.#limits = { ...LIMITS, ...deps.limits };
     this.#answers = new Answers({
       workspace: deps.workspace,
+      captureRemote: deps.settings.captureRemote,
       proofOf: (handed) => this.#proofOf(handed),
       isLive: (session) => this.#sessions.some(({ live }) => live.id === session),
       lookIn: (ms) => this.#wakeup.notifyIn(ms),
@@ -129,6 +138,7 @@ export class Follower {
     for (const { mailbox } of reads) await this.#watchMailbox(mailbox.who);
     if (!this.#isRecovered) await this.#recover();
     this.#isRecovered = true;
+    await this.#settlePrinted(this.#live);
     await this.#heal();
     for (const { who } of this.#mailboxes.values()) await this.#resolve(who);
     const byMailbox = Map.groupBy(reads, ({ mailbox }) => mailbox.who.name);
@@ -141,12 +151,49 @@ export class Follower {
     await this.#answers.take();
   }
 
-  /** Leases that ran out, and what dead hooks had, wait again. */
+  /** Leases that ran out, and what dead hooks had, wait again. What the record shows of ended sessions is settled before. */
   async #heal(): Promise<void> {
     const now = Date.now();
-    if (now - this.#healedAt < HEAL_MS) return;
+    const [home] = this.deps.workspace.homes;
+    if (!home || now - this.#healedAt < HEAL_MS) return;
     this.#healedAt = now;
-    await this.deps.workspace.homes[0]?.mailboxes.heal();
+    const known = namesIn(`${home.root}/sessions`).flatMap((id) => {
+      const client = HookSessionFolder.open(home.root, id)?.binding()?.by;
+      return client === undefined ? [] : [{ id, client }];
+    });
+    await this.#settlePrinted(known);
+    const ids = new Set(known.map(({ id }) => id));
+    for (const id of this.#printed.keys()) if (!ids.has(id)) this.#printed.delete(id);
+    await home.mailboxes.heal();
+  }
+
+  /** What hooks printed in these sessions is proven by the same records. Their next event does the rest. */
+  async #settlePrinted(sessions: readonly Pick<LiveSession, 'client' | 'id'>[]): Promise<void> {
+    for (const { client, id } of sessions) {
+      for (const shown of (await this.#printedIn(id)?.settleProven(client)) ?? []) {
+        this.deps.log('mail_resolved', {
+          mailbox: shown.who.name,
+          message: shown.id,
+          client,
+          session: id,
+          outcome: 'shown',
+        });
+      }
+    }
+  }
+
+  #printedIn(id: string): OfferedTexts | null {
+    const known = this.#printed.get(id);
+    const [home] = this.deps.workspace.homes;
+    const session = home && HookSessionFolder.open(home.root, id);
+    if (known || !session) return known ?? null;
+    const texts = new OfferedTexts(session, {
+      readerNamed: async (name) => ((await home.directory.get(name)) ? { name, home } : null),
+      recordOf: this.deps.hookRecordOf,
+      complain: (error) => this.#complain('hook_trouble', error, { session: id }),
+    });
+    this.#printed.set(id, texts);
+    return texts;
   }
 
   async #list(): Promise<{ live: LiveSession; mailboxes: readonly SessionMailbox[] }[]> {

@@ -2,8 +2,7 @@ import type { AgentName, MessageId } from '../core/names.ts';
 import type { LiveSession, RecordedProof } from '../core/ports/live-session.ts';
 import type { CopyRecord } from '../core/ports/journal.ts';
 import type { Parcel, Way } from '../core/ports/way-in.ts';
-import type { Evidence, Receipt } from '../core/receipt.ts';
-import { OFFERED_MS } from '../core/mail/offered.ts';
+import { OFFERED_MS, settleShown } from '../core/mail/offered.ts';
 import type { Delivered } from '../core/mail/deliver.ts';
 import { takenBy } from '../core/mail/shared.ts';
 import type { Who } from '../core/mail/workspace.ts';
@@ -86,7 +85,8 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
     for (const id of held) {
       const proof = await options.proof(id);
       const own = proof?.step === 'shown' ? proof.evidence : said.evidence;
-      await endAsShown(who, id, { ...own, way: way.name, session: session.id }, at(), taker);
+      const by = { ...own, way: way.name, session: session.id };
+      await settleShown(who, newHolder(BEARER), id, by, options.now(), taker);
     }
     return { outcome: 'shown', ids: held };
   }
@@ -138,7 +138,7 @@ export async function resolveHanded(
   const { mailboxes } = who.home;
   const claim = { mailbox: who.name, owner: newHolder(BEARER) };
   if (proof.step === 'shown') {
-    await endAsShown(who, id, { ...proof.evidence, way, session: to.id }, new Date(now).toISOString(), taker);
+    await settleShown(who, newHolder(BEARER), id, { ...proof.evidence, way, session: to.id }, now, taker);
     return 'shown';
   }
   if (proof.step === 'declined') {
@@ -152,15 +152,6 @@ export async function resolveHanded(
   }
   await putBackHanded(who, id, 'the client ended, or is idle, and its record does not show it');
   return 'waits again';
-}
-
-/** The copy may have been answered, released or taken meanwhile: then it stays as it is. */
-async function endAsShown(who: Who, id: MessageId, by: Evidence, at: string, taker?: AgentName): Promise<void> {
-  const { mailboxes, journal } = who.home;
-  const shown: Receipt = { step: 'shown', at, evidence: by };
-  await journal.record(who.name, id, shown);
-  const settlement = { disposition: 'acknowledged', by, ...takenBy(taker) } as const;
-  await mailboxes.settle({ mailbox: who.name, owner: newHolder(BEARER) }, [id], settlement, 'shown');
 }
 
 async function putBackHanded(who: Who, id: MessageId, because: string, isBegun = true): Promise<void> {

@@ -1,5 +1,11 @@
 import type { MessageId } from '../../src/core/names.ts';
-import type { LiveSession, LiveSessions, MessageTurn, RecordedProof } from '../../src/core/ports/live-session.ts';
+import type {
+  LiveSession,
+  LiveSessions,
+  MessageTurn,
+  RecordedProof,
+  ShownProof,
+} from '../../src/core/ports/live-session.ts';
 import type { Attempt, Parcel, Way } from '../../src/core/ports/way-in.ts';
 
 /** The running sessions of a client that does as it is told. */
@@ -16,6 +22,7 @@ export class ScriptedLive implements LiveSessions {
   endsTurn = true;
   /** It cannot have anything that its record does not show. */
   isOver = false;
+  readonly #looks = new Map<string, number>();
   readonly #watchers = new Set<() => void>();
 
   constructor(readonly client = 'claude') {}
@@ -51,6 +58,18 @@ export class ScriptedLive implements LiveSessions {
     const shown = this.record.get(`${session.id} ${id}`);
     if (shown) return { step: 'shown', evidence: { record: 'scripted' }, ...shown };
     return { step: 'none', isOver: this.isOver || session.status === 'stopped' };
+  }
+
+  /** The same for what a hook printed. */
+  shownByHook(session: string, ids: readonly MessageId[]): Map<MessageId, ShownProof> {
+    this.#looks.set(session, this.looks(session) + 1);
+    const shown = ids.filter((id) => this.record.has(`${session} ${id}`));
+    return new Map(shown.map((id) => [id, { step: 'shown', evidence: { record: 'scripted' } }]));
+  }
+
+  /** How often the record of a session was read for what a hook printed. */
+  looks(session: string): number {
+    return this.#looks.get(session) ?? 0;
   }
 
   /** The record shows it now. */

@@ -90,6 +90,8 @@ export async function answerHook(
   session.share(shared ? mailboxOf(shared.who) : null);
   const offered = new OfferedTexts(session, {
     readerNamed: async (name) => (name === who.name ? who : agentNamed(context.env, name)),
+    recordOf: (name, id, ids, since) =>
+      clientNamed(name)?.hookRecord?.({ session: id, env: context.env }, ids, since) ?? null,
     complain: (error) => complain('parley hook', error),
   });
   const phrases: HookMailbox['phrases'] = (reader, mail, now) => {

@@ -19,7 +19,6 @@ import { policyWords } from '../../core/attention/attention.ts';
 import type { Policy } from '../../core/attention/attention.ts';
 import { Draft } from '../../core/message.ts';
 import { MessageId, SendKey, shortId } from '../../core/names.ts';
-import type { AgentName } from '../../core/names.ts';
 import type { AgentRecord } from '../../core/ports/directory.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { SIGNALS, Signal, isKnownSignal } from '../../core/signal.ts';
@@ -27,7 +26,7 @@ import { StorageFailure, storageTrouble } from '../../core/disk.ts';
 import { agentName } from '../context.ts';
 import type { Context } from '../context.ts';
 import { eventFrom, bringHere } from '../find.ts';
-import { requestFollower } from '../start-follower.ts';
+import { requestFollowerFor } from '../start-follower.ts';
 import { hasNoReader, noReaderAdvice } from '../unread.ts';
 
 const sendCommand = command({
@@ -91,19 +90,9 @@ const sendCommand = command({
     await noteFolder(context, sent);
     report(context, sent);
     await warnNoReader(context, sent);
-    wakeSessions(context, sent);
+    requestFollowerFor(context.env, sent.copies);
   },
 });
-
-/** Starts the daemon for a session that may run: only the daemon hands mail to it and reads the proof. */
-function wakeSessions({ env }: Context, { copies }: Sent): void {
-  const names = new SessionNames(parleyHome(env));
-  const hasSessions = (mailbox: AgentName): boolean =>
-    isShared(names.home, mailbox) && names.all().some(({ client }) => client === mailbox);
-  requestFollower(env, () =>
-    copies.some(({ mailbox }) => names.isRunning(mailbox) || names.hasHook(mailbox) || hasSessions(mailbox)),
-  );
-}
 
 /** Of several sessions that may take a message, one in the sender's folder is woken first. */
 async function noteFolder({ env, cwd }: Context, { copies, first, home, message }: Sent): Promise<void> {
@@ -268,7 +257,7 @@ const replyCommand = command({
     });
     const sent = await answer(context.workspace, who, home, id, draft);
     report(context, sent);
-    wakeSessions(context, sent);
+    requestFollowerFor(context.env, sent.copies);
     if (sent.message.to === `@${who.name}`) await warnOwnMessage(context, home, id);
   },
 });

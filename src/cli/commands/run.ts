@@ -24,6 +24,7 @@ import { ownCommand } from '../../platform/program.ts';
 import { onPath } from '../../platform/search-path.ts';
 import { agentName, Context } from '../context.ts';
 import { contextOf, hookLine, writeScript } from '../hook-setup.ts';
+import { letsMessagesIn } from '../install/consent.ts';
 import { makeMailbox, takenNames } from '../make-mailbox.ts';
 import { relayMailboxes } from '../relay-mailboxes.ts';
 import { startFollower } from '../start-follower.ts';
@@ -72,7 +73,9 @@ export default command({
     const folder = folderOf(launcher.folderIn?.(args), context.cwd);
     const wanted = values.as ?? nameBefore(context, client, launcher.sessionIn(args));
     const who = await nameFor(context, client, folder, wanted);
-    const launch = await prepared(context, { client, launcher, program, args, folder, who });
+    const holds = launcher.holdsMessages?.(args, { env: context.env, folder }) ?? false;
+    const inbound = letsMessagesIn(context, client, holds);
+    const launch = await prepared(context, { client, launcher, program, args, folder, who, inbound });
     if (launch.session !== undefined) bind(context, who, folder, launch.session);
     context.note(`parley: you are @${who.name}; ${await howReached(context, client, launch)}`);
     for (const note of launch.notes) context.note(`parley: ${note}`);
@@ -159,7 +162,15 @@ async function refuseUnfit(context: Context, home: Home, name: AgentName): Promi
 
 async function prepared(
   context: Context,
-  order: { client: ClientName; launcher: Launcher; program: string; args: readonly string[]; folder: string; who: Who },
+  order: {
+    client: ClientName;
+    launcher: Launcher;
+    program: string;
+    args: readonly string[];
+    folder: string;
+    who: Who;
+    inbound: boolean;
+  },
 ): Promise<Launch> {
   const { client, launcher, who, ...rest } = order;
   writeScript(context.env);

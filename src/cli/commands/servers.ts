@@ -10,6 +10,7 @@ import { Context } from '../context.ts';
 import { bringHere } from '../find.ts';
 import { sessionWho } from '../session-who.ts';
 import { mailboxesOf } from '../../core/mail/shared.ts';
+import { requestFollowerFor } from '../start-follower.ts';
 import { command } from '../../core/command.ts';
 import type { OpenService } from '../../core/service.ts';
 import type { ToolCaller } from '../../core/mail/tool-call.ts';
@@ -86,6 +87,8 @@ const mcpCommand = command({
       const asked = current ?? new Context(context.env, context.cwd, { as, client });
       const who = name === undefined ? await asked.who('serve') : await sessionWho(asked, name, 'mcp', session);
       current = asked;
+      // The daemon may have ended, or been killed: without it nothing wakes this session.
+      requestFollowerFor(context.env, [{ mailbox: who.name }]);
       return { workspace: asked.workspace, who, gather };
     };
     const chat = chatFace(VERSION, caller);

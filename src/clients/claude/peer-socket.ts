@@ -259,7 +259,7 @@ function unknown(session: string, because: string): Attempt {
 
 const REASONS: Record<Refused, { because: string; retry: boolean }> = {
   held: {
-    because: `Claude Code holds it back until its user lets it in; the user decides, in its window, or for good with ${SETTING} ("accept")`,
+    because: `Claude Code holds it back until its user lets it in; the user decides, in its window, or for good: parley install claude --inbound allow ("crossSessionInbound")`,
     retry: false,
   },
   denied: { because: DENIED, retry: false },

@@ -1,11 +1,12 @@
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs';
 import type { MessageId } from '../../core/names.ts';
-import type { MessageTurn, RecordedProof } from '../../core/ports/live-session.ts';
+import type { MessageTurn, RecordedProof, ShownProof } from '../../core/ports/live-session.ts';
 import type { Evidence } from '../../core/receipt.ts';
+import type { HookRecord } from '../../delivery/client.ts';
 import { isMailText, idInFence } from '../../delivery/fit.ts';
 import { endOfLines, type FileLine, linesFrom } from '../../sessions/follow.ts';
 import type { ClaudeSession } from './state.ts';
-import { uuidFor } from './transcript.ts';
+import { transcriptOf, uuidFor } from './transcript.ts';
 import { TurnReader } from './turns.ts';
 
 /** A transcript is searched backwards in steps of this. */
@@ -265,6 +266,40 @@ export class RecordedMessage {
       this.#offset = line.to;
     }
     return this.#reader;
+  }
+}
+
+/** What the transcript of a session shows of messages that our hook printed. It may not be there yet. */
+export class ClaudeHookRecord implements HookRecord {
+  readonly #reader: ProofReader;
+  #from: { path: string; offset: number } | null = null;
+
+  constructor(
+    readonly folder: string,
+    readonly session: string,
+    readonly ids: readonly MessageId[],
+    readonly since: number,
+  ) {
+    this.#reader = new ProofReader(ids);
+  }
+
+  get isThere(): boolean {
+    return this.#from !== null;
+  }
+
+  shown(): Map<MessageId, ShownProof> {
+    const path = this.#from?.path ?? transcriptOf([this.folder], this.session);
+    if (path === null) return new Map();
+    this.#from ??= { path, offset: placeBefore(path, this.since - LATE_MS) };
+    for (const line of linesFrom(path, this.#from.offset)) {
+      this.#reader.take(line);
+      this.#from.offset = line.to;
+    }
+    return new Map(
+      this.ids
+        .filter((id) => this.#reader.of(id).answer)
+        .map((id) => [id, { step: 'shown', evidence: shownBy(path, this.#reader, id) }]),
+    );
   }
 }
 

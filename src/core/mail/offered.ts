@@ -64,6 +64,30 @@ export async function settleOffered(
   if (!isDone) for (const id of ids) await settleIfThere(who, owner, id, settlement);
 }
 
+/** The same with proof: the client's own record shows the message. That is noted once, also where the copy has ended already. */
+export async function settleShown(
+  who: Who,
+  owner: string,
+  id: MessageId,
+  by: Evidence,
+  at: number,
+  taker?: AgentName,
+): Promise<void> {
+  const copies = (await who.home.journal.trace(id))?.copies ?? [];
+  const copy = copies.find(({ mailbox }) => mailbox === taker) ?? copies.find(({ mailbox }) => mailbox === who.name);
+  const isNoted = copy?.receipts.some(
+    ({ step, evidence }) =>
+      step === 'shown' && evidence['record'] === by['record'] && evidence['offset'] === by['offset'],
+  );
+  if (!isNoted)
+    await who.home.journal.record(copy?.mailbox ?? who.name, id, {
+      step: 'shown',
+      at: new Date(at).toISOString(),
+      evidence: by,
+    });
+  await settleOffered(who, owner, [id], by, taker);
+}
+
 async function settleIfThere(who: Who, owner: string, id: MessageId, settlement: Settlement): Promise<void> {
   const { mailboxes, journal } = who.home;
   const copy = await journal.copy(who.name, id);

@@ -29,10 +29,16 @@ export interface LiveSession {
  * What a reader does not understand is `none` with `isOver` false.
  */
 export type RecordedProof =
-  | { step: 'shown'; evidence: Evidence; turn?: MessageTurn }
+  | ShownProof
   | { step: 'accepted'; evidence: Evidence }
   | { step: 'declined'; because: string }
   | { step: 'none'; isOver: boolean };
+
+export interface ShownProof {
+  step: 'shown';
+  evidence: Evidence;
+  turn?: MessageTurn;
+}
 
 /** The turn that a message began, and that nothing else joined. Absent where the message joined a turn, or shared one. */
 export interface MessageTurn {

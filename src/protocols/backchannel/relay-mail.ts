@@ -57,7 +57,6 @@ async function isShortIdTaken({ homes }: Workspace, id: MessageId): Promise<bool
 
 /** The body has a limit of its own, and escapes are no fault of its writer; all the rest together is small. spec: relay#limits */
 function refuseLargeEnvelope(draft: Draft): void {
-  if (isSurelySmall(draft)) return;
   const { body: _body, ...rest } = draft;
   const size = Buffer.byteLength(JSON.stringify(rest));
   if (size <= ENVELOPE) return;
@@ -65,13 +64,6 @@ function refuseLargeEnvelope(draft: Draft): void {
     413,
     `the message has ${size} bytes beside its body, the limit is ${ENVELOPE} — shorten its refs, thread and scope`,
   );
-}
-
-/** Without references, a character of the rest has six bytes at most: nearly no envelope need be written to be measured. */
-function isSurelySmall({ to, priority, scope, thread, refs, key }: Draft): boolean {
-  const named = to.length + priority.length;
-  const optional = (scope?.length ?? 0) + (thread?.length ?? 0) + (key?.length ?? 0);
-  return refs === undefined && (named + optional) * 6 < ENVELOPE / 2;
 }
 
 function headersFor(relay: Relay, sent: Sent): Record<string, string> | undefined {
