@@ -36,13 +36,13 @@ export function unbindClient(home: string, client: string): void {
 }
 
 /**
- * The mailbox that a session of this name shares with the other sessions of its client. Undefined: it is no session, or its client has a
- * mailbox that somebody chose, and every session of it uses that one.
+ * The mailbox that a session of this name shares with the other sessions of its client. Undefined: it is no session, somebody asked for its
+ * name, or its client has a mailbox that somebody chose, and every session of it uses that one.
  */
 export function sharedMailbox(home: string, name: AgentName): AgentName | undefined {
   try {
     const { client } = JSON.parse(readFileSync(`${home}/names/${name}.json`, 'utf8')) as { client: string };
-    return isShared(home, client) ? AgentName.parse(client) : undefined;
+    return name.startsWith(`${client}.`) && isShared(home, client) ? AgentName.parse(client) : undefined;
   } catch {
     return undefined;
   }
