@@ -10,7 +10,7 @@ import type { Draft } from '../core/message.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
 import type { Trace } from '../core/ports/journal.ts';
 import { owe } from '../core/obligations/owed.ts';
-import { fenced } from './fit.ts';
+import { fenced, peopleAmong } from './fit.ts';
 import { Follower } from './follower.ts';
 
 const SHARED = 'claude' as AgentName;
@@ -18,7 +18,7 @@ const SHARED = 'claude' as AgentName;
 /** Sessions `a` and `b` of one client; each has the name `claude.<id>`. */
 async function aRig(waitMs: (session: string) => number = () => 0, idleSince: Record<string, number> = {}) {
   const workspace = await aWorkspace('alice', 'claude', 'claude.a', 'claude.b');
-  const claude = new ScriptedLive('claude');
+  const claude = new ScriptedLive('claude', workspace.now);
   const copiesOf = async (id: MessageId): Promise<Trace['copies']> =>
     (await workspace.own.journal.trace(id))?.copies ?? [];
   return {
@@ -43,10 +43,11 @@ async function aRig(waitMs: (session: string) => number = () => 0, idleSince: Re
           ];
         },
         hookRecordOf: () => null,
-        phrases: (reader, _mail, now) => fenced({ reader, mark: 'abc', now, ago: () => 'just now' }),
-        settings: { captureRemote: false },
+        phrases: async ({ name: reader, home }, mail, now) =>
+          fenced({ reader, mark: 'abc', now, ago: () => 'just now', people: await peopleAmong(home, mail) }),
+        settings: { wakesPerHour: 30, captureRemote: false },
         log: () => {},
-        limits: { lookMs: 50 },
+        limits: { lookMs: 50, tickMs: 50 },
       });
       onTestFinished(() => follower.close());
       return follower;

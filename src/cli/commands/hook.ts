@@ -8,7 +8,7 @@ import { ago } from '../../core/time.ts';
 import type { ClientName } from '../../clients/client-names.ts';
 import { clientNamed, HOOK_CLIENTS, hookClient } from '../../clients/clients.ts';
 import type { HookClient } from '../../delivery/client.ts';
-import { fenced, newMark } from '../../delivery/fit.ts';
+import { fenced, newMark, peopleAmong } from '../../delivery/fit.ts';
 import { answerEvent } from '../../delivery/hook.ts';
 import type { HookMailbox } from '../../delivery/hook.ts';
 import { isNewStart } from '../../delivery/hook-event.ts';
@@ -92,11 +92,16 @@ export async function answerHook(
     readerNamed: async (name) => (name === who.name ? who : agentNamed(context.env, name)),
     recordOf: (name, id, ids, since) =>
       clientNamed(name)?.hookRecord?.({ session: id, env: context.env }, ids, since) ?? null,
+    async worksSince(name, id) {
+      const now = await clientNamed(name)?.state?.({ session: id, env: context.env }).latest();
+      return now?.state === 'busy' ? now.at : null;
+    },
     complain: (error) => complain('parley hook', error),
   });
-  const phrases: HookMailbox['phrases'] = (reader, mail, now) => {
+  const phrases: HookMailbox['phrases'] = async (reader, mail, now) => {
     const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
-    return fenced({ reader, mark, now, ago: (iso) => ago(iso, now) });
+    const people = await peopleAmong(who.home, mail);
+    return fenced({ reader, mark, now, ago: (iso) => ago(iso, now), people });
   };
   const all = mailboxes.map((one) => homeMailbox({ ...one, match, offered, fineTimes, write: writeAll, phrases }));
   await answerEvent(all, client, event);

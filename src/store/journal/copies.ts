@@ -196,6 +196,10 @@ export class SqliteCopies extends SqliteExportQueue {
   async complete(): Promise<void> {
     complete(this.connection);
   }
+
+  async close(): Promise<void> {
+    this.connection.close();
+  }
 }
 
 /** See `assign` in core/ports/journal.ts. Runs inside the caller's transaction. */
