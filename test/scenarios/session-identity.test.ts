@@ -81,9 +81,9 @@ class Session {
 
   /** `parley …` in a shell that the model started. */
   async shell(...args: string[]): Promise<string> {
-    const { out, err, code } = await this.#does(['bash', '-c', '"$0" "$@"; exit $?', PARLEY, ...args], '', {
-      CLAUDECODE: '1',
-    });
+    const mark: Record<string, string> = this.client === 'codex' ? { CODEX_THREAD_ID: this.id } : { CLAUDECODE: '1' };
+    const words = ['bash', '-c', '"$0" "$@"; exit $?', PARLEY, ...args];
+    const { out, err, code } = await this.#does(words, '', mark);
     if (code !== 0) throw new Error(`parley ${args.join(' ')} ended with ${code}: ${err}`);
     return out;
   }
