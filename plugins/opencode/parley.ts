@@ -65,6 +65,8 @@ interface Shared {
 }
 const KEY = Symbol.for('parley.opencode');
 const words = wordsOfThis();
+/** The process that `parley run` became: npm's script for OpenCode, if that is not this one. */
+const runBy = Number(process.env['PARLEY_RUN_PID'] ?? 0);
 const world = globalThis as { [KEY]?: Shared };
 const shared: Shared = (world[KEY] ??= { owner: null, current: null, taken: new Set() });
 
@@ -174,6 +176,7 @@ class Window {
       v: 1,
       pid: process.pid,
       start: startOfThis(),
+      ...(runBy === process.ppid && { runBy }),
       folder: this.input.directory,
       socket: this.#socket,
       data: this.#data,

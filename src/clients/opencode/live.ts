@@ -1,11 +1,10 @@
-import { readFileSync } from 'node:fs';
 import type { Env } from '../../core/env.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { LiveSession, LiveSessions, RecordedProof } from '../../core/ports/live-session.ts';
 import type { Way } from '../../core/ports/way-in.ts';
 import { hasLiveProcess } from '../../delivery/session-names.ts';
 import { parleyHome, userHome } from '../../platform/env.ts';
-import { parentOf, startOf, ttyOf } from '../../platform/process.ts';
+import { startOf } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { OpeningWay, PluginWay, SILENT_MS } from './plugin-way.ts';
 import { proofIn } from './proof.ts';
@@ -126,19 +125,8 @@ function stateOf({ asks, isBusy }: OpenCodeWindow): Pick<LiveSession, 'status' |
   return { status: isBusy ? 'active' : 'idle' };
 }
 
-/** The process that was started in the terminal: npm's script, if it started the program. */
-function processOf({ pid: own, start: its }: OpenCodeWindow): Pick<LiveSession, 'pid' | 'start'> {
-  const parent = parentOf(own);
-  const isStarted = ttyOf(own) !== null && ttyOf(parent) === ttyOf(own) && isLauncher(parent);
-  const [pid, start] = isStarted ? [parent, startOf(parent)] : [own, its];
+/** The process that has the session's name. */
+function processOf({ pid: own, start: its, runBy }: OpenCodeWindow): Pick<LiveSession, 'pid' | 'start'> {
+  const [pid, start] = runBy === undefined ? [own, its] : [runBy, startOf(runBy)];
   return { pid, ...(start !== null && { start }) };
-}
-
-function isLauncher(pid: number): boolean {
-  try {
-    const [, script = ''] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-    return /\/opencode(\.js|\.mjs)?$/.test(script);
-  } catch {
-    return false;
-  }
 }

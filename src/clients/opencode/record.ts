@@ -88,6 +88,23 @@ export class OpenCodeRecord {
     return this.#first(sql, conversation, `%${ending}`) !== null;
   }
 
+  /** The conversation of which this one is a part of the work; itself if it is a user's. */
+  rootOf(conversation: string): string {
+    const sql = 'SELECT parent_id AS id FROM session WHERE id = ? AND parent_id IS NOT NULL';
+    let root = conversation;
+    for (let up = this.#first(sql, root); up; up = this.#first(sql, root)) root = up.id;
+    return root;
+  }
+
+  /** What became of a call of the model; null if it is not there. */
+  callState(message: string, call: string): Record<string, unknown> | null {
+    for (const { data } of this.rows<{ data: string }>('SELECT data FROM part WHERE message_id = ?', message)) {
+      const part: unknown = JSON.parse(data);
+      if (isRecord(part) && part['callID'] === call && isRecord(part['state'])) return part['state'];
+    }
+    return null;
+  }
+
   /** The id of the last message; empty if there is none. */
   lastMessage(conversation: string): string {
     const sql = 'SELECT id FROM message WHERE session_id = ? ORDER BY id DESC LIMIT 1';
