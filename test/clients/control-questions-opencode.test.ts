@@ -99,7 +99,8 @@ async function answersBoth(driver: OpenCodeSession): Promise<void> {
 async function asked(driver: OpenCodeSession, before?: OpenQuestion): Promise<OpenQuestion> {
   let open: OpenQuestion | null = null;
   await within(DEADLINE, async () => {
-    open = await driver.questions.open();
+    // On a busy machine it may not answer in time.
+    open = await driver.questions.open().catch(() => null);
     return open !== null && open.call !== before?.call;
   });
   return open as unknown as OpenQuestion;

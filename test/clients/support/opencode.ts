@@ -21,8 +21,7 @@ import { client, CLIENTS, PLUGIN_VERSION } from './where.ts';
 /** A first start does much: a loaded machine needs its time. */
 const DEADLINE = 200_000;
 
-/** The hint in an empty composer, and a composer in which only the letter x was typed. */
-const EMPTY = /Ask anything/;
+/** A composer in which only the letter x was typed. */
 const TYPED = /^\s*┃\s+x+\s*$/m;
 
 export interface OpenCodeOptions {
@@ -67,11 +66,10 @@ export class OpenCode {
     return startServer([this.program, 'serve', ...args], this.options.place.project, this.env, DEADLINE);
   }
 
-  /** The TUI, when it takes input. What is typed before that is lost. One that shows a session has no hint: `shows` says what it has. */
-  async terminal(args: string[] = [], shows?: RegExp): Promise<Terminal> {
+  /** The TUI, when it takes input. What is typed before that is lost. */
+  async terminal(args: string[] = []): Promise<Terminal> {
     const terminal = await aTerminal(this.options.place, [this.program, ...args], { env: this.env });
-    await terminal.shows(shows ?? EMPTY, DEADLINE);
-    if (!shows) await takesInput(terminal);
+    await takesInput(terminal);
     return terminal;
   }
 }
@@ -80,8 +78,8 @@ export function anOpenCode(options: OpenCodeOptions): OpenCode {
   return new OpenCode(options);
 }
 
-/** The composer is shown before it listens. It listens when a letter makes the hint go away; then the letter is taken back. */
-async function takesInput(terminal: Terminal): Promise<void> {
+/** The composer is shown before it listens. It listens when it shows a letter; then the letter is taken back. */
+export async function takesInput(terminal: Terminal): Promise<void> {
   const until = performance.now() + DEADLINE;
   while (performance.now() < until) {
     await terminal.type('x');
@@ -93,7 +91,7 @@ async function takesInput(terminal: Terminal): Promise<void> {
     }
   }
   await terminal.keys('C-u');
-  await terminal.shows(EMPTY);
+  await terminal.until((screen) => !TYPED.test(screen), 'lose the letter');
 }
 
 /** Gives a settings folder of OpenCode the packages that it would otherwise fetch at its first start. */
