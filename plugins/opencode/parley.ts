@@ -55,7 +55,7 @@ interface Reply {
   body?: unknown;
 }
 
-/** Two copies of this file may be loaded, and one again after OpenCode has read its settings anew. One at a time serves. */
+/** Two copies of this file may be loaded, and one a second time, after its settings were changed. One at a time serves. */
 interface Shared {
   owner: Window | null;
   /** The session that the window shows, as far as it is known. */

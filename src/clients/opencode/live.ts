@@ -6,8 +6,8 @@ import { hasLiveProcess } from '../../delivery/session-names.ts';
 import { parleyHome, userHome } from '../../platform/env.ts';
 import { startOf } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
-import { OpeningWay, PluginWay, SILENT_MS } from './plugin-way.ts';
-import { proofIn } from './proof.ts';
+import { OpeningWay, PluginWay, PLUGIN_SILENT_MS } from './plugin-way.ts';
+import { openCodeProof } from './proof.ts';
 import { endingOf, OpenCodeRecord } from './record.ts';
 import { hasTaken, openCodeWindows, windowFolder } from './window.ts';
 import type { OpenCodeWindow } from './window.ts';
@@ -29,7 +29,7 @@ export class OpenCodeLive implements LiveSessions {
 
   constructor(
     readonly env: Env,
-    readonly silentMs = SILENT_MS,
+    readonly silentMs = PLUGIN_SILENT_MS,
   ) {
     this.#home = parleyHome(env);
   }
@@ -76,7 +76,9 @@ export class OpenCodeLive implements LiveSessions {
     if (window.session === null) return [new OpeningWay(window)];
     const record = this.#record(window.data);
     const folders = [windowFolder(this.#home), window.data];
-    return [new PluginWay(id, { window: find, proof: (one) => proofIn(record, id, one), folders }, this.silentMs)];
+    return [
+      new PluginWay(id, { window: find, proof: (one) => openCodeProof(record, id, one), folders }, this.silentMs),
+    ];
   }
 
   async proof(session: LiveSession, id: MessageId): Promise<RecordedProof> {
@@ -84,7 +86,7 @@ export class OpenCodeLive implements LiveSessions {
     const hasEnded =
       !window && session.pid !== undefined && !hasLiveProcess({ pid: session.pid, start: session.start ?? null });
     const record = this.#record(window?.data ?? this.#usualData());
-    const recorded = () => proofIn(record, session.id, id);
+    const recorded = () => openCodeProof(record, session.id, id);
     let found = recorded();
     const isKnown = found === null && window ? await hasTaken(window, endingOf(id)) : null;
     // It may have come into the record meanwhile.

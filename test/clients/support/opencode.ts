@@ -30,6 +30,8 @@ export interface OpenCodeOptions {
   /** Joined to the settings of the scripted model in ~/.config/opencode/opencode.json. */
   settings?: Record<string, unknown>;
   env?: Record<string, string>;
+  /** False: OpenCode was never started here, and has no package for plugins. */
+  hasPackage?: boolean;
 }
 
 export class OpenCode {
@@ -44,7 +46,8 @@ export class OpenCode {
       OPENCODE_DISABLE_LSP_DOWNLOAD: '1',
       ...options.env,
     };
-    seedPluginFolder(this.config);
+    mkdirSync(this.config, { recursive: true });
+    if (options.hasPackage ?? true) seedPluginFolder(this.config);
     const settings = { ...scripted(options.model), ...options.settings };
     const file = `${this.config}/opencode.json`;
     if (existsSync(file)) throw new Error(`${file} is there already: let the product install after anOpenCode`);

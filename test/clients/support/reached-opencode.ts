@@ -23,11 +23,14 @@ export const opencode: RunningClient = {
     const shell = (command: string) => call('bash', { command, description: 'a scripted step' });
     const becomes = async (isSo: (session: LiveSession, live: OpenCodeLive) => Promise<boolean>): Promise<void> => {
       const live = new OpenCodeLive(code.env);
-      const look = async (): Promise<boolean> => {
-        const [session] = await live.list();
-        return session !== undefined && isSo(session, live);
-      };
-      await within(DEADLINE, look).finally(() => live.close());
+      try {
+        await within(DEADLINE, async () => {
+          const [session] = await live.list();
+          return session !== undefined && isSo(session, live);
+        });
+      } finally {
+        await live.close();
+      }
     };
     return {
       env: { ...code.env, PATH: pathWith(code.env, code.program) },
