@@ -24,8 +24,8 @@ export interface AnswersDeps {
   /** Whether answers go to senders behind a relay, too. */
   captureRemote: boolean;
   /** Whether this session still runs, as of the last look. */
-  isLive(session: string): boolean;
-  /** Asks for another look, now or in so many ms. */
+  isLive(session: Handover['to']): boolean;
+  /** Asks for another look, now or after this time, ms. */
   lookIn(ms: number): void;
   log: Log;
 }
@@ -99,7 +99,7 @@ export class Answers {
       const proof = await this.deps.proofOf(handover);
       if (proof?.step !== 'shown') continue;
       const end = proof.turn?.end;
-      if (proof.turn && !end && this.deps.isLive(handover.to.id)) continue;
+      if (proof.turn && !end && this.deps.isLive(handover.to)) continue;
       this.#forget(id);
       if (end?.how === 'done' && !isBlank(end.text)) await this.#send(who, id, end.text);
     }

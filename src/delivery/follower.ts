@@ -92,7 +92,9 @@ export class Follower {
       workspace: deps.workspace,
       captureRemote: deps.settings.captureRemote,
       proofOf: (handover) => this.#proofOf(handover),
-      isLive: (session) => this.#sessions.some(({ live }) => live.id === session),
+      // Kimi gives its session an id only with the first prompt.
+      isLive: ({ id, pid }) =>
+        this.#sessions.some(({ live }) => live.id === id || (pid !== undefined && live.pid === pid)),
       lookIn: (ms) => this.#wakeup.notifyIn(ms),
       log: deps.log,
     });

@@ -72,8 +72,13 @@ export class OpenCode {
   /** The TUI, when it takes input. What is typed before that is lost. */
   async terminal(args: string[] = []): Promise<Terminal> {
     const terminal = await aTerminal(this.options.place, [this.program, ...args], { env: this.env });
-    await takesInput(terminal);
+    await this.ready(terminal);
     return terminal;
+  }
+
+  /** Waits until a TUI takes input. */
+  async ready(terminal: Terminal): Promise<void> {
+    await takesInput(terminal);
   }
 }
 
@@ -82,7 +87,7 @@ export function anOpenCode(options: OpenCodeOptions): OpenCode {
 }
 
 /** The composer is shown before it listens. It listens when it shows a letter; then the letter is taken back. */
-export async function takesInput(terminal: Terminal): Promise<void> {
+async function takesInput(terminal: Terminal): Promise<void> {
   const until = performance.now() + DEADLINE;
   while (performance.now() < until) {
     await terminal.type('x');

@@ -3,7 +3,7 @@ import type { LiveSession } from '../../../src/core/ports/live-session.ts';
 import { MessageId } from '../../../src/core/names.ts';
 import { within } from '../../support/within.ts';
 import { call } from '../model/steps.ts';
-import { anOpenCode, takesInput } from './opencode.ts';
+import { anOpenCode } from './opencode.ts';
 import { familyOf, pathWith } from './reached.ts';
 import type { RunningClient } from './reached.ts';
 import { client } from './where.ts';
@@ -40,7 +40,7 @@ export const opencode: RunningClient = {
       guarded: shell,
       async ready(terminal) {
         await becomes(async ({ status }) => status === 'idle');
-        await takesInput(terminal);
+        await code.ready(terminal);
       },
       async asking(terminal) {
         await terminal.shows('Permission required');
