@@ -70,6 +70,8 @@ const runBy = Number(process.env['PARLEY_RUN_PID'] ?? 0);
 const world = globalThis as { [KEY]?: Shared };
 const shared: Shared = (world[KEY] ??= { owner: null, current: null, taken: new Set() });
 
+const UNKNOWN = 'unknown';
+
 /** The window of this process. */
 class Window {
   readonly #folder = join(
@@ -83,8 +85,10 @@ class Window {
     'opencode',
   );
   readonly #server: Server;
-  /** Sessions that are a part of another one's work. */
+  /** The session of which each is a part of the work; null for a session of the user. */
   readonly #parents = new Map<string, string | null>();
+  /** The newest message of a user. */
+  #prompt = '';
   #state: Facts = {};
   #written = '';
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -117,7 +121,10 @@ class Window {
     const session = wordIn(facts['sessionID']) ?? wordIn(info['id']);
     if (type === 'session.created' && session) this.#parents.set(session, wordIn(info['parentID']));
     if (type === 'session.deleted' && session === shared.current) shared.current = null;
-    const isPrompted = type === 'message.updated' && info['role'] === 'user';
+    const prompt = wordIn(info['id']) ?? '';
+    // OpenCode also tells of changes to old prompts. Ids grow with time.
+    const isPrompted = type === 'message.updated' && info['role'] === 'user' && prompt > this.#prompt;
+    if (isPrompted) this.#prompt = prompt;
     const isChosen = type === 'tui.session.select' || type === 'session.created' || isPrompted;
     if (isChosen && session && session !== shared.current && (await this.#parentOf(session)) === null) {
       shared.current = session;
@@ -126,10 +133,12 @@ class Window {
     if (/^(session\.(status|idle|error|deleted)|permission\.|question\.)/.test(type)) this.#soon();
   }
 
+  /** Null: it is a session of the user. */
   async #parentOf(session: string): Promise<string | null> {
     if (!this.#parents.has(session)) {
-      const { data } = await this.#call('get', `/session/${session}`);
-      this.#parents.set(session, wordIn(factsIn(data)['parentID']));
+      const { id, parentID } = factsIn((await this.#call('get', `/session/${session}`)).data);
+      if (id !== session) return UNKNOWN;
+      this.#parents.set(session, wordIn(parentID));
     }
     return this.#parents.get(session) ?? null;
   }
