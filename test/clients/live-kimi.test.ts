@@ -121,16 +121,51 @@ describe(`parley run kimi${real.why}`, () => {
   });
 });
 
+describe(`a Kimi that a person opened, after \`parley install kimi\`${real.why}`, () => {
+  real.it(
+    'gets its mail with the next prompt, its record proves it, and what is owed comes again after a compaction',
+    async () => {
+      const { model, code, send, shown, parley, terminal } = await aWindow(
+        { isByHand: true },
+        say('seen'),
+        say('a summary'),
+        say('again'),
+      );
+      const id = await send('CANARY Is it red?');
+      await Bun.sleep(2000);
+      expect(model.main).toHaveLength(0);
+      await code.turn(terminal, 'hello', 'seen');
+      expect((await model.request(1)).count('CANARY')).toBe(1);
+      const { receipts } = await shown(id);
+      expect(receipts.findLast(({ step }) => step === 'shown')?.evidence).toMatchObject({
+        record: expect.stringContaining('wire.jsonl'),
+      });
+      expect(await parley('agents')).toContain('with its next prompt');
+      await terminal.paste('/compact');
+      await terminal.shows('> /compact');
+      // Kimi may take an Enter that comes at once for a part of what was typed.
+      await Bun.sleep(500);
+      await terminal.keys('Enter');
+      await terminal.shows('Compaction complete');
+      await terminal.submit('go on');
+      expect((await model.saw('go on')).has('redelivered: you may have seen it before')).toBe(true);
+    },
+  );
+});
+
 interface WindowOptions {
+  /** A person starts Kimi, after `parley install kimi`. */
+  isByHand?: boolean;
   isTrusted?: boolean;
   /** Words for Kimi. */
   args?: string[];
 }
+const OPTIONS = ['isByHand', 'isTrusted', 'args'] as const;
 type Steps = Parameters<Model['script']>;
 
 /** `parley run kimi` in a terminal, at its prompt, with the daemon. */
 async function aWindow(first?: WindowOptions | Steps[0], ...rest: Steps) {
-  const options: WindowOptions = first && ('isTrusted' in first || 'args' in first) ? first : {};
+  const options: WindowOptions = first && OPTIONS.some((name) => name in first) ? (first as WindowOptions) : {};
   const model = opens(aModel(first && options !== first ? [first as Steps[0], ...rest] : rest));
   const place = await aPlace();
   const code = aKimi({ place, model });
@@ -148,10 +183,19 @@ async function aWindow(first?: WindowOptions | Steps[0], ...rest: Steps) {
   const config = `${code.folder}/config.toml`;
   const settings = { before: readFileSync(config, 'utf8'), now: () => readFileSync(config, 'utf8') };
   const run = (args: string[]): Promise<Terminal> => aTerminal(place, [PARLEY, 'run', 'kimi', ...args], { env });
-  const terminal = await run(options.args ?? []);
+  if (options.isByHand) await parley('install', 'kimi');
+  const terminal = options.isByHand ? await aTerminal(place, ['kimi'], { env }) : await run(options.args ?? []);
   if (options.isTrusted !== false) await code.ready(terminal);
   const send = async (text: string, ...more: string[]): Promise<string> => {
-    const sent = await parley('send', '@kimi.project', text, '--as', 'me', '--json', ...more);
+    const sent = await parley(
+      'send',
+      options.isByHand ? '@kimi' : '@kimi.project',
+      text,
+      '--as',
+      'me',
+      '--json',
+      ...more,
+    );
     return (JSON.parse(sent) as { id: string }).id;
   };
   const trace = async (id: string) => {
@@ -169,6 +213,7 @@ async function aWindow(first?: WindowOptions | Steps[0], ...rest: Steps) {
     return (JSON.parse(index) as { sessionId: string }).sessionId;
   };
   return {
+    parley,
     model,
     place,
     code,

@@ -37,6 +37,12 @@ export class KimiIndex {
     return found && isThere(found) ? found : null;
   }
 
+  /** Kimi was never used here. */
+  get isEmpty(): boolean {
+    this.#read();
+    return this.#found.size === 0;
+  }
+
   /** The sessions of a folder, the oldest first. */
   inFolder(folder: string): KimiSessionFiles[] {
     this.#read();
