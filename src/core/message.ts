@@ -129,6 +129,11 @@ export function readMessage(value: unknown): Message | null {
   return message?.success ? message.data : null;
 }
 
+/** Oldest first, by the text of their times. */
+export function byTime(a: Pick<Message, 'ts'>, b: Pick<Message, 'ts'>): number {
+  return a.ts < b.ts ? -1 : a.ts > b.ts ? 1 : 0;
+}
+
 /** The largest body that is accepted unless the user sets another limit (bytes of UTF-8). spec: message#limits */
 export const BODY_LIMIT = 256 * 1024;
 

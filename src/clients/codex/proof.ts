@@ -82,7 +82,8 @@ export class RolloutProof {
     if (!found) return null;
     const { offset, turn, isPrompt, shown, isUnknown } = found;
     const evidence = { record: this.path, offset, id, ...(turn && { turn: turn.id }), ...shown };
-    if (!shown) return isUnknown ? 'unknown' : { step: 'accepted', evidence };
+    const trouble = turn?.end?.how === 'failed' ? { trouble: turn.end.text || 'its turn failed' } : {};
+    if (!shown) return isUnknown ? 'unknown' : { step: 'accepted', evidence, ...trouble };
     const isAlone = isPrompt && turn?.began === id && !turn.isShared;
     const its = isAlone && { turn: { id: turn.id, ...(turn.end && { end: turn.end }) } };
     return { step: 'shown', evidence, ...its };

@@ -2,7 +2,7 @@ import { isQuiet } from '../../core/attention/attention.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import { Refusal } from '../../core/refusal.ts';
-import type { CopyNumber, JournalExportQueue, WaitingCopy, Acceptance, Entry, Mail } from '../../core/ports/journal.ts';
+import type { CopyNumber, MailboxJournal, WaitingCopy, Acceptance, Entry, Mail } from '../../core/ports/journal.ts';
 import { messageFrom } from '../journal/rows.ts';
 import type { Changes } from './export-messages.ts';
 import { Exporter, MOST_UNEXPORTED } from './exporter.ts';
@@ -203,7 +203,7 @@ class Watchers {
   readonly #ours = new Set<number>();
 
   constructor(
-    readonly journal: JournalExportQueue,
+    readonly journal: MailboxJournal,
     readonly exporter: Exporter,
     readonly onTrouble: (error: unknown) => void,
   ) {}

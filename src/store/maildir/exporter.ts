@@ -2,7 +2,7 @@ import type { AgentName, MessageId } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { explained } from '../../core/disk.ts';
 import type { HeldLock } from '../../platform/lock-file.ts';
-import type { CopyNumber, JournalExportQueue } from '../../core/ports/journal.ts';
+import type { CopyNumber, MailboxJournal } from '../../core/ports/journal.ts';
 import { homeExportLock } from './export-files.ts';
 import { errorOf } from './export-messages.ts';
 import type { Addressed, Changes, Report, ExportRequest } from './export-messages.ts';
@@ -108,7 +108,7 @@ export class Exporter {
 
   constructor(
     readonly root: string,
-    readonly journal: JournalExportQueue,
+    readonly journal: MailboxJournal,
     readonly most: number,
   ) {
     homes += 1;

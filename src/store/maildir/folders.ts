@@ -1,3 +1,4 @@
+import { byTime } from '../../core/message.ts';
 import {
   closeSync,
   existsSync,
@@ -123,5 +124,5 @@ function inPlaceOf<T>(path: string, make: () => T): T {
 
 /** By the text of `ts`; what is alike stays in the order in which it was found, as in the original. spec: spool#differences */
 export function oldestFirst(waiting: WaitingMessage[]): WaitingMessage[] {
-  return waiting.sort(({ message: a }, { message: b }) => (a.ts < b.ts ? -1 : a.ts > b.ts ? 1 : 0));
+  return waiting.sort((a, b) => byTime(a.message, b.message));
 }
