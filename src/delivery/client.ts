@@ -21,7 +21,7 @@ export interface Client {
   hookRecord?: (place: Pick<SessionPlace, 'session' | 'env'>, ids: readonly MessageId[], since: number) => HookRecord;
   /** How a session of it is started, followed and given prompts. Without it, it cannot be controlled. `env` has HOME and PATH. */
   session?: (target: SessionTarget, env: SessionPlace['env']) => SessionDriver;
-  /** Its running sessions, and how mail reaches them without typing. `env` has HOME. */
+  /** Its running sessions, and how mail reaches them. `env` has HOME. */
   live?: (env: SessionPlace['env']) => LiveSessions;
   /** How mail is typed to it in a terminal that `parley run` holds. Without it, nothing is. */
   held?: (place: HeldPlace) => HeldClient;

@@ -65,7 +65,10 @@ export class WireProof {
     if (!this.#found) return null;
     const { offset, turn } = this.#found;
     const evidence = { record: this.path, offset, id: this.id, ...(turn && { turn: turn.id }), ...this.#shown };
-    if (!this.#shown) return { step: 'accepted', evidence };
+    if (!this.#shown) {
+      const isFailed = turn?.end?.how === 'failed';
+      return { step: 'accepted', evidence, ...(isFailed && { trouble: turn.end?.text ?? '' }) };
+    }
     const isAlone = turn !== null && turn.alone === this.id;
     return { step: 'shown', evidence, ...(isAlone && { turn: { id: turn.id, ...(turn.end && { end: turn.end }) } }) };
   }
