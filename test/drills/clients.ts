@@ -70,7 +70,11 @@ class ClientFaults {
     const end = Date.now() + LIMIT_MS;
     while (this.#counts.runs < runs && Date.now() < end) {
       const many = Math.min(RUNS_PER_HOME, runs - this.#counts.runs);
-      await this.#home(many, end).finally(closeAll);
+      try {
+        await this.#home(many, end);
+      } finally {
+        await closeAll();
+      }
       this.tell(`${this.#counts.runs} runs, ${this.#counts.messages} messages`);
     }
     this.#faults.expect(
@@ -97,7 +101,10 @@ class ClientFaults {
       const kind = FAULTS[this.#counts.runs % FAULTS.length] ?? 'daemon killed';
       this.#counts.runs += 1;
       try {
+        const since = Date.now();
         window = await this.#one(machine, window, kind);
+        if (process.env['V'])
+          this.tell(`${this.#counts.runs} ${kind} ${Date.now() - since} ms ${JSON.stringify(this.#counts)}`);
       } catch (error) {
         this.#faults.expect(false, `run ${this.#counts.runs} (${kind}) broke: ${String(error).slice(0, 2000)}`);
         return;
@@ -171,8 +178,9 @@ class ClientFaults {
         }
         return Promise.all([resume(), machine.up()]).then(([opened]) => opened);
       case 'client left and started':
-        await machine.prepared.quit(window).catch(() => 'it works: its user closes the window');
+        // Its user closes the terminal.
         await window.close();
+        await window.ended();
         return resume();
       case 'model refuses':
       case 'model is slow':
