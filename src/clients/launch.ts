@@ -17,6 +17,8 @@ export interface LaunchOrder {
   server: Server;
   /** The command of Parley's hook, the very one that `parley install` writes. */
   hookLine: string;
+  /** The user lets messages in that the client would ask about. */
+  inbound?: boolean;
 }
 
 /** How a client is started with Parley in place. No settings file is changed for it. */
@@ -26,6 +28,8 @@ export interface Launch {
   env: Env;
   /** The client's own id of the session, where we know it before the client runs. */
   session?: string;
+  /** It runs in a terminal that Parley holds, if it has one at all. */
+  isHeld?: boolean;
   /** Mail can be handed to it while it is idle, if the follower runs. */
   canBeWoken: boolean;
   /** How mail comes otherwise: "mail …". */
@@ -41,6 +45,8 @@ export interface Launcher {
   folderIn?(args: readonly string[]): string | undefined;
   /** The client's id of the session that the words continue, if they name it. */
   sessionIn(args: readonly string[]): string | undefined;
+  /** Does a session with these words ask its user about each message? By default none does. */
+  holdsMessages?(args: readonly string[], target: Pick<LaunchOrder, 'env' | 'folder'>): boolean;
   prepare(order: LaunchOrder): Promise<Launch>;
 }
 

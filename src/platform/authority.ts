@@ -86,8 +86,17 @@ export interface Asking {
 
 /** Asks at the terminal. Only the whole word counts. */
 export function isSure(context: Pick<Asking, 'note'>, question: string): boolean {
+  return yesWith(context, question)?.length === 0;
+}
+
+/** Asks at the terminal for `yes`, which more words may follow: those words. Null for any other answer. */
+export function yesWith(context: Pick<Asking, 'note'>, question: string): string[] | null {
   context.note(`${question} Type yes:`);
-  return lineFromTerminal().trim().toLowerCase() === 'yes';
+  const [first, ...more] = lineFromTerminal()
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter(Boolean);
+  return first === 'yes' ? more : null;
 }
 
 /** One line, as a terminal hands it over; empty at its end. */

@@ -230,6 +230,8 @@ describe(`parley run opencode${opencode.why}`, () => {
 async function aMachine() {
   const model: Model = opens(aModel([]));
   const place = await aPlace();
+  // As of a user who was asked before.
+  await Bun.write(`${place.home}/.parley/consents.json`, '{"claude":{"inbound":"ask"}}');
   const program = new Program(place.home);
   const does = async (args: string[], env?: Record<string, string>): Promise<string> => {
     const { out, err, code } = await program.withoutTerminal(args, {

@@ -409,7 +409,7 @@ describe('a turn that is longer than the lease', () => {
     const { id } = await hooks.send({ body: 'one' });
     await hooks.said(prompt('p1'));
     const { owner } = await copyOf(hooks, id);
-    await hooks.mail.journal.renew(bob, owner ?? '', Date.now() - 1);
+    await hooks.mail.mailboxes.renew({ mailbox: bob, owner: owner ?? '' }, { ms: -1 });
     expect(await hooks.said(tool('p1'))).toBe('');
     expect(await copyOf(hooks, id)).toMatchObject({ state: 'settled', attempt: 1 });
   });
@@ -419,7 +419,7 @@ describe('a turn that is longer than the lease', () => {
     const { id } = await hooks.send({ body: 'one' });
     await hooks.said({ ...prompt('p1'), session_id: 's1' });
     const { owner } = await copyOf(hooks, id);
-    await hooks.mail.journal.renew(bob, owner ?? '', Date.now() - 1);
+    await hooks.mail.mailboxes.renew({ mailbox: bob, owner: owner ?? '' }, { ms: -1 });
     expect(await hooks.said({ ...prompt('p9'), session_id: 's2' })).toContain(REDELIVERED);
     expect(await hooks.said({ ...tool('p1'), session_id: 's1' })).toBe('');
     expect(await copyOf(hooks, id)).toMatchObject({ state: 'held' });

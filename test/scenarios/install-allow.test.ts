@@ -50,17 +50,15 @@ describe('the rules that let a model answer without a dialog', () => {
     expect(permissions.allow).toEqual(ALL.map((tool) => `mcp__parley__${tool}`));
   });
 
-  it('are offered at a terminal after the installation itself, and only the whole word counts', async () => {
+  it('are added at a terminal only if they are named after `yes`', async () => {
     const machine = await aMachine({ '.claude/': '' });
     const env = { ...machine.env(), PATH: '/usr/bin:/bin' };
-    const no = await machine.program.atTerminal(['install'], ['yes', 'y'], { env });
-    expect(no.shown).toContain('Rules for reply and react let it answer those who wrote to it without asking you.');
-    expect(no.shown).toContain('Add these rules? Type yes:');
+    const no = await machine.program.atTerminal(['install'], 'yes', { env });
+    expect(no.shown).toContain('reply    A model that answers mail may stop at a permission dialog of Claude Code.');
     expect(machine.json('.claude/settings.json')).not.toHaveProperty('permissions');
-    await machine.program.atTerminal(['install'], ['yes', 'yes'], { env });
-    expect(machine.json('.claude/settings.json')).toMatchObject({ permissions: { allow: REPLY } });
-    const again = await machine.program.atTerminal(['install'], ['yes'], { env });
-    expect(again.shown).not.toContain('Add these rules?');
+    const other = await aMachine({ '.claude/': '' });
+    await other.program.atTerminal(['install'], 'yes reply', { env: { ...other.env(), PATH: '/usr/bin:/bin' } });
+    expect(other.json('.claude/settings.json')).toMatchObject({ permissions: { allow: REPLY } });
   });
 
   it('cannot be added by the model that would use them', async () => {
@@ -81,7 +79,7 @@ describe('the rules that let a model answer without a dialog', () => {
 
   it('are refused by a word that is no grant', async () => {
     const { err, code } = await (await aMachine()).run('parley', ['install', 'claude', '--allow', 'all']);
-    expect({ err: err.trim(), code }).toEqual({ err: 'parley: --allow is reply or tools', code: 64 });
+    expect({ err: err.trim(), code }).toEqual({ err: 'parley: --allow is reply, tools or none', code: 64 });
   });
 
   it('stay when the server below which Codex keeps them is replaced, also after Codex wrote to the same file', async () => {

@@ -9,7 +9,7 @@ import {
 } from '../../clients/settings/installer.ts';
 import { forgetSessionsOf } from '../../delivery/hook-session.ts';
 import { command } from '../../core/command.ts';
-import { isSure } from '../../platform/authority.ts';
+import { yesWith } from '../../platform/authority.ts';
 import { parleyHome, userHome } from '../../platform/env.ts';
 import { stableProgram, temporaryHome } from '../../clients/own-program.ts';
 import { gitTop } from '../../platform/git.ts';
@@ -28,8 +28,21 @@ import { Refusal } from '../../core/refusal.ts';
 import { bindClient, clientBindings, clientOf, unbindClient } from '../client-bindings.ts';
 import { agentName, Context } from '../context.ts';
 import { scriptText, writeScript } from '../hook-setup.ts';
-import { grantAdvice, grantAtTerminal, grantFrom, grantWith, reachOf, toolsOf } from '../install/allow.ts';
+import { visibleLine } from '../../core/gate.ts';
+import { grantAdvice, grantFrom, grantWith, reachOf, toolsOf } from '../install/allow.ts';
 import type { Grant } from '../install/allow.ts';
+import {
+  asksAboutMessages,
+  canAsk,
+  consentTo,
+  forgetConsents,
+  inboundFrom,
+  keepConsent,
+  openQuestions,
+  questionLines,
+  widened,
+} from '../install/consent.ts';
+import type { Consent, ConsentQuestion, Topic } from '../install/consent.ts';
 import { recordChangedHooks, tablesLine } from '../../clients/codex/trust.ts';
 import type { Applied, Removed } from '../../clients/settings/installer.ts';
 import { parleyProfile } from '../install/parley-profile.ts';
@@ -42,7 +55,8 @@ export default command({
     'Each client gets a mailbox with its own name; --as gives it another, also later.\n' +
     'Nothing else in the settings changes. A copy of each file is kept, and --uninstall restores the same bytes, or removes only what ' +
     'Parley added if the file has changed since. A file that cannot be read is not changed.\n' +
-    'What a client asks you to trust, you decide. Only --allow changes what its models may do without a dialog.',
+    'What a client asks you to trust, you decide. What its models may do without a dialog (--allow), and whether messages come in without one ' +
+    '(--inbound), is asked once at a terminal, and the answer is kept. --yes allows nothing.',
   options: {
     as: { type: 'string', value: 'agent', help: 'give the client this mailbox instead of one with its own name' },
     project: {
@@ -55,17 +69,26 @@ export default command({
     allow: {
       type: 'string',
       value: 'what',
-      help: 'let the models use tools without a dialog: reply (to answer mail), or tools (all of Parley)',
+      help: 'let the models use tools without a dialog: reply (to answer mail), tools (all of Parley), or none',
+    },
+    inbound: {
+      type: 'string',
+      value: 'what',
+      help: 'whether Claude Code in bypass mode asks you about each message: ask, or allow (messages come in)',
     },
     'dry-run': { type: 'boolean', help: 'say what would be done, and do nothing' },
     uninstall: { type: 'boolean', help: 'take out what was added, of these clients or of all' },
-    yes: { type: 'boolean', help: 'do not ask; with --uninstall, also remove what Codex wrote about Parley' },
+    yes: {
+      type: 'boolean',
+      help: 'do not ask, and allow nothing more; with --uninstall, also remove what Codex wrote about Parley',
+    },
   },
   words: [0, CLIENT_NAMES.length],
   examples: [
     'parley install',
     'parley install claude --dry-run',
     'parley install codex --as reviewer',
+    'parley install claude --inbound ask',
     'parley install --uninstall',
   ],
   async run(context: Context, values, words) {
@@ -82,35 +105,79 @@ export default command({
         'not_found',
         `no known client is installed; to prepare for one: parley install ${CLIENT_NAMES[0]}`,
       );
-    const grant = grantFrom(values.allow, context.env);
+    const order = {
+      as: values.as === undefined ? undefined : agentName(values.as),
+      project: values.project ?? false,
+      hooks: !values['no-hooks'],
+      grant: grantFrom(values.allow, context.env),
+      inbound: inboundFrom(values.inbound, context.env),
+    };
+    if (order.inbound !== null && clients.every((client) => !client.inboundRule))
+      throw new Refusal('invalid_request', '--inbound is for Claude Code: no other client has such a setting');
     const reach = await reachOf(context);
     const plans: Plan[] = [];
-    for (const client of clients)
-      plans.push(
-        await planFor(context, target, client, {
-          as: values.as === undefined ? undefined : agentName(values.as),
-          project: values.project ?? false,
-          hooks: !values['no-hooks'],
-          grant,
-        }),
-      );
-    const isAsked = named.length > 0 || values.yes === true;
-    if (dry || !isAsked) report(context, target, plans, reach, true);
+    for (const client of clients) plans.push(await planFor(context, target, client, order, values.yes ?? false));
+    const isOrdered = named.length > 0 || values.yes === true;
+    if (dry || !isOrdered) report(context, target, plans, reach, true);
     if (dry) return;
-    if (!isAsked && (context.json || !isTerminal(0)))
+    if (!isOrdered && (context.json || !isTerminal(0)))
       return context.note('nothing was changed; to do this: parley install --yes');
-    if (!isAsked && !isSure(context, 'Make these changes?')) return context.note('nothing was changed');
-    const asking = plans.filter((plan) => plan.grant === null).map(({ client }) => client);
-    const added = isAsked ? null : grantAtTerminal(context, target, asking);
+    const questions = values.yes || context.json || !canAsk(context.env) ? [] : questionsAbout(context, target, plans);
+    const allowed = answer(context, questions, isOrdered);
+    if (allowed === null) return context.note('nothing was changed');
     for (const { mailbox, refused } of plans)
       if (mailbox?.isMissing && refused === null) await makeMailbox(context.ownHome, mailbox.agent);
     oneAtATime(context.env, () => {
       keepScript(context);
-      const done = plans.map((plan) => applyPlan(context, { ...plan, grant: plan.grant ?? added }));
+      const done = plans.map((plan) => applyPlan(context, withAnswers(plan, questions, allowed)));
       report(context, target, done, reach, false);
     });
   },
 });
+
+/** What is still to be decided for these clients, and is not decided by an option. */
+function questionsAbout({ env }: Context, target: InstallTarget, plans: readonly Plan[]): ConsentQuestion[] {
+  const open = plans.filter(({ refused }) => refused === null);
+  return openQuestions(
+    env,
+    target,
+    open.map(({ client }) => client),
+  ).flatMap(({ topic, clients }) => {
+    const left = clients.filter((client) => open.some((plan) => plan.client === client && plan[topic] === null));
+    return left.length === 0 ? [] : [{ topic, clients: left }];
+  });
+}
+
+/** One question for everything. What is allowed beside the changes; null if nothing may be changed. */
+function answer(context: Context, questions: readonly ConsentQuestion[], isOrdered: boolean): readonly string[] | null {
+  if (isOrdered && questions.length === 0) return [];
+  const words = questions.map(({ topic }) => topic).join(' ');
+  for (const line of questions.length === 0 ? [] : ['', ...questionLines(questions)]) context.note(line);
+  const more = isOrdered
+    ? `Allow some of it? Name it after yes: yes ${words}.`
+    : `Make these changes?${questions.length === 0 ? '' : ` To allow more, name it after yes: yes ${words}.`}`;
+  const said = yesWith(context, more);
+  if (said === null) return isOrdered ? [] : null;
+  const [unknown] = said.filter((word) => !questions.some(({ topic }) => topic === word));
+  if (unknown !== undefined)
+    throw new Refusal('invalid_request', `"${visibleLine(unknown, 40)}" is not asked for here; nothing was changed`);
+  return said;
+}
+
+/** A plan with what the user answered. What was asked and not allowed is a no. */
+function withAnswers(plan: Plan, questions: readonly ConsentQuestion[], allowed: readonly string[]): Plan {
+  const answerTo = (topic: Topic): Consent | null => {
+    const isAsked = questions.some((one) => one.topic === topic && one.clients.includes(plan.client));
+    return isAsked ? (allowed.includes(topic) ? 'allow' : 'ask') : null;
+  };
+  const [reply, inbound] = [answerTo('reply'), answerTo('inbound')];
+  return {
+    ...plan,
+    grant: reply === 'allow' ? 'reply' : plan.grant,
+    reply: plan.reply ?? reply,
+    inbound: plan.inbound ?? inbound,
+  };
+}
 
 function clientCalled(name: string): ClientSettings {
   const found = SETTINGS_CLIENTS.find((one) => one.name === name);
@@ -129,17 +196,33 @@ interface Plan {
   mailbox: ClientMailbox | null;
   /** What its model may do without a dialog. */
   grant: Grant | null;
-  apply: (dry: boolean, grant: Grant | null) => Applied[];
+  /** What the user decided now, or before and it is to be done now; null if it stays as it is. */
+  reply: Consent | null;
+  inbound: Consent | null;
+  apply: (dry: boolean, plan: Pick<Plan, 'grant' | 'inbound'>) => Applied[];
   applied: Applied[];
+  /** Takes out what widened it and is not wanted any more. */
+  narrow: (dry: boolean) => Removed[];
+  removed: Removed[];
   refused: string | null;
   advice: string[];
+}
+
+/** What the options say. */
+interface Order {
+  as: AgentName | undefined;
+  project: boolean;
+  hooks: boolean;
+  grant: Grant | 'none' | null;
+  inbound: Consent | null;
 }
 
 async function planFor(
   context: Context,
   target: InstallTarget,
   client: ClientSettings,
-  order: { as: AgentName | undefined; project: boolean; hooks: boolean; grant: Grant | null },
+  order: Order,
+  isForced: boolean,
 ): Promise<Plan> {
   const again = `parley install ${client.name}`;
   const installer = new Installer(target.home, again);
@@ -148,26 +231,58 @@ async function planFor(
   const plan: Plan = {
     client,
     mailbox: null,
-    grant: order.grant,
-    apply: (dry, grant) => installer.apply(additionsOf(client, target, { ...profile, allow: toolsOf(grant) }), dry),
+    grant: order.grant === 'none' ? null : order.grant,
+    reply: order.grant === null ? null : order.grant === 'none' ? 'ask' : 'allow',
+    inbound: inboundOf(context, client, target, order, isForced),
+    apply: (dry, { grant, inbound }) =>
+      installer.apply(
+        additionsOf(client, target, { ...profile, allow: toolsOf(grant), inbound: inbound === 'allow' }),
+        dry,
+      ),
     applied: [],
+    narrow: (dry) => {
+      const topics = [
+        ...(order.grant === 'none' ? ['reply' as const] : []),
+        ...(order.inbound === 'ask' ? ['inbound' as const] : []),
+      ];
+      const recorded = installer.recorded('parley', [client.name]);
+      return installer.remove(
+        topics.flatMap((topic) => widened(topic, recorded)),
+        dry,
+      );
+    },
+    removed: [],
     refused: null,
     advice: client.advice(target, profile),
   };
   try {
     const mailbox = await clientMailbox(context, client.name, order.as);
     const recorded = installer.recorded('parley', [client.name]);
-    const grant = grantWith(order.grant, recorded);
+    const grant = order.grant === 'none' ? null : grantWith(order.grant, recorded);
     const former = formerMailbox(recorded);
     if (former !== undefined && former !== mailbox.agent)
       plan.advice.push(
         `its older settings named @${former}; its mailbox is @${mailbox.agent} now. To keep @${former}: ${again} --as ${former}`,
       );
-    return { ...plan, mailbox, grant, applied: plan.apply(true, grant) };
+    const planned = { ...plan, mailbox, grant, reply: grant === null ? plan.reply : ('allow' as const) };
+    return { ...planned, removed: plan.narrow(true), applied: plan.apply(true, planned) };
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     return { ...plan, refused: error.message };
   }
+}
+
+/** What `parley run` was told counts here, too, where the user is there to see it in the list of changes. */
+function inboundOf(
+  { env }: Context,
+  client: ClientSettings,
+  target: InstallTarget,
+  order: Order,
+  isForced: boolean,
+): Consent | null {
+  if (!client.inboundRule || order.inbound !== null) return client.inboundRule ? order.inbound : null;
+  const isOpen = !isForced && canAsk(env) && asksAboutMessages(client, target);
+  return isOpen && consentTo(env, client.name, 'inbound') === 'allow' ? 'allow' : null;
 }
 
 /** The mailbox of a client, and whether it has to be made. */
@@ -216,13 +331,16 @@ function formerMailbox(recorded: readonly Recorded[]): string | undefined {
 
 /** Writes the settings of a client, then binds its mailbox. */
 function applyPlan({ env }: Context, plan: Plan): Plan {
-  const { client, mailbox, grant, advice } = plan;
+  const { client, mailbox, advice } = plan;
   if (plan.refused !== null || mailbox === null) return plan;
   try {
-    const applied = plan.apply(false, grant);
+    const removed = plan.narrow(false);
+    const applied = plan.apply(false, plan);
     recordChangedHooks(env, applied);
     bindClient(parleyHome(env), client.name, mailbox.agent);
-    return { ...plan, applied, advice: [...advice, ...trustAdvice(client, applied)] };
+    for (const topic of ['reply', 'inbound'] as const)
+      if (plan[topic] !== null) keepConsent(env, client.name, topic, plan[topic]);
+    return { ...plan, applied, removed, advice: [...advice, ...trustAdvice(client, applied)] };
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     return { ...plan, applied: [], refused: error.message };
@@ -245,22 +363,23 @@ function report(context: Context, target: InstallTarget, given: readonly Plan[],
   if (context.json)
     return context.sayJson({
       dryRun: dry,
-      clients: plans.map(({ client, mailbox, applied, refused, advice }) => ({
+      clients: plans.map(({ client, mailbox, applied, removed, refused, advice }) => ({
         client: client.name,
         agent: mailbox?.agent ?? null,
         changes: applied,
+        removed,
         refused,
         advice,
       })),
     });
-  for (const { client, mailbox, applied, refused, advice } of plans) {
+  for (const { client, mailbox, applied, removed, refused, advice } of plans) {
     context.say(`${client.title}${mailbox ? `, as @${mailbox.agent}` : ''}:`);
     if (refused !== null) {
       context.say(`  nothing was changed: ${refused}`);
       continue;
     }
     if (mailbox?.isMissing) context.say(`  ${(dry ? 'would make' : 'made').padEnd(10)} mailbox @${mailbox.agent}`);
-    for (const line of appliedLines(applied)) context.say(line);
+    for (const line of [...appliedLines(applied), ...removed.map(removedLine)]) context.say(line);
     for (const one of advice) context.say(`  note: ${one}`);
   }
   if (!dry) context.say('Restart a client to use it. `parley install --uninstall` removes everything again.');
@@ -304,5 +423,6 @@ function uninstall(
 function unbind({ env }: Context, { name }: ClientSettings, removed: readonly Removed[]): void {
   if (removed.length === 0 || isRefused(removed)) return;
   unbindClient(parleyHome(env), name);
+  forgetConsents(env, name);
   forgetSessionsOf(parleyHome(env), name);
 }

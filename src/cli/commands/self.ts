@@ -5,7 +5,7 @@ import type { Env } from '../../core/env.ts';
 import { isSure } from '../../platform/authority.ts';
 import { isCompiled, MAIN, VERSION } from '../../platform/program.ts';
 import { isTerminal } from '../../platform/terminal.ts';
-import { backchannelHome, brokersFolder, parleyHome } from '../../platform/env.ts';
+import { backchannelHome, parleyHome, userHome } from '../../platform/env.ts';
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -13,11 +13,14 @@ import type { Context } from '../context.ts';
 import { endFollower } from '../start-follower.ts';
 import { daemonNotice } from '../../platform/daemon-lock.ts';
 import { tablesLine } from '../../clients/codex/trust.ts';
-import { removedLine } from '../../clients/settings/installer.ts';
+import { Installer, removedLine } from '../../clients/settings/installer.ts';
+import { dropFolders } from '../../clients/settings/file.ts';
+import { readManifest } from '../../clients/settings/manifest.ts';
 import { controlData, hasService, leaveControl, refuseServer } from '../self/leave-control.ts';
 import { forgetHookState, isInClients, leaveClients } from '../self/leave-clients.ts';
 import { installProgram, isSameFile, readInstalled, uninstallProgram } from '../../clients/program-files.ts';
 import { holdings, purge, refuseUnsafe } from '../self/purge.ts';
+import { everythingWritten, staying } from '../self/written.ts';
 import { isOnPath, onPath } from '../../platform/search-path.ts';
 import { UserService } from '../../protocols/control/systemd-service.ts';
 import type { ServiceReport } from '../../protocols/control/systemd-service.ts';
@@ -26,8 +29,9 @@ import type { ServiceReport } from '../../protocols/control/systemd-service.ts';
 const NAMES = ['bch', 'c2c', 'c2c-deliver-inbox', 'ccc'];
 
 const selfCommand = command({
-  usage: 'self <install|uninstall>',
+  usage: 'self <install|list|uninstall>',
   about:
+    '`list` names everything that Parley wrote on this machine, which command wrote it, and what removes it.\n' +
     '`install` copies this program to a folder as `parley`, and links further names to it. It replaces no other program without --force, ' +
     'which keeps a copy that `uninstall` restores. A service that runs (`parley service`) is restarted with the new program.\n' +
     '`uninstall` removes Parley from the clients and its service, then what `install` installed. At a terminal it asks first. If a file of a client ' +
@@ -50,6 +54,7 @@ const selfCommand = command({
   examples: [
     'dist/parley self install',
     'dist/parley self install --dir /usr/local/bin --names bch',
+    'parley self list',
     'parley self uninstall --purge --yes',
   ],
   async run(context: Context, values, [verb]) {
@@ -58,7 +63,8 @@ const selfCommand = command({
       if (values.purge || values.yes) throw new Refusal('invalid_request', '--purge and --yes belong to uninstall');
       return installed(context, manifest, values.dir, namesFrom(values.names), values.force ?? false);
     }
-    if (verb !== 'uninstall') throw new Refusal('invalid_request', 'usage: parley self <install|uninstall>');
+    if (verb === 'list') return listed(context);
+    if (verb !== 'uninstall') throw new Refusal('invalid_request', 'usage: parley self <install|list|uninstall>');
     if (values.dir ?? values.names ?? values.force)
       throw new Refusal('invalid_request', '--dir, --names and --force belong to install');
     await uninstalled(context, manifest, values.purge ?? false, values.yes ?? false);
@@ -114,6 +120,7 @@ async function restartedService(env: Env, program: string): Promise<ServiceRepor
 async function uninstalled(context: Context, manifest: string, withHome: boolean, sure: boolean): Promise<void> {
   const root = parleyHome(context.env);
   const inClients = isInClients(context.env);
+  const { folders } = readManifest(new Installer(userHome(context.env), 'parley self uninstall').manifest);
   if (!withHome && !inClients && !hasService(context.env) && readInstalled(manifest).files.length === 0) {
     throw new Refusal(
       'not_found',
@@ -148,6 +155,8 @@ async function uninstalled(context: Context, manifest: string, withHome: boolean
   const result = { ...left, ...uninstallProgram(manifest), service };
   if (withHome) forgetHookState(context.env);
   if (there) purge(root);
+  // A folder that an addition was made in may have held the service, too.
+  dropFolders(folders);
   if (context.json) return context.sayJson({ ...result, purged: there ? root : null });
   for (const one of result.clients) context.say(removedLine(one).trim());
   for (const one of result.codexTables) context.say(tablesLine(one).trim());
@@ -163,21 +172,40 @@ async function uninstalled(context: Context, manifest: string, withHome: boolean
   for (const line of whatStays(context.env, withHome, result.removed)) context.note(line);
 }
 
-/** What the user may believe to be gone: the program itself, and the homes of the other dialects. */
+/** What the user may believe to be gone: the program itself, the mail, and what is the user's own. */
 function whatStays(env: Env, withHome: boolean, removed: readonly string[]): string[] {
   const program = isCompiled() ? process.execPath : MAIN;
   const isGone = removed.length > 0 || !existsSync(program);
   const how = MAIN.includes('/node_modules/') ? 'remove it with: npm uninstall -g parley-mail' : `it is ${program}`;
-  const homes = [
-    { path: backchannelHome(env), of: 'bch' },
-    { path: brokersFolder(env), of: 'c2c' },
-  ].filter(({ path }) => withHome && existsSync(path));
-  const control = withHome ? [] : controlData(env);
   return [
     ...(isGone ? [] : [`the program itself stays; ${how}`]),
-    ...control.map((path) => `${path} stays: your sessions and their history`),
-    ...homes.map(({ path, of }) => `${path} stays: the mail of ${of}; delete it yourself if you do not need it`),
+    ...staying(env)
+      .filter(({ goes }) => goes === 'by hand' || !withHome)
+      .map(
+        ({ path, what, goes }) =>
+          `${path} stays: ${what}; ${goes === 'purge' ? '--purge deletes it' : 'delete it yourself if you do not need it'}`,
+      ),
   ];
+}
+
+function listed(context: Context): void {
+  const written = everythingWritten(context.env);
+  if (context.json) return context.sayJson(written);
+  const groups = [
+    ['uninstall', '`parley self uninstall` removes:'],
+    ['purge', 'Only with --purge:'],
+    ['by hand', 'Yours to delete:'],
+  ] as const;
+  for (const [goes, title] of groups) {
+    const some = Map.groupBy(
+      written.filter((one) => one.goes === goes),
+      ({ path }) => path,
+    );
+    if (some.size > 0) context.say(title);
+    for (const [path, all] of some)
+      context.say(`  ${path}: ${[...new Set(all.map(({ what, by }) => `${what} (${by})`))].join(', ')}`);
+  }
+  if (written.length === 0) context.say('Parley wrote nothing here');
 }
 
 /** Who would lose what. A home that cannot be read is said to be so. */

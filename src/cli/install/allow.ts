@@ -9,7 +9,7 @@ import type { McpTool } from '../../protocols/c2a/mcp.ts';
 import { MAIL_TOOL_LIST } from '../../protocols/mcp/mail-face.ts';
 import type { MailTool } from '../../protocols/mcp/mail-face.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { startedByClient, isSure } from '../../platform/authority.ts';
+import { startedByClient } from '../../platform/authority.ts';
 import type { Context } from '../context.ts';
 import { parleyHome } from '../../platform/env.ts';
 
@@ -46,14 +46,15 @@ export function grantWith(given: Grant | null, recorded: readonly Recorded[]): G
   return given ?? (isRecorded('chat_send_message') || isRecorded('chat_react') ? 'reply' : null);
 }
 
-/** The grant that `--allow` names. A model cannot give it to itself. */
-export function grantFrom(word: string | undefined, env: Env): Grant | null {
+/** What `--allow` says; null if it says nothing. A model cannot give itself a grant. */
+export function grantFrom(word: string | undefined, env: Env): Grant | 'none' | null {
   if (word === undefined) return null;
-  if (!Object.hasOwn(GRANTS, word)) throw new Refusal('invalid_request', '--allow is reply or tools');
+  if (word !== 'none' && !Object.hasOwn(GRANTS, word))
+    throw new Refusal('invalid_request', '--allow is reply, tools or none');
   const why = startedByClient(env);
   if (why !== null)
     throw new Refusal('not_yours', `Only the user can allow tools. ${why}. Run it in your own terminal.`);
-  return word as Grant;
+  return word as Grant | 'none';
 }
 
 /** True if the client may stop at a dialog when its model answers mail, and a rule would prevent that. Unreadable settings lack none. */
@@ -70,21 +71,6 @@ export function asksBeforeReply(client: ClientSettings, target: InstallTarget): 
     if (error instanceof NotEditable) return false;
     throw error;
   }
-}
-
-/** Asks the user at the terminal for the narrow grant. Anything but `yes` is a no. */
-export function grantAtTerminal(
-  context: Context,
-  target: InstallTarget,
-  clients: readonly ClientSettings[],
-): Grant | null {
-  const asking = clients.filter((client) => asksBeforeReply(client, target)).map(({ title }) => title);
-  if (asking.length === 0 || startedByClient(context.env) !== null) return null;
-  context.note(
-    `\nA model that answers mail may stop at a permission dialog of ${asking.join(', ')}. ` +
-      `Rules for ${GRANTS.reply.join(' and ')} let it answer those who wrote to it without asking you.`,
-  );
-  return isSure(context, 'Add these rules?') ? 'reply' : null;
 }
 
 /** What a user should know about dialogs in this client. */

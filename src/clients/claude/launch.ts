@@ -1,6 +1,11 @@
 import { hasOption, isSession, isUuid } from '../launch.ts';
 import type { Launch, Launcher, LaunchOrder } from '../launch.ts';
+import { existsSync, readFileSync } from 'node:fs';
+import { userHome } from '../../platform/env.ts';
+import { tableIn } from '../settings/client-settings.ts';
+import { readJson } from '../settings/jsonc.ts';
 import { claude } from './client.ts';
+import { claudeSettings, INBOUND_KEY } from './settings.ts';
 
 /** Commands of Claude Code that begin no session. */
 const OTHER_COMMANDS = [
@@ -39,8 +44,20 @@ export const claudeLauncher: Launcher = {
     const id = at < 0 ? undefined : (args[at]?.split('=')[1] ?? args[at + 1]);
     return id !== undefined && isUuid(id) ? id : undefined;
   },
+  holdsMessages(args, { env, folder }) {
+    if (hasOption(args, '-p', '--print')) return false;
+    const target = { home: userHome(env), env, project: folder };
+    const rule = claudeSettings.inboundRule?.(target);
+    const settings = rule && existsSync(rule.path) ? readFileSync(rule.path, 'utf8') : '{}';
+    try {
+      return isBypass(args, settings) && !rule?.isThere(settings);
+    } catch {
+      // Claude Code says itself that it cannot read them.
+      return false;
+    }
+  },
   async prepare(order: LaunchOrder): Promise<Launch> {
-    const { args, env, name } = order;
+    const { args, env, name, inbound = false } = order;
     const isOneShot = hasOption(args, '-p', '--print');
     const hasSettings = hasOption(args, '--settings');
     return {
@@ -53,11 +70,18 @@ export const claudeLauncher: Launcher = {
         : isOneShot
           ? 'mail comes while it works'
           : 'mail comes with your next prompt, and while it works',
-      notes: hasSettings
-        ? [
-            'Claude Code uses one --settings only, so yours is used and the hook is left out; `parley install claude` adds it',
-          ]
-        : [],
+      notes: [
+        ...(hasSettings
+          ? [
+              'Claude Code uses one --settings only, so yours is used and the hook is left out; `parley install claude` adds it',
+            ]
+          : []),
+        ...(!(inbound && !hasSettings) && claudeLauncher.holdsMessages?.(args, order)
+          ? [
+              'in bypass mode Claude Code asks you about each message; to let them in: parley install claude --inbound allow',
+            ]
+          : []),
+      ],
     };
   },
 };
@@ -66,8 +90,17 @@ function servers({ server: { command, args, env } }: LaunchOrder): string {
   return JSON.stringify({ mcpServers: { parley: { type: 'stdio', command, args, env } } });
 }
 
-function hooks({ hookLine }: LaunchOrder): string {
+/** Only in bypass mode Claude Code asks about messages. */
+function isBypass(args: readonly string[], settings: string): boolean {
+  if (hasOption(args, '--dangerously-skip-permissions')) return true;
+  const at = args.findIndex((word) => /^--permission-mode(=|$)/.test(word));
+  if (at >= 0) return (args[at]?.split('=')[1] ?? args[at + 1]) === 'bypassPermissions';
+  return tableIn(tableIn(readJson(settings))['permissions'])['defaultMode'] === 'bypassPermissions';
+}
+
+function hooks({ hookLine, inbound = false }: LaunchOrder): string {
   const { registers = [], timeout } = claude.hook ?? {};
   const entry = { hooks: [{ type: 'command', command: hookLine, timeout }] };
-  return JSON.stringify({ hooks: Object.fromEntries(registers.map((event) => [event, [entry]])) });
+  const lets = inbound ? { [INBOUND_KEY]: 'accept' } : {};
+  return JSON.stringify({ ...lets, hooks: Object.fromEntries(registers.map((event) => [event, [entry]])) });
 }

@@ -1,7 +1,10 @@
 import { join, resolve } from 'node:path';
-import { readJson } from '../settings/jsonc.ts';
+import { hasMember, readJson } from '../settings/jsonc.ts';
 import { hooksInJson, member, tableIn, variables } from '../settings/client-settings.ts';
 import type { ClientSettings, InstallTarget } from '../settings/client-settings.ts';
+
+/** Whether a session takes messages of other programs: `accept`, `hold` or `refuse`. Unset, one in bypass mode asks about each. */
+export const INBOUND_KEY = 'crossSessionInbound';
 
 /** Claude Code: hooks in the user's settings; servers of a project in its `.mcp.json`, those of the user in `.claude.json`. */
 export const claudeSettings: ClientSettings = {
@@ -28,6 +31,12 @@ export const claudeSettings: ClientSettings = {
       },
     };
   },
+  inboundRule: (target) => ({
+    path: settingsFile(target),
+    content: member([INBOUND_KEY], 'accept'),
+    // Whatever its value is: then the user has decided.
+    isThere: (text) => hasMember(text, [INBOUND_KEY]),
+  }),
   skills: (target) => join(claudeFolder(target), 'skills'),
   advice: (_target, profile) => [
     ...(profile.forProject

@@ -44,6 +44,8 @@ export interface InstallProfile {
   files: readonly { path: string; what: string; text: string; mode?: number }[];
   /** Tools of the server that run without a dialog, with the names that they had in 0.1.0. */
   allow: readonly { tool: string; formerly?: string | undefined }[];
+  /** Messages come in without a question of the client, where it has a setting for that. */
+  inbound?: boolean;
   /** A section for the client's file of instructions, where it has one. */
   section?: string;
 }
@@ -51,7 +53,7 @@ export interface InstallProfile {
 /** One addition, before it is known which profile makes it. */
 type Part = Pick<Addition, 'path' | 'what' | 'formerly' | 'content' | 'isThere'>;
 
-/** A rule that lets one tool of the server `parley` run without a dialog. */
+/** What widens a client: one tool of the server `parley` runs without a dialog, or messages come in without one. */
 export type AllowRule = Pick<Addition, 'path' | 'content' | 'isThere'>;
 
 /** The settings of a client: where its files are, and what each kind of addition looks like there. */
@@ -70,8 +72,12 @@ export interface ClientSettings {
   allowRule: ((target: InstallTarget, tool: string) => AllowRule) | null;
   /** May it ask before it runs a tool without a rule? `text` is the file of the rule. By default it may. */
   mayAsk?(text: string | null): boolean;
+  /** The setting by which it lets messages in without asking its user, where it has one. */
+  inboundRule?(target: InstallTarget): AllowRule;
   /** The folder from which it was seen to list skills to its model; null where none was. */
   skills(target: InstallTarget): string | null;
+  /** Files of ours that bring mail to its sessions, where it runs no hooks. */
+  mailFiles?(target: InstallTarget): InstallProfile['files'];
   /** Its file of instructions for the model. */
   instructions?(target: InstallTarget): string;
   /** What only the user can do, and what to expect. */
@@ -85,7 +91,7 @@ export function additionsOf(
   profile: InstallProfile,
   owner: string = client.name,
 ): Addition[] {
-  const { by, files, hooks, server, serverName, forProject, allow, section } = profile;
+  const { by, files, hooks, server, serverName, forProject, allow, section, inbound = false } = profile;
   const instructions = section === undefined ? undefined : client.instructions?.(target);
   const parts: Part[] = [
     ...files.map(({ path, what, text, mode }) =>
@@ -106,6 +112,7 @@ export function additionsOf(
             },
           ],
     ),
+    ...(inbound && client.inboundRule ? [{ what: INBOUND, ...client.inboundRule(target) }] : []),
   ];
   if (section !== undefined && instructions !== undefined)
     parts.push({
@@ -116,6 +123,9 @@ export function additionsOf(
     });
   return parts.map((one) => ({ by, owner, ...one }));
 }
+
+/** What the setting for messages is called in the manifest. */
+export const INBOUND = 'setting that lets messages in';
 
 /** What the rule for a tool is called in the manifest. */
 export function ruleFor(tool: string): string {

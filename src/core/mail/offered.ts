@@ -5,6 +5,7 @@ import type { Settlement } from '../ports/journal.ts';
 import type { Lease } from '../ports/mailboxes.ts';
 import { LEASE_MS } from './deliver.ts';
 import type { Delivered } from './deliver.ts';
+import { receiptsOf } from './workspace.ts';
 import type { Who } from './workspace.ts';
 
 /**
@@ -82,8 +83,7 @@ async function settleIfThere(who: Who, owner: string, id: MessageId, settlement:
 
 /** Did the reader itself give the copy back after this session was last offered it? See `release` in settle.ts. */
 async function isReleased(who: Who, id: MessageId, { session }: Evidence): Promise<boolean> {
-  const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
-  const receipts = copy?.receipts ?? [];
+  const receipts = await receiptsOf(who, id);
   const offered = receipts.findLastIndex(({ step, evidence }) => step === 'offered' && evidence['session'] === session);
   return receipts
     .slice(offered + 1)
