@@ -1,3 +1,4 @@
+import type { MailboxJournal } from '../../src/core/ports/journal.ts';
 import { openWorkspace } from '../../src/daemon/homes.ts';
 import { attend } from '../../src/core/mail/attend.ts';
 import type { Workspace, Home } from '../../src/core/mail/workspace.ts';
@@ -133,7 +134,7 @@ async function oweMany(home: Home, reader: AgentName, count: number): Promise<vo
       message: aMessage({ to: `@${reader}` }),
       copies: copiesFor(reader),
     }));
-    await home.journal.acceptTogether(entries);
+    await (home.journal as MailboxJournal).acceptTogether(entries);
   }
 }
 

@@ -99,6 +99,22 @@ export const SETTINGS = {
     project: false,
     help: 'how long the host waits for more of what a person writes',
   },
+  wakesPerHour: {
+    schema: new Schema(() =>
+      v.pipe(v.union([v.string(), v.number()]), v.transform(Number), v.integer(), v.minValue(0), v.maxValue(100_000)),
+    ),
+    env: 'PARLEY_WAKES_PER_HOUR',
+    fallback: 30,
+    project: false,
+    help: 'how often an hour mail may wake one idle session; the rest comes with its next turn',
+  },
+  captureRemote: {
+    schema: new Schema(() => v.picklist(['on', 'off'])),
+    env: 'PARLEY_CAPTURE_REMOTE',
+    fallback: 'off',
+    project: false,
+    help: 'on: what a model answers in its window goes to a sender behind a relay, too',
+  },
 } as const;
 export type SettingName = keyof typeof SETTINGS;
 
@@ -111,6 +127,8 @@ export interface Settings {
   keepBodies: number | null;
   keepFacts: number | null;
   composeMs: number;
+  wakesPerHour: number;
+  captureRemote: 'on' | 'off';
 }
 
 /** Where a value came from, for `parley config`. */

@@ -1,4 +1,6 @@
 import type { Env } from '../core/env.ts';
+import type { AgentName } from '../core/names.ts';
+import { SessionNames } from '../delivery/session-names.ts';
 import { daemonNotice } from '../platform/daemon-lock.ts';
 import { parleyHome } from '../platform/env.ts';
 import { signalTo } from '../platform/process.ts';
@@ -22,6 +24,12 @@ export function requestFollower(env: Env, isNeeded: () => boolean = () => true):
   if (runState(env) !== null || !isNeeded()) return;
   const started = spawnFollower(env, 'ignore');
   if (typeof started !== 'string') started.unref();
+}
+
+/** The same for sessions that may read one of these copies: only the daemon hands mail to them and reads the proof. */
+export function requestFollowerFor(env: Env, copies: readonly { mailbox: AgentName }[]): void {
+  const names = new SessionNames(parleyHome(env));
+  requestFollower(env, () => copies.some(({ mailbox }) => names.isRunning(mailbox) || names.hasHook(mailbox)));
 }
 
 /** Whether there is nothing to start: it runs, or it is forbidden. */

@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { Schema } from './schema.ts';
 import type { Described } from './schema.ts';
 import { Directedness } from './attention/attention.ts';
-import { AgentName, isMessageId, MessageId, Scope, SendKey } from './names.ts';
+import { AgentName, MessageId, Scope, SendKey } from './names.ts';
 import { Signal } from './signal.ts';
 
 /** What the sender wants of the reader. spec: message#intent */
@@ -106,22 +106,20 @@ export type Extras = Described<typeof Extras>;
  * A message as it stands on disk and on the wire. Files are written by other programs too: what can be
  * missing there gets its default here, and fields we do not know are left out. spec: message#message
  */
-export const Message = new Schema(
-  () =>
-    v.object({
-      id: MessageId.inner,
-      from: v.string(),
-      to: v.string(),
-      body: v.fallback(v.string(), ''),
-      // Other programs may write other words: they are passed on, and only `urgent` means anything.
-      priority: v.fallback(v.string(), 'normal'),
-      scope: v.fallback(v.optional(v.string()), undefined),
-      thread: v.fallback(v.optional(v.string()), undefined),
-      refs: v.fallback(v.optional(v.array(v.string())), undefined),
-      ts: v.fallback(v.pipe(v.string(), v.isoTimestamp()), '1970-01-01T00:00:00.000Z'),
-      parley: v.fallback(v.optional(Extras.inner), undefined),
-    }),
-  isPlainMessage,
+export const Message = new Schema(() =>
+  v.object({
+    id: MessageId.inner,
+    from: v.string(),
+    to: v.string(),
+    body: v.fallback(v.string(), ''),
+    // Other programs may write other words: they are passed on, and only `urgent` means anything.
+    priority: v.fallback(v.string(), 'normal'),
+    scope: v.fallback(v.optional(v.string()), undefined),
+    thread: v.fallback(v.optional(v.string()), undefined),
+    refs: v.fallback(v.optional(v.array(v.string())), undefined),
+    ts: v.fallback(v.pipe(v.string(), v.isoTimestamp()), '1970-01-01T00:00:00.000Z'),
+    parley: v.fallback(v.optional(Extras.inner), undefined),
+  }),
 );
 export type Message = Described<typeof Message>;
 
@@ -131,29 +129,9 @@ export function readMessage(value: unknown): Message | null {
   return message?.success ? message.data : null;
 }
 
-/** A time as nearly every program writes it. */
-const PLAIN_TIME = /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?Z$/;
-
-function isPlainMessage(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  const { id, from, to, body, priority, scope, thread, refs, ts, parley, ...unknown } = value as Record<
-    string,
-    unknown
-  >;
-  return (
-    isMessageId(id) &&
-    typeof from === 'string' &&
-    typeof to === 'string' &&
-    typeof body === 'string' &&
-    typeof priority === 'string' &&
-    (scope === undefined || typeof scope === 'string') &&
-    (thread === undefined || typeof thread === 'string') &&
-    refs === undefined &&
-    typeof ts === 'string' &&
-    PLAIN_TIME.test(ts) &&
-    parley === undefined &&
-    Object.keys(unknown).length === 0
-  );
+/** Oldest first, by the text of their times. */
+export function byTime(a: Pick<Message, 'ts'>, b: Pick<Message, 'ts'>): number {
+  return a.ts < b.ts ? -1 : a.ts > b.ts ? 1 : 0;
 }
 
 /** The largest body that is accepted unless the user sets another limit (bytes of UTF-8). spec: message#limits */
@@ -165,39 +143,23 @@ export function isBlank(text: string): boolean {
 }
 
 /** What a sender hands in; everything else about a message is decided by us. spec: message#draft */
-export const Draft = new Schema(
-  () =>
-    v.object({
-      to: v.pipe(v.string(), v.minLength(1, 'name a recipient: @agent or #channel')),
-      body: v.string(),
-      priority: v.optional(Priority.inner, 'normal'),
-      scope: v.optional(Scope.inner),
-      thread: v.optional(MessageId.inner),
-      refs: v.optional(v.array(v.pipe(v.string(), v.maxLength(2048), v.regex(/^[^\p{Cc}]+$/u, 'use one line')))),
-      intent: v.optional(Intent.inner, 'none'),
-      deadline: v.optional(v.pipe(v.string(), v.isoTimestamp())),
-      key: v.optional(SendKey.inner),
-      /** When this key was first tried: lets a rebuilt ledger say "unknown" instead of storing it a second time. */
-      firstTried: v.optional(v.pipe(v.string(), v.isoTimestamp())),
-      ...said(),
-    }),
-  isPlainDraft,
+export const Draft = new Schema(() =>
+  v.object({
+    to: v.pipe(v.string(), v.minLength(1, 'name a recipient: @agent or #channel')),
+    body: v.string(),
+    priority: v.optional(Priority.inner, 'normal'),
+    scope: v.optional(Scope.inner),
+    thread: v.optional(MessageId.inner),
+    refs: v.optional(v.array(v.pipe(v.string(), v.maxLength(2048), v.regex(/^[^\p{Cc}]+$/u, 'use one line')))),
+    intent: v.optional(Intent.inner, 'none'),
+    deadline: v.optional(v.pipe(v.string(), v.isoTimestamp())),
+    key: v.optional(SendKey.inner),
+    /** When this key was first tried: lets a rebuilt ledger say "unknown" instead of storing it a second time. */
+    firstTried: v.optional(v.pipe(v.string(), v.isoTimestamp())),
+    ...said(),
+  }),
 );
 export type Draft = Described<typeof Draft>;
-
-/** A text, to somebody, with no more than an intent. */
-function isPlainDraft(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  const { to, body, priority, intent, ...rest } = value as Record<string, unknown>;
-  return (
-    typeof to === 'string' &&
-    to !== '' &&
-    typeof body === 'string' &&
-    (priority === 'normal' || priority === 'urgent') &&
-    INTENTS.some((one) => one === intent) &&
-    Object.values(rest).every((one) => one === undefined)
-  );
-}
 
 /** Builds the stored form, in the key order that other programs write. spec: message#order */
 export function composeMessage(

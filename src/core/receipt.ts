@@ -42,3 +42,8 @@ export const Receipt = new Schema(() =>
   }),
 );
 export type Receipt = Described<typeof Receipt>;
+
+/** What happened at this time (ms). */
+export function receipt(step: Receipt['step'], at: number, evidence: Evidence): Receipt {
+  return { step, at: new Date(at).toISOString(), evidence };
+}

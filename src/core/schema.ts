@@ -13,11 +13,7 @@ export type Parsed<T> = { success: true; data: T } | { success: false; path: str
 export class Schema<S extends Inner> {
   #built: S | undefined;
 
-  /** `isPlain` is a cheap look that knows most of what the schema would return as it is; it need not know all. */
-  constructor(
-    readonly build: () => S,
-    readonly isPlain?: (input: unknown) => boolean,
-  ) {}
+  constructor(readonly build: () => S) {}
 
   /** The schema itself, to stand inside another one. */
   get inner(): S {
@@ -26,7 +22,6 @@ export class Schema<S extends Inner> {
   }
 
   safeParse(input: unknown): Parsed<InferOutput<S>> {
-    if (this.isPlain?.(input)) return { success: true, data: input as InferOutput<S> };
     const result = v.safeParse(this.inner, input, { abortEarly: true, message: adviceFor });
     if (result.success) return { success: true, data: result.output };
     const [issue] = result.issues;

@@ -9,7 +9,13 @@ export type Log = (event: string, facts: LogFacts) => void;
 export interface ServiceContext {
   env: Env;
   cwd: string;
-  settings: { bodyLimit: number; durability: 'normal' | 'full'; composeMs: number };
+  settings: {
+    bodyLimit: number;
+    durability: 'normal' | 'full';
+    composeMs: number;
+    wakesPerHour: number;
+    captureRemote: 'on' | 'off';
+  };
   /** The homes of the user, for a process that stays. It closes the directories at its end. */
   openWorkspace(): Workspace;
 }

@@ -4,8 +4,8 @@ import type { Service } from '../core/service.ts';
 import type { Home } from '../core/mail/workspace.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import { ago } from '../core/time.ts';
-import { liveClients } from '../clients/clients.ts';
-import { fenced, newMark } from '../delivery/fit.ts';
+import { clientNamed, liveClients } from '../clients/clients.ts';
+import { fenced, newMark, peopleAmong } from '../delivery/fit.ts';
 import { Follower } from '../delivery/follower.ts';
 import type { SessionMailbox } from '../delivery/follower.ts';
 import { HookSessionFolder } from '../delivery/hook-session.ts';
@@ -30,9 +30,16 @@ export const follow: Service = {
       workspace: { ...workspace, homes: [own] },
       clients: liveClients(context.env),
       mailboxesOf: (live, all) => mailboxesOf(own, names, live, all),
-      phrases(reader, mail, now) {
+      hookRecordOf: (client, session, ids, since) =>
+        clientNamed(client)?.hookRecord?.({ session, env: context.env }, ids, since) ?? null,
+      async phrases({ name, home: its }, mail, now) {
         const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
-        return fenced({ reader, mark, now, ago: (iso) => ago(iso, now) });
+        const people = await peopleAmong(its, mail);
+        return fenced({ reader: name, mark, now, ago: (iso) => ago(iso, now), people });
+      },
+      settings: {
+        wakesPerHour: context.settings.wakesPerHour,
+        captureRemote: context.settings.captureRemote === 'on',
       },
       log,
     });

@@ -1,4 +1,5 @@
-import type { LiveSessions } from '../core/ports/live-session.ts';
+import type { MessageId } from '../core/names.ts';
+import type { LiveSessions, ShownProof } from '../core/ports/live-session.ts';
 import type { SessionDriver, SessionTarget } from '../core/ports/session.ts';
 import type { Evidence } from '../core/receipt.ts';
 import type { StateReader } from '../sessions/client-state.ts';
@@ -16,6 +17,8 @@ export interface Client {
   state?: (session: SessionPlace) => StateReader;
   /** Its own record of what it showed to the model of a session. */
   evidence?: (folders: readonly string[], session: string) => ShownEvidence;
+  /** Its own record of a session, read for these messages, which our hook printed there after `since` (Unix ms). */
+  hookRecord?: (place: Pick<SessionPlace, 'session' | 'env'>, ids: readonly MessageId[], since: number) => HookRecord;
   /** How a session of it is started, followed and given prompts. Without it, it cannot be controlled. `env` has HOME and PATH. */
   session?: (target: SessionTarget, env: SessionPlace['env']) => SessionDriver;
   /** Its running sessions, and how mail reaches them without typing. `env` has HOME. */
@@ -38,6 +41,14 @@ export interface SessionPlace {
 export interface ShownEvidence {
   /** Waits until the client's record shows these messages; null if it does not in time. */
   wait(parcels: readonly Parcel[], signal: AbortSignal): Promise<Evidence | null>;
+}
+
+/** What a client wrote down about messages that our hook printed. It asks no other program: a turn waits for it. */
+export interface HookRecord {
+  /** Those of them that were in a request to the model. Reads on from where the last call ended. */
+  shown(): ReadonlyMap<MessageId, ShownProof>;
+  /** Whether the client keeps a record of this session, as of the last call. */
+  readonly isThere: boolean;
 }
 
 /** How a client is typed to: what its screen shows, how long after a paste Enter follows, and how a text must end. */

@@ -3,7 +3,14 @@ import * as v from 'valibot';
 import type { Who } from '../core/mail/workspace.ts';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { Delivered } from '../core/mail/deliver.ts';
-import { claimForSession, OFFERED_MS, putBack, putBackPointer, settleOffered } from '../core/mail/offered.ts';
+import {
+  claimForSession,
+  OFFERED_MS,
+  putBack,
+  putBackPointer,
+  settleOffered,
+  settleShown,
+} from '../core/mail/offered.ts';
 import { Injection } from '../core/attention/attention.ts';
 import { AgentName, MessageId } from '../core/names.ts';
 import type { Receipt } from '../core/receipt.ts';
@@ -12,7 +19,7 @@ import type { Described } from '../core/schema.ts';
 import { starterOf } from '../platform/process.ts';
 import { isDead, newHolder } from '../platform/holder.ts';
 import type { Trace } from '../core/ports/journal.ts';
-import type { HookClient } from './client.ts';
+import type { HookClient, HookRecord } from './client.ts';
 import type { FittedMail, Piece } from './fit.ts';
 import { isCompaction, isNewStart, proofIn } from './hook-event.ts';
 import type { HookEvent, Moment } from './hook-event.ts';
@@ -35,9 +42,14 @@ const OfferedText = new Schema(() =>
     signs: v.array(v.object({ id: MessageId.inner, injection: Injection.inner })),
     /** Owed messages that were shown again after a compaction. */
     again: v.array(MessageId.inner),
+    /** An event settled it at this time (ms), and the client had not written down yet that it was shown. */
+    settledAt: v.optional(v.number()),
   }),
 );
 type OfferedText = Described<typeof OfferedText>;
+
+/** So long after an event has settled a text the record may still prove it. Claude Code writes a moment later. */
+const LATE_RECORD_MS = 10_000;
 
 /** A compaction after which what is owed is shown again; `shown`: as much of it as was. */
 const Compacted = new Schema(() => v.object({ v: v.literal(1), shown: v.array(MessageId.inner) }));
@@ -48,8 +60,17 @@ const MOST_OWED = 20;
 export interface OfferedDeps {
   /** The agent of this name, or null if it has no mailbox any more. */
   readerNamed(name: AgentName): Promise<Who | null>;
+  /** The client's own record of these messages, which were printed after `since` (Unix ms); null if it keeps none that we can read. */
+  recordOf(client: string, session: string, ids: readonly MessageId[], since: number): HookRecord | null;
   /** Says on stderr what went wrong. */
   complain(error: unknown): void;
+}
+
+/** A message that a hook printed after `since` (Unix ms), and that the client's record shows. */
+export interface ShownByHook {
+  who: Who;
+  id: MessageId;
+  since: number;
 }
 
 /**
@@ -59,6 +80,8 @@ export interface OfferedDeps {
  * A text without `printed` belongs to a hook that runs, or to one that died and may have printed it.
  */
 export class OfferedTexts {
+  readonly #records = new Map<string, HookRecord | null>();
+
   constructor(
     readonly session: HookSessionFolder,
     readonly deps: OfferedDeps,
@@ -110,19 +133,54 @@ export class OfferedTexts {
   async #resolveOwn(client: HookClient, event: HookEvent): Promise<void> {
     for (const [name, text] of this.#all()) {
       const proof = text.printed ? proofIn(client, text.printed, event) : isLeft(text) ? 'not asked' : 'same moment';
-      if (proof === 'same moment') continue;
       try {
+        const shown = await this.#settleProven(name, text, client.name, event.hook_event_name ?? '');
+        const isProven = shown?.length === text.whole.length;
+        if (isProven || isRecordLate(text) || proof === 'same moment') continue;
         // The file goes first where mail waits again: a later event must not settle that.
-        if (proof === 'not asked') this.#remove(name);
-        const who = await this.deps.readerNamed(text.agent);
+        if (proof === 'not asked' || text.settledAt !== undefined) this.#remove(name);
+        const who = text.settledAt === undefined ? await this.deps.readerNamed(text.agent) : null;
         if (who && proof === 'asked') await this.#settle(who, text, client, event);
         else if (who) await this.#waitAgain(who, text, event);
-        this.#remove(name);
+        if (who && proof === 'asked' && shown) this.#write(name, { ...text, settledAt: Date.now() });
+        else this.#remove(name);
       } catch (error) {
         this.deps.complain(error);
       }
     }
     if (isCompaction(event)) this.#noteCompaction([]);
+  }
+
+  /** Settles what the client's own record proves by now, whatever event comes next. Returns what it proves. */
+  async settleProven(client: string): Promise<ShownByHook[]> {
+    const all = this.#all();
+    const names = new Set(all.map(([name]) => name));
+    for (const name of this.#records.keys()) if (!names.has(name)) this.#records.delete(name);
+    const shown: ShownByHook[] = [];
+    for (const [name, text] of all) {
+      try {
+        shown.push(...((await this.#settleProven(name, text, client, 'record')) ?? []));
+      } catch (error) {
+        this.deps.complain(error);
+      }
+    }
+    return shown;
+  }
+
+  /** The text ends when all of its messages are proven. `proof`: what made us look. Null if there is no record, or nothing to look for. */
+  async #settleProven(name: string, text: OfferedText, client: string, proof: string): Promise<ShownByHook[] | null> {
+    if (text.whole.length === 0) return null;
+    const known = this.#records.get(name);
+    const record = known === undefined ? this.deps.recordOf(client, this.session.id, text.whole, text.since) : known;
+    this.#records.set(name, record);
+    const shown = [...(record?.shown() ?? [])];
+    if (shown.length === 0) return record?.isThere ? [] : null;
+    const who = await this.deps.readerNamed(text.agent);
+    if (!who) return null;
+    const by = { by: 'hook', client, event: text.printed?.event ?? '', session: this.session.id, proof };
+    for (const [id, { evidence }] of shown) await settleShown(who, text.owner, id, { ...evidence, ...by }, Date.now());
+    if (shown.length === text.whole.length) this.#remove(name);
+    return shown.map(([id]) => ({ who, id, since: text.since }));
   }
 
   /** After `/clear` no further event comes of the session that this process had before. */
@@ -244,6 +302,10 @@ export class OfferedTexts {
 function processIn(owner: string): string | null {
   const [process = '', bearer] = owner.split('.bearer-');
   return bearer === undefined ? null : process;
+}
+
+function isRecordLate({ settledAt }: OfferedText): boolean {
+  return settledAt !== undefined && Math.abs(Date.now() - settledAt) < LATE_RECORD_MS;
 }
 
 /** No hook prints it any more. */

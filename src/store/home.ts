@@ -4,7 +4,7 @@ import type { Home } from '../core/mail/workspace.ts';
 import type { HomeLabel } from '../core/address.ts';
 import type { Directory } from '../core/ports/directory.ts';
 import type { Mailboxes } from '../core/ports/mailboxes.ts';
-import type { Journal } from '../core/ports/journal.ts';
+import type { MailboxJournal } from '../core/ports/journal.ts';
 import { explained } from '../core/disk.ts';
 import { openSqliteJournal } from './journal/sqlite.ts';
 import { attendForeign } from '../core/mail/attend.ts';
@@ -32,12 +32,12 @@ export function lazyHome(
   directory: Directory,
   newSpool: (parts: MailboxParts) => Mailboxes,
 ): OpenHome {
-  let parts: { journal: Journal; mailboxes: Mailboxes } | undefined;
-  const open = (): { journal: Journal; mailboxes: Mailboxes } => {
+  let parts: { journal: MailboxJournal; mailboxes: Mailboxes } | undefined;
+  const open = (): { journal: MailboxJournal; mailboxes: Mailboxes } => {
     parts ??= openStores();
     return parts;
   };
-  const openStores = (): { journal: Journal; mailboxes: Mailboxes } => {
+  const openStores = (): { journal: MailboxJournal; mailboxes: Mailboxes } => {
     try {
       mkdirSync(root, { recursive: true, mode: 0o700 });
     } catch (error) {

@@ -8,7 +8,7 @@ import { alice, anEntry, bob, carol, LOUD, QUIET } from '../../test/support/mail
 import { openHome } from '../../test/support/maildir.ts';
 import type { MessageId } from '../core/names.ts';
 import { SendKey } from '../core/names.ts';
-import type { Journal } from '../core/ports/journal.ts';
+import type { MailboxJournal } from '../core/ports/journal.ts';
 import type { Claim, Mailboxes } from '../core/ports/mailboxes.ts';
 
 const LEASE = { ms: 1000, bearer: true };
@@ -34,7 +34,7 @@ class Story {
 
   constructor(
     readonly mailboxes: Mailboxes,
-    readonly journal: Journal,
+    readonly journal: MailboxJournal,
   ) {}
 
   async tell(act: Act): Promise<unknown> {

@@ -5,7 +5,7 @@ import { parseAddress } from '../core/address.ts';
 import type { Message } from '../core/message.ts';
 import type { MessageId } from '../core/names.ts';
 import { AgentName, MessageId as Id } from '../core/names.ts';
-import type { Journal, Settlement } from '../core/ports/journal.ts';
+import type { MailboxJournal, Settlement } from '../core/ports/journal.ts';
 import type { Claim, Mailboxes } from '../core/ports/mailboxes.ts';
 
 /** One backend: how it is opened at a folder, and how another program leaves a message in one of its mailboxes. */
@@ -18,7 +18,7 @@ export interface MailboxesBackend {
 interface OpenMailboxes {
   mailboxes: Mailboxes;
   /** The ledger that the spool is paired with. */
-  journal: Journal;
+  journal: MailboxJournal;
   close(): Promise<void>;
 }
 

@@ -9,7 +9,7 @@ import type { MessageId } from '../core/names.ts';
 import type { Disposition } from '../core/receipt.ts';
 import type { ObligationPage, EventClaim, SessionRecord } from '../core/ports/obligations.ts';
 import type { OpenLedger } from './journal.contract.ts';
-import type { Journal } from '../core/ports/journal.ts';
+import type { MailboxJournal } from '../core/ports/journal.ts';
 
 const ME = 'bearer.me';
 const ALL = { limit: 1000 };
@@ -20,7 +20,7 @@ const MUST = { ...LOUD, reason: 'direct_mention' } as const;
 export function obligationsContract(name: string, open: () => Promise<OpenLedger>): void {
   describe(`the duties of the ${name} ledger`, () => {
     let here: OpenLedger;
-    let journal: Journal;
+    let journal: MailboxJournal;
     beforeEach(async () => {
       here = await open();
       ({ journal } = here);
@@ -180,7 +180,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
           fc.asyncProperty(fc.array(Act, { maxLength: 25 }), async (acts) => {
             const home = await open();
             const ids = Array.from({ length: 6 }, anId);
-            const looks: Awaited<ReturnType<Journal['unentered']>>[] = [];
+            const looks: Awaited<ReturnType<MailboxJournal['unentered']>>[] = [];
             for (const act of acts) {
               const message = anEntry({ id: ids['n' in act ? act.n : 0] ?? anId() }).message;
               if (act.do === 'accept') await home.journal.accept({ message, copies: copiesFor(...act.to) });
@@ -610,7 +610,10 @@ function aSession(id: string): SessionRecord {
 }
 
 /** Enters what a look has found, whenever that was. */
-async function enterLook(journal: Journal, look: Awaited<ReturnType<Journal['unentered']>> | undefined): Promise<void> {
+async function enterLook(
+  journal: MailboxJournal,
+  look: Awaited<ReturnType<MailboxJournal['unentered']>> | undefined,
+): Promise<void> {
   if (!look) return;
   const obligations = look.copies.map(({ copy }) => anObligation({ id: copy.id, mailbox: copy.mailbox }));
   await journal.enter(look.from, look.upTo, obligations);

@@ -1,6 +1,6 @@
 const MINUTE_MS = 60_000;
-/** Addresses that are remembered; then the oldest is forgotten. */
-const MOST_ADDRESSES = 10_000;
+/** Buckets that are remembered; then the oldest is forgotten. */
+const MOST_BUCKETS = 16_384;
 
 /** A token bucket of requests: it fills again evenly over a minute. */
 export class Bucket {
@@ -29,28 +29,27 @@ export class Bucket {
   }
 }
 
-/** One bucket per address, for requests that cost us something before a token is known to be good. */
-export class Addresses {
+/** One bucket per key: per token, or, for requests before a token is known to be good, per address. */
+export class Buckets {
   readonly #buckets = new Map<string, Bucket>();
+  readonly #size: number;
 
-  constructor(readonly perMinute: number) {}
+  constructor(perMinute: number) {
+    this.#size = Math.max(1, Math.floor(perMinute));
+  }
 
   /** Counts one. Returns 0, or the seconds after which to try again. */
-  count(address: string, now: number): number {
-    const place = placeOf(address);
-    let bucket = this.#buckets.get(place);
-    if (!bucket) {
-      bucket = new Bucket(Math.max(1, Math.floor(this.perMinute)), now);
-      this.#buckets.set(place, bucket);
-      const [oldest] = this.#buckets.size > MOST_ADDRESSES ? this.#buckets.keys() : [];
-      if (oldest !== undefined) this.#buckets.delete(oldest);
-    }
+  count(key: string, now: number): number {
+    const bucket = this.#buckets.get(key) ?? new Bucket(this.#size, now);
+    this.#buckets.set(key, bucket);
+    const [oldest] = this.#buckets.size > MOST_BUCKETS ? this.#buckets.keys() : [];
+    if (oldest !== undefined) this.#buckets.delete(oldest);
     return bucket.take(now);
   }
 }
 
 /** One site has as many IPv6 addresses as it likes, all with the same first 64 bits. */
-function placeOf(address: string): string {
+export function siteOf(address: string): string {
   const [, mapped] = /^::ffff:(\d[\d.]+)$/i.exec(address) ?? [];
   if (mapped !== undefined) return mapped;
   if (!address.includes(':')) return address;

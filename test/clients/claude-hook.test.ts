@@ -158,6 +158,40 @@ describe(`Parley's hook in Claude Code${claude.why}`, () => {
     expect(request.count('redelivered')).toBe(1);
   });
 
+  claude.it(
+    'is proven by the transcript: what came after a tool, with a prompt, and at the end of a turn',
+    async () => {
+      const { parley, model, code } = await aSession([]);
+      const ids: string[] = [];
+      const send = async (body: string): Promise<void> => {
+        const { out } = await parley.run(['send', '@claude', body, '--json'], { as: 'codex' });
+        ids.push((JSON.parse(out) as { id: string }).id);
+      };
+      const [second, third, last] = [gate(), gate(), gate()];
+      model.script(bash('true', second.opened), bash('true'), say('almost', third.opened), bash('true'));
+      model.script(say('read it', last.opened));
+      await send('CANARY with the prompt');
+      const run = code.headless('work');
+      await model.request(1);
+      await send('CANARY after a tool');
+      second.open();
+      await model.request(3);
+      await send('CANARY at the end');
+      third.open();
+      await model.request(5);
+      // The client writes a moment after its model has answered.
+      const answers = () => code.transcripts().flatMap(({ lines }) => lines.filter(({ requestRef }) => requestRef));
+      await within(60_000, async () => answers().length >= 4);
+      last.open();
+      await run;
+      for (const [n, event] of ['UserPromptSubmit', 'PostToolUse', 'Stop'].entries()) {
+        const { receipts } = await copyIn(parley, ids[n] ?? '');
+        const evidence = { event, record: expect.stringMatching(/\.jsonl$/), offset: expect.any(Number) };
+        expect(receipts).toMatchObject([{ step: 'offered' }, { step: 'shown', evidence }]);
+      }
+    },
+  );
+
   claude.it('says nothing to a model for which nothing waits', async () => {
     const { model, code } = await aSession([bash('true'), say('done')]);
     await code.headless('work');
@@ -206,9 +240,9 @@ describe(`Parley's hook in Claude Code${claude.why}`, () => {
 });
 
 /** What Parley knows of the one copy of a message. */
-async function copyIn(parley: Program, id: string): Promise<{ state: string }> {
+async function copyIn(parley: Program, id: string): Promise<{ state: string; receipts: object[] }> {
   const { out } = await parley.run(['trace', id, '--json']);
-  const [copy] = (JSON.parse(out) as { copies: { state: string }[] }).copies;
+  const [copy] = (JSON.parse(out) as { copies: { state: string; receipts: object[] }[] }).copies;
   if (!copy) throw new Error('it has a copy');
   return copy;
 }

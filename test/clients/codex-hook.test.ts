@@ -33,6 +33,29 @@ describe(`what \`parley install codex --hooks\` installs, in Codex${codex.why}`,
     expect((await model.request(2)).count('CANARY one more thing')).toBe(1);
   });
 
+  codex.it('is proven by the rollout: what came with a prompt, and at the end of a turn', async () => {
+    const sent = gate();
+    const { parley, model, code, terminal } = await aSession([say('almost', sent.opened), say('read it'), say('two')]);
+    const send = async (body: string): Promise<string> => {
+      const { out } = await parley.run(['send', '@codex', body, '--json'], { as: 'claude' });
+      return (JSON.parse(out) as { id: string }).id;
+    };
+    const ids = [await send('CANARY with the prompt')];
+    await code.ready(terminal);
+    await terminal.submit('work');
+    await model.request(1);
+    ids.push(await send('CANARY at the end'));
+    sent.open();
+    await model.request(2);
+    await code.turn(terminal, 'and now?');
+    for (const id of ids) {
+      const { out } = await parley.run(['trace', id, '--json']);
+      const [copy] = (JSON.parse(out) as { copies: { receipts: object[] }[] }).copies;
+      const evidence = { record: expect.stringMatching(/rollout-.*\.jsonl$/), offset: expect.any(Number), id };
+      expect(copy?.receipts).toMatchObject([{ step: 'offered' }, { step: 'shown', evidence }]);
+    }
+  });
+
   codex.it('answers by its tools', async () => {
     const { parley, model, code, terminal } = await aSession([]);
     model.script(call('mcp__parley__send', ANSWER), say('sent'));

@@ -14,6 +14,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { AgentRecord } from '../../src/core/ports/directory.ts';
 import { HostClient } from '../support/host-client.ts';
 import { PARLEY, Program } from '../support/program.ts';
 
@@ -54,6 +55,8 @@ describe('settings', () => {
       keepBodies: '30d',
       keepFacts: '180d',
       composeMs: 2500,
+      wakesPerHour: 30,
+      captureRemote: 'off',
     });
     expect(new Set(settings.map(({ from }) => from))).toEqual(new Set(['default']));
     expect(warnings).toEqual([]);
@@ -169,11 +172,27 @@ describe('parley config set', () => {
       ['keepBodies', '1d'],
       ['keepFacts', '2d'],
       ['composeMs', '5000'],
+      ['wakesPerHour', '5'],
+      ['captureRemote', 'on'],
     ];
     const runs = await Promise.all(pairs.map((pair) => parley.run(['config', 'set', ...pair])));
     expect(runs.map(({ code }) => code)).toEqual(pairs.map(() => 0));
     const { settings } = await parley.json<Config>(['config']);
     expect(settings.map(({ name, value }) => [name, String(value)])).toEqual(pairs as [string, string][]);
+  });
+
+  it('has a switch per agent for captured answers, which another `init` leaves alone', async () => {
+    const parley = await new Program().init('bob');
+    const capture = (): unknown => {
+      const record = JSON.parse(readFileSync(`${parley.home}/.parley/agents/bob.json`, 'utf8')) as AgentRecord;
+      return record.parley?.capture;
+    };
+    expect((await parley.run(['init', 'bob', '--capture', 'off'])).out).toContain('is not sent as an answer');
+    await parley.run(['init', 'bob']);
+    expect(capture()).toBe('off');
+    expect(await parley.run(['init', 'bob', '--capture', 'maybe'])).toMatchObject({ code: 64 });
+    await parley.run(['init', 'bob', '--capture', 'on']);
+    expect(capture()).toBeUndefined();
   });
 
   it('says who still decides when the file does not', async () => {

@@ -1,6 +1,6 @@
 import { Database } from 'bun:sqlite';
 import { afterAll, describe, expect, it } from 'bun:test';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import type { Attention } from '../../src/core/attention/attention.ts';
 import type { MessageId } from '../../src/core/names.ts';
 import { bodiesIn, contextIn, Hooks, SHELLS } from '../support/hooks.ts';
@@ -33,6 +33,21 @@ async function copyOf(hooks: Hooks, id: MessageId) {
 
 const steps = async (hooks: Hooks, id: MessageId): Promise<string[]> =>
   (await copyOf(hooks, id)).receipts.map(({ step }) => step);
+
+/** The transcript of Claude Code, with this text of the hook. */
+function aTranscript(hooks: Hooks, text: string): { path: string; answer(): void } {
+  const folder = `${hooks.user}/.claude/projects/p`;
+  const path = `${folder}/s1.jsonl`;
+  mkdirSync(folder, { recursive: true });
+  const timestamp = new Date().toISOString();
+  const add = (entry: object): void =>
+    appendFileSync(path, `${JSON.stringify({ isSidechain: false, timestamp, ...entry })}\n`);
+  add({ parentUuid: null, type: 'user', uuid: 'u1', promptId: 'p1', message: { role: 'user', content: 'work' } });
+  const attachment = { type: 'hook_additional_context', content: [text], hookEvent: 'UserPromptSubmit' };
+  add({ parentUuid: 'u1', type: 'attachment', uuid: 'x1', attachment });
+  const answer = (): void => add({ parentUuid: 'x1', type: 'assistant', uuid: 'a1', requestRef: 'r1', message: {} });
+  return { path, answer };
+}
 
 describe('a session that never asks its model anything', () => {
   it.each(['claude', 'codex', 'kimi', 'gemini'])('takes nothing in %s', async (client) => {
@@ -76,6 +91,44 @@ describe('what a hook has printed', () => {
     const { starts } = hooks;
     expect(await hooks.said(prompt('p2'))).toBe('');
     expect(hooks.starts).toBe(starts);
+  });
+
+  it.each([
+    ['an event that proves it as well', tool('p1')],
+    ['a prompt that proves nothing', prompt('p2')],
+  ])('is shown by the record of the client, found at %s', async (_what, next) => {
+    const hooks = await atWork();
+    const { id } = await hooks.send({ body: 'one' });
+    const record = aTranscript(hooks, await hooks.said(prompt('p1')));
+    record.answer();
+    expect(await hooks.said(next)).toBe('');
+    expect(await steps(hooks, id)).toEqual(['offered', 'shown']);
+    const evidence = { by: 'hook', session: 's1', record: record.path, entry: 'x1', request: 'r1' };
+    expect(await copyOf(hooks, id)).toMatchObject({ state: 'settled', attempt: 0, settledBy: evidence });
+    expect((await new Program(hooks.user).run(['trace', id])).out).toMatch(/shown .*s1\.jsonl, offset \d+/);
+    const { starts } = hooks;
+    expect(await hooks.said(prompt('p3'))).toBe('');
+    expect(hooks.starts).toBe(starts);
+  });
+
+  it('is shown by the record also if the client wrote that after the event that settled it', async () => {
+    const hooks = await atWork();
+    const { id } = await hooks.send({ body: 'one' });
+    const record = aTranscript(hooks, await hooks.said(prompt('p1')));
+    await hooks.said(tool('p1'));
+    expect(await copyOf(hooks, id)).toMatchObject({ state: 'settled', settledBy: { proof: 'PostToolUse' } });
+    expect(await steps(hooks, id)).toEqual(['offered']);
+    record.answer();
+    expect(await hooks.said(stop('p1'))).toBe('');
+    expect(await steps(hooks, id)).toEqual(['offered', 'shown']);
+  });
+
+  it('is not shown by a record that has no answer of the model', async () => {
+    const hooks = await atWork();
+    const { id } = await hooks.send({ body: 'one' });
+    aTranscript(hooks, await hooks.said(prompt('p1')));
+    expect(bodies(await hooks.said(prompt('p2')))).toEqual(['one']);
+    expect(await steps(hooks, id)).toEqual(['offered', 'released', 'offered']);
   });
 
   it('says where it is until then', async () => {
@@ -328,7 +381,7 @@ describe('a turn that is longer than the lease', () => {
     const { id } = await hooks.send({ body: 'one' });
     await hooks.said(prompt('p1'));
     const { owner } = await copyOf(hooks, id);
-    await hooks.mail.journal.renew(bob, owner ?? '', Date.now() - 1);
+    await hooks.mail.mailboxes.renew({ mailbox: bob, owner: owner ?? '' }, { ms: -1 });
     expect(await hooks.said(tool('p1'))).toBe('');
     expect(await copyOf(hooks, id)).toMatchObject({ state: 'settled', attempt: 1 });
   });
@@ -338,7 +391,7 @@ describe('a turn that is longer than the lease', () => {
     const { id } = await hooks.send({ body: 'one' });
     await hooks.said({ ...prompt('p1'), session_id: 's1' });
     const { owner } = await copyOf(hooks, id);
-    await hooks.mail.journal.renew(bob, owner ?? '', Date.now() - 1);
+    await hooks.mail.mailboxes.renew({ mailbox: bob, owner: owner ?? '' }, { ms: -1 });
     expect(await hooks.said({ ...prompt('p9'), session_id: 's2' })).toContain(REDELIVERED);
     expect(await hooks.said({ ...tool('p1'), session_id: 's1' })).toBe('');
     expect(await copyOf(hooks, id)).toMatchObject({ state: 'held' });

@@ -160,7 +160,7 @@ class Story {
   async leasesRunOut(): Promise<void> {
     const open = await this.hooks.mail.journal.open(bob);
     const owners = new Set([...open.values()].flatMap(({ owner }) => owner ?? []));
-    for (const owner of owners) await this.hooks.mail.journal.renew(bob, owner, Date.now() - 1);
+    for (const owner of owners) await this.hooks.mail.mailboxes.renew({ mailbox: bob, owner }, { ms: -1 });
   }
 
   #proveAll(session: string): void {

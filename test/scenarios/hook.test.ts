@@ -462,7 +462,7 @@ describe('trouble', () => {
     expect(await hooks.said()).toBe('');
     expect(hooks.starts).toBe(starts);
     const { owner } = (await hooks.mail.journal.copy(bob, id)) ?? {};
-    await hooks.mail.journal.renew(bob, owner ?? '', Date.now() - 1);
+    await hooks.mail.mailboxes.renew({ mailbox: bob, owner: owner ?? '' }, { ms: -1 });
     expect(await hooks.said()).toBe('');
     utimesSync(`${hooks.home}/sessions/s1/look`, new Date(), new Date(Date.now() - 1000));
     const text = await hooks.said();

@@ -2,6 +2,10 @@ import { afterEach, describe, expect, it } from 'bun:test';
 import { temporaryHome } from '../support/home.ts';
 import { McpClient } from '../support/mcp.ts';
 import { Program } from '../support/program.ts';
+import { within } from '../support/within.ts';
+import type { AgentName } from '../../src/core/names.ts';
+import { SessionNames } from '../../src/delivery/session-names.ts';
+import { daemonNotice } from '../../src/platform/daemon-lock.ts';
 
 // The first home clears away what earlier runs left, which can take long: not on a test's time.
 temporaryHome();
@@ -45,6 +49,23 @@ interface Waiting {
 const inboxOf = (program: Program, as: string) => program.json<Waiting[]>(['inbox'], { as });
 
 describe('a model with the tools', () => {
+  it('has the daemon started again by a call, if a session of it runs', async () => {
+    const program = await new Program(undefined, { PARLEY_NO_DAEMON: '' }).init('alice', 'bob');
+    const names = new SessionNames(`${program.home}/.parley`);
+    names.take({ client: 'claude', folder: program.home, wanted: 'bob' as AgentName, pid: process.pid }, () => false);
+    const isRunning = async (): Promise<boolean> => daemonNotice(`${program.home}/.parley/daemon`) !== null;
+    await (await clientOf(program, 'alice')).call('agents');
+    const bob = await clientOf(program, 'bob');
+    expect(await isRunning()).toBe(false);
+    await bob.call('agents');
+    await within(30_000, isRunning);
+    await program.run(['down']);
+    expect(await isRunning()).toBe(false);
+    await bob.call('agents');
+    await within(30_000, isRunning);
+    await program.run(['down']);
+  });
+
   it.each([
     ['parley', 'parley'],
     ['c2a', 'parley'],

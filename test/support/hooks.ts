@@ -1,3 +1,4 @@
+import type { MailboxJournal } from '../../src/core/ports/journal.ts';
 import { openWorkspace } from '../../src/daemon/homes.ts';
 import { layReferences } from '../../src/delivery/hook-session.ts';
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
@@ -149,7 +150,7 @@ export class Hooks {
   async fill(count: number, folder: 'new' | 'quiet', attention: Attention, fields: Partial<Message>): Promise<void> {
     const bob = AgentName.parse('bob');
     const messages = Array.from({ length: count }, () => aMessage(fields));
-    await this.mail.journal.adopt(
+    await (this.mail.journal as MailboxJournal).adopt(
       messages.map((message) => ({ message, copies: [{ mailbox: bob, attention }] })),
       'stored',
     );

@@ -7,7 +7,7 @@ import { refuseClientWithoutMailbox, Context } from '../context.ts';
 import { ago } from '../../core/time.ts';
 import { clientNamed, HOOK_CLIENTS, hookClient } from '../../clients/clients.ts';
 import type { HookClient } from '../../delivery/client.ts';
-import { fenced, newMark } from '../../delivery/fit.ts';
+import { fenced, newMark, peopleAmong } from '../../delivery/fit.ts';
 import { answerEvent } from '../../delivery/hook.ts';
 import { isNewStart } from '../../delivery/hook-event.ts';
 import type { HookEvent } from '../../delivery/hook-event.ts';
@@ -83,6 +83,8 @@ export async function answerHook(
   const { who, match } = await readerOf(context, client, event, session, as);
   const offered = new OfferedTexts(session, {
     readerNamed: async (name) => (name === who.name ? who : agentNamed(context.env, name)),
+    recordOf: (name, id, ids, since) =>
+      clientNamed(name)?.hookRecord?.({ session: id, env: context.env }, ids, since) ?? null,
     complain: (error) => complain('parley hook', error),
   });
   const mailbox = homeMailbox({
@@ -91,9 +93,10 @@ export async function answerHook(
     offered,
     fineTimes,
     write: writeAll,
-    phrases(reader, mail, now) {
+    async phrases(reader, mail, now) {
       const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
-      return fenced({ reader, mark, now, ago: (iso) => ago(iso, now) });
+      const people = await peopleAmong(who.home, mail);
+      return fenced({ reader, mark, now, ago: (iso) => ago(iso, now), people });
     },
   });
   await answerEvent(mailbox, client, event);

@@ -42,7 +42,7 @@ import {
   questionLines,
   widened,
 } from '../install/consent.ts';
-import type { Consent, Question, Topic } from '../install/consent.ts';
+import type { Consent, ConsentQuestion, Topic } from '../install/consent.ts';
 import { recordChangedHooks, tablesLine } from '../../clients/codex/trust.ts';
 import type { Applied, Removed } from '../../clients/settings/installer.ts';
 import { parleyProfile } from '../install/parley-profile.ts';
@@ -136,7 +136,7 @@ export default command({
 });
 
 /** What is still to be decided for these clients, and is not decided by an option. */
-function questionsAbout({ env }: Context, target: InstallTarget, plans: readonly Plan[]): Question[] {
+function questionsAbout({ env }: Context, target: InstallTarget, plans: readonly Plan[]): ConsentQuestion[] {
   const open = plans.filter(({ refused }) => refused === null);
   return openQuestions(
     env,
@@ -149,7 +149,7 @@ function questionsAbout({ env }: Context, target: InstallTarget, plans: readonly
 }
 
 /** One question for everything. What is allowed beside the changes; null if nothing may be changed. */
-function answer(context: Context, questions: readonly Question[], isOrdered: boolean): readonly string[] | null {
+function answer(context: Context, questions: readonly ConsentQuestion[], isOrdered: boolean): readonly string[] | null {
   if (isOrdered && questions.length === 0) return [];
   const words = questions.map(({ topic }) => topic).join(' ');
   for (const line of questions.length === 0 ? [] : ['', ...questionLines(questions)]) context.note(line);
@@ -165,7 +165,7 @@ function answer(context: Context, questions: readonly Question[], isOrdered: boo
 }
 
 /** A plan with what the user answered. What was asked and not allowed is a no. */
-function withAnswers(plan: Plan, questions: readonly Question[], allowed: readonly string[]): Plan {
+function withAnswers(plan: Plan, questions: readonly ConsentQuestion[], allowed: readonly string[]): Plan {
   const answerTo = (topic: Topic): Consent | null => {
     const isAsked = questions.some((one) => one.topic === topic && one.clients.includes(plan.client));
     return isAsked ? (allowed.includes(topic) ? 'allow' : 'ask') : null;

@@ -11,8 +11,6 @@ import type { Sent } from '../../core/mail/send.ts';
 import { withdraw } from '../../core/mail/settle.ts';
 import { findMessage } from '../../core/mail/workspace.ts';
 import type { Home, Who } from '../../core/mail/workspace.ts';
-import { SessionNames } from '../../delivery/session-names.ts';
-import { parleyHome } from '../../platform/env.ts';
 import { textFrom } from '../../platform/input.ts';
 import { policyWords } from '../../core/attention/attention.ts';
 import type { Policy } from '../../core/attention/attention.ts';
@@ -24,7 +22,7 @@ import { StorageFailure, storageTrouble } from '../../core/disk.ts';
 import { agentName } from '../context.ts';
 import type { Context } from '../context.ts';
 import { eventFrom, bringHere } from '../find.ts';
-import { requestFollower } from '../start-follower.ts';
+import { requestFollowerFor } from '../start-follower.ts';
 import { hasNoReader, noReaderAdvice } from '../unread.ts';
 
 const sendCommand = command({
@@ -87,15 +85,9 @@ const sendCommand = command({
     const sent = await send(context.workspace, who.name, draft);
     report(context, sent);
     await warnNoReader(context, sent);
-    wakeSessions(context, sent);
+    requestFollowerFor(context.env, sent.copies);
   },
 });
-
-/** Starts the daemon for a session that may run: only the daemon hands mail to it and reads the proof. */
-function wakeSessions({ env }: Context, { copies }: Sent): void {
-  const names = new SessionNames(parleyHome(env));
-  requestFollower(env, () => copies.some(({ mailbox }) => names.isRunning(mailbox) || names.hasHook(mailbox)));
-}
 
 function noRecipient(word: string): Refusal {
   const shown = word.replace(/\p{Cc}/gu, ' ').slice(0, 40);
@@ -240,7 +232,7 @@ const replyCommand = command({
     });
     const sent = await answer(context.workspace, who, home, id, draft);
     report(context, sent);
-    wakeSessions(context, sent);
+    requestFollowerFor(context.env, sent.copies);
     if (sent.message.to === `@${who.name}`) await warnOwnMessage(context, home, id);
   },
 });

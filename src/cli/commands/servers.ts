@@ -8,6 +8,7 @@ import type { Face } from '../../wire/mcp.ts';
 import { speak } from '../table.ts';
 import { refuseClientWithoutMailbox, Context } from '../context.ts';
 import { bringHere } from '../find.ts';
+import { requestFollowerFor } from '../start-follower.ts';
 import { command } from '../../core/command.ts';
 import type { OpenService } from '../../core/service.ts';
 import type { ToolCaller } from '../../core/mail/tool-call.ts';
@@ -82,6 +83,8 @@ const mcpCommand = command({
       if (client !== undefined) refuseClientWithoutMailbox(workspace, client, 'mcp');
       const who = await workspace.who('serve');
       current = workspace;
+      // The daemon may have ended, or been killed: without it nothing wakes this session.
+      requestFollowerFor(context.env, [{ mailbox: who.name }]);
       return { workspace: workspace.workspace, who, gather };
     };
     const chat = chatFace(VERSION, caller);

@@ -37,6 +37,11 @@ const initCommand = command({
     owner: { type: 'boolean', help: 'this person gets a notice when nobody else can decide; a home has one owner' },
     'instead-of': { type: 'string', value: 'name', help: 'with --owner: replace this owner' },
     default: { type: 'boolean', help: 'make it your default' },
+    capture: {
+      type: 'string',
+      value: 'on|off',
+      help: 'off: what its model answers in its window is not sent as the answer to a question',
+    },
     url: { type: 'string', value: 'url', help: 'make it on this relay' },
     'token-file': {
       ...TOKEN_FILE,
@@ -63,13 +68,13 @@ const initCommand = command({
   async run(context: Context, values, [text = '']) {
     const name = agentName(text);
     if (values.human || values.owner) refuseUnlessUser(context.env, "make a person's mailbox");
+    const { capture } = values;
+    if (capture !== undefined && capture !== 'on' && capture !== 'off')
+      throw new Refusal('invalid_request', 'use --capture on or --capture off');
     const { url, room, insecure = false, session } = values;
     if (url !== undefined) {
-      if (values.human || values.owner)
-        throw new Refusal(
-          'invalid_request',
-          '--human and --owner are for a mailbox on this machine; a relay has no people',
-        );
+      if (values.human || values.owner || capture)
+        throw new Refusal('invalid_request', '--human, --owner and --capture are for a mailbox on this machine');
       const byDefault = values.default ?? false;
       const token = tokenFrom(values, context.cwd, context.env['PARLEY_TOKEN']);
       if (values.token !== undefined) context.note(`warning: ${tokenWarning('PARLEY_TOKEN')}`);
@@ -93,6 +98,7 @@ const initCommand = command({
     if (values.owner) refuseOtherOwner(await ownersOf(home), name, former);
     const existed = before !== null;
     await home.directory.register(name, values.human ? 'human' : 'agent');
+    if (capture) await home.directory.amend(name, () => ({ capture: capture === 'off' ? 'off' : undefined }));
     const isOwner = values.owner === true && (await makeOwner(context, { name, home }, former));
     await home.mailboxes.heal();
     await home.mailboxes.adopt(name);
@@ -104,6 +110,8 @@ const initCommand = command({
       return context.sayJson({ agent: name, home: home.root, kind, owner, default: isDefault, existed });
     const done = existed ? `mailbox @${name} was here already, in` : `made mailbox @${name} in`;
     context.say(`${context.paint.green(done)} ${home.root}`);
+    if (capture)
+      context.say(`what its model answers in its window is ${capture === 'off' ? 'not ' : ''}sent as an answer`);
     if (values.owner)
       context.say(
         `@${name} ${isOwner ? 'is the owner now' : 'was the owner already'}, and gets a notice when nobody else can decide`,

@@ -55,13 +55,13 @@ export function inboundFrom(word: string | undefined, env: Env): Consent | null 
 }
 
 /** One thing that the user may allow, and for which clients. */
-export interface Question {
+export interface ConsentQuestion {
   topic: Topic;
   clients: readonly ClientSettings[];
 }
 
 /** What was never decided for these clients: neither asked here nor written into their settings. */
-export function openQuestions(env: Env, target: InstallTarget, clients: readonly ClientSettings[]): Question[] {
+export function openQuestions(env: Env, target: InstallTarget, clients: readonly ClientSettings[]): ConsentQuestion[] {
   const isOpen = { reply: asksBeforeReply, inbound: asksAboutMessages };
   return TOPICS.map((topic) => ({
     topic,
@@ -84,7 +84,7 @@ export function asksAboutMessages(client: ClientSettings, target: InstallTarget)
 }
 
 /** For people, in plain words. */
-export function questionLines(questions: readonly Question[]): string[] {
+export function questionLines(questions: readonly ConsentQuestion[]): string[] {
   const names = (clients: readonly ClientSettings[]): string => clients.map(({ title }) => title).join(', ');
   const about: Record<Topic, (clients: string) => string[]> = {
     reply: (clients) => [

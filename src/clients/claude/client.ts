@@ -3,6 +3,7 @@ import { claudeShape } from '../../delivery/hook-script.ts';
 import { hook, POLL, wake } from '../ways.ts';
 import { ShownInTranscript } from './evidence.ts';
 import { ClaudeLiveSessions } from './live.ts';
+import { ClaudeHookRecord } from './proof.ts';
 import { ClaudeSessionDriver } from './session.ts';
 import { claudeComposer, ClaudeStateReader } from './state.ts';
 
@@ -36,6 +37,7 @@ export const claude: Client = {
   typing: { composer: claudeComposer, enterAfter: 5, blindEnterAfter: 100 },
   state: ({ session, pid, env }) => new ClaudeStateReader(folderIn(env), session, pid),
   evidence: (folders, session) => new ShownInTranscript(folders, session),
+  hookRecord: ({ session, env }, ids, since) => new ClaudeHookRecord(folderIn(env), session, ids, since),
   session: (target, env) => new ClaudeSessionDriver(target, env),
   live: (env) => new ClaudeLiveSessions(folderIn(env)),
   ways: [hook('claude', 'primary', 'its hook looks after every tool call'), wake('claude', 'fallback'), POLL],

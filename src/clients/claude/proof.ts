@@ -1,11 +1,12 @@
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs';
 import type { MessageId } from '../../core/names.ts';
-import type { MessageTurn, RecordedProof } from '../../core/ports/live-session.ts';
+import type { MessageTurn, RecordedProof, ShownProof } from '../../core/ports/live-session.ts';
 import type { Evidence } from '../../core/receipt.ts';
+import type { HookRecord } from '../../delivery/client.ts';
 import { isMailText, idInFence } from '../../delivery/fit.ts';
 import { endOfLines, type FileLine, linesFrom } from '../../sessions/follow.ts';
 import type { ClaudeSession } from './state.ts';
-import { uuidFor } from './transcript.ts';
+import { transcriptOf, uuidFor } from './transcript.ts';
 import { TurnReader } from './turns.ts';
 
 /** A transcript is searched backwards in steps of this. */
@@ -37,6 +38,7 @@ interface Entry {
   promptId?: string;
   requestRef?: string;
   isApiErrorMessage?: boolean;
+  message?: { content?: unknown };
   origin?: Origin;
   attachment?: { type?: string; origin?: Origin; content?: unknown; hookEvent?: string };
   /** Of `api-request`: the first `keep` messages of the request `base`, then those of `tail`. */
@@ -67,6 +69,8 @@ interface Found {
   answer?: Place & { request: string };
   /** The turn that it began. */
   turn?: string;
+  /** What the client wrote instead of an answer: no quota, no login. */
+  trouble?: string;
   /** The line in the text of our hook that names it. */
   fence?: string;
 }
@@ -141,6 +145,7 @@ export class ProofReader {
       for (const id of [...above, ...inRequest]) this.#at(id).answer ??= answer;
       return this.#forgetAnswered();
     }
+    if (entry.isApiErrorMessage) for (const id of above) this.#at(id).trouble = textOf(entry.message?.content);
     const own = this.#own(entry);
     for (const id of own) {
       const found = this.#at(id);
@@ -268,6 +273,40 @@ export class RecordedMessage {
   }
 }
 
+/** What the transcript of a session shows of messages that our hook printed. It may not be there yet. */
+export class ClaudeHookRecord implements HookRecord {
+  readonly #reader: ProofReader;
+  #from: { path: string; offset: number } | null = null;
+
+  constructor(
+    readonly folder: string,
+    readonly session: string,
+    readonly ids: readonly MessageId[],
+    readonly since: number,
+  ) {
+    this.#reader = new ProofReader(ids);
+  }
+
+  get isThere(): boolean {
+    return this.#from !== null;
+  }
+
+  shown(): Map<MessageId, ShownProof> {
+    const path = this.#from?.path ?? transcriptOf([this.folder], this.session);
+    if (path === null) return new Map();
+    this.#from ??= { path, offset: placeBefore(path, this.since - LATE_MS) };
+    for (const line of linesFrom(path, this.#from.offset)) {
+      this.#reader.take(line);
+      this.#from.offset = line.to;
+    }
+    return new Map(
+      this.ids
+        .filter((id) => this.#reader.of(id).answer)
+        .map((id) => [id, { step: 'shown', evidence: shownBy(path, this.#reader, id) }]),
+    );
+  }
+}
+
 export interface ProofOptions {
   /** The client that a message was handed to. `unknown`: it runs, and its entry in the registry could not be read. */
   client: ClaudeSession | 'ended' | 'unknown';
@@ -290,9 +329,11 @@ export function proofInRecord(
   }
   // The queue is in the client's memory, and a request that it made is not answered any more.
   if (client === 'ended') return { step: 'none', isOver: true };
-  const { entry, queued } = record ? (reader?.of(record.id) ?? {}) : {};
-  if (record && entry)
-    return { step: 'accepted', evidence: { record: record.path, offset: entry.offset, entry: entry.uuid } };
+  const { entry, queued, trouble } = record ? (reader?.of(record.id) ?? {}) : {};
+  if (record && entry) {
+    const evidence = { record: record.path, offset: entry.offset, entry: entry.uuid };
+    return { step: 'accepted', evidence, ...(trouble !== undefined && { trouble }) };
+  }
   if (record && queued && (client === 'unknown' || isQueuedIn(client, queued)))
     return { step: 'accepted', evidence: { record: record.path, offset: queued.offset, queued: true } };
   if (client === 'unknown' || (reader?.hasHeld === true && !isReported)) return { step: 'none', isOver: false };
@@ -383,4 +424,12 @@ function entryIn(line: string): Entry | null {
   } catch {
     return null;
   }
+}
+
+function textOf(content: unknown): string {
+  const parts: unknown[] = Array.isArray(content) ? content : [{ text: content }];
+  const texts = parts
+    .map((part) => (part as { text?: unknown } | null)?.text)
+    .filter((text) => typeof text === 'string');
+  return texts.join(' ') || 'API error';
 }

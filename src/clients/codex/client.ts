@@ -2,6 +2,8 @@ import type { Client } from '../../delivery/client.ts';
 import { claudeShape } from '../../delivery/hook-script.ts';
 import { hook, POLL, wake } from '../ways.ts';
 import { CodexLive } from './live.ts';
+import { CodexHookRecord } from './proof.ts';
+import { codexHome } from './rpc.ts';
 import { CodexSession } from './session.ts';
 import { codexComposer, codexEnding } from './state.ts';
 
@@ -29,6 +31,7 @@ export const codex: Client = {
     },
   },
   typing: { composer: codexComposer, enterAfter: 5, blindEnterAfter: 20, ending: codexEnding },
+  hookRecord: ({ session, env }, ids, since) => new CodexHookRecord(codexHome(env), session, ids, since),
   session: (target, env) => new CodexSession(target, env),
   live: (env) => new CodexLive(env),
   ways: [

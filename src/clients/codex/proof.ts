@@ -1,10 +1,12 @@
 import { closeSync, openSync, readSync, statSync } from 'node:fs';
-import type { MessageTurn, RecordedProof } from '../../core/ports/live-session.ts';
+import type { MessageTurn, RecordedProof, ShownProof } from '../../core/ports/live-session.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { Evidence } from '../../core/receipt.ts';
+import type { HookRecord } from '../../delivery/client.ts';
 import { isMailText, idInFence } from '../../delivery/fit.ts';
 import { linesFrom } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
+import { rolloutOf } from './rollout.ts';
 
 const CHUNK = 1024 * 1024;
 /** The search for a time in a record ends when the rest is not longer than this. */
@@ -80,7 +82,8 @@ export class RolloutProof {
     if (!found) return null;
     const { offset, turn, isPrompt, shown, isUnknown } = found;
     const evidence = { record: this.path, offset, id, ...(turn && { turn: turn.id }), ...shown };
-    if (!shown) return isUnknown ? 'unknown' : { step: 'accepted', evidence };
+    const trouble = turn?.end?.how === 'failed' ? { trouble: turn.end.text || 'its turn failed' } : {};
+    if (!shown) return isUnknown ? 'unknown' : { step: 'accepted', evidence, ...trouble };
     const isAlone = isPrompt && turn?.began === id && !turn.isShared;
     const its = isAlone && { turn: { id: turn.id, ...(turn.end && { end: turn.end }) } };
     return { step: 'shown', evidence, ...its };
@@ -175,6 +178,35 @@ export class RolloutProof {
     }
     this.#ended.set(turn, end.how);
     for (const oldest of this.#ended.keys()) if (this.#ended.size > MOST_ENDED) this.#ended.delete(oldest);
+  }
+}
+
+/** What the rollout of a thread shows of messages that our hook printed. */
+export class CodexHookRecord implements HookRecord {
+  #record: RolloutProof | null = null;
+
+  constructor(
+    readonly home: string,
+    readonly thread: string,
+    readonly ids: readonly MessageId[],
+    readonly since: number,
+  ) {}
+
+  get isThere(): boolean {
+    return this.#record !== null;
+  }
+
+  shown(): Map<MessageId, ShownProof> {
+    const path = this.#record?.path ?? rolloutOf(this.home, this.thread);
+    if (path === null) return new Map();
+    this.#record ??= new RolloutProof(path, rolloutPlaceAt(path, this.since), this.ids);
+    const read = this.#record.read();
+    return new Map(
+      this.ids.flatMap((id) => {
+        const proof = read.of(id);
+        return proof !== null && proof !== 'unknown' && proof.step === 'shown' ? [[id, proof] as const] : [];
+      }),
+    );
   }
 }
 

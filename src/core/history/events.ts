@@ -1,3 +1,4 @@
+import { receipt } from '../receipt.ts';
 import { deadlineOf } from '../obligations/rules.ts';
 import type { Attention, Policy } from '../attention/attention.ts';
 import type { Message } from '../message.ts';
@@ -183,7 +184,7 @@ async function notePulled(whos: readonly Who[], { id, mailbox }: EventView, now?
   const obligation = await who.home.journal.obligation(who.name, id);
   if (!obligation || obligation.ended || now < deadlineOf(obligation)) return;
   const evidence = { by: 'chat.read_thread' };
-  await who.home.journal.record(who.name, id, { step: 'offered', at: new Date(now).toISOString(), evidence });
+  await who.home.journal.record(who.name, id, receipt('offered', now, evidence));
 }
 
 function isListed({ mailbox, attention, from }: EventView, whos: readonly Who[]): boolean {
@@ -239,57 +240,43 @@ export async function* pages(
   names: ReadonlyMap<Home, readonly AgentName[]>,
   wanted: Wanted,
 ): AsyncGenerator<{ home: Home; row: HistoryRow }> {
-  const lines = homes.map((home) => ({ home, rows: rowsIn(home, names.get(home) ?? [], wanted) }));
-  const heads = await Promise.all(lines.map(async ({ home, rows }) => ({ home, rows, head: await rows.next() })));
-  for (let looked = 0; looked < LOOKED_AT; looked += 1) {
-    const open = heads.filter(({ head }) => !head.done);
-    const [first, ...others] = open;
-    if (!first) return;
-    const newest = others.reduce((one, other) => (tsOf(other) > tsOf(one) ? other : one), first);
-    if (!newest.head.done) yield { home: newest.home, row: newest.head.value };
-    newest.head = await newest.rows.next();
+  const lists = homes.map((home) => rowsIn(home, names.get(home) ?? [], wanted));
+  let looked = 0;
+  for await (const { row, list } of merged(lists, (a, b) => a.message.ts > b.message.ts)) {
+    const home = homes[list];
+    if (home) yield { home, row };
+    looked += 1;
+    if (looked === LOOKED_AT) return;
   }
-}
-
-interface Head {
-  head: IteratorResult<HistoryRow, void>;
-}
-
-function tsOf({ head }: Head): string {
-  return head.done ? '' : head.value.message.ts;
 }
 
 async function* rowsIn(home: Home, names: readonly AgentName[], wanted: Wanted): AsyncGenerator<HistoryRow, void> {
+  const { thread, channel } = wanted;
   const before = wanted.from.find((place) => place.home === home.label)?.seq;
-  const pagesOf: Omit<Page, 'limit'>[] =
-    wanted.thread !== undefined
-      ? [{ thread: wanted.thread }]
-      : wanted.channel !== undefined
-        ? [{}]
-        : names.map((agent) => ({ agent }));
-  let heads = await Promise.all(
-    pagesOf.map(async (page) => {
-      const rows = rowsOf(home, page, before);
-      return { rows, head: await rows.next() };
-    }),
-  );
+  const parts: Omit<Page, 'limit'>[] =
+    thread !== undefined ? [{ thread }] : channel !== undefined ? [{}] : names.map((agent) => ({ agent }));
+  const lists = parts.map((page) => rowsOf(home, page, before));
   let last = Infinity;
-  for (;;) {
-    heads = heads.filter(({ head }) => !head.done);
-    const [first, ...others] = heads;
-    if (!first) return;
-    const next = others.reduce((one, other) => (seqOf(other) > seqOf(one) ? other : one), first);
+  for await (const { row } of merged(lists, (a, b) => a.seq > b.seq)) {
     // Two of these agents may have part in the same message.
-    if (!next.head.done && next.head.value.seq < last) {
-      last = next.head.value.seq;
-      if (wanted.channel === undefined || next.head.value.message.to === wanted.channel) yield next.head.value;
-    }
-    next.head = await next.rows.next();
+    if (row.seq < last && (channel === undefined || row.message.to === channel)) yield row;
+    last = row.seq;
   }
 }
 
-function seqOf({ head }: Head): number {
-  return head.done ? -1 : head.value.seq;
+/** Several sorted lists as one, each row with the number of its list. Of equal rows, that of the first list comes first. */
+async function* merged(
+  lists: readonly AsyncGenerator<HistoryRow, void>[],
+  isBefore: (a: HistoryRow, b: HistoryRow) => boolean,
+): AsyncGenerator<{ row: HistoryRow; list: number }> {
+  const heads = await Promise.all(lists.map(async (rows) => (await rows.next()).value));
+  for (;;) {
+    let next: { row: HistoryRow; list: number } | undefined;
+    for (const [list, row] of heads.entries()) if (row && (!next || isBefore(row, next.row))) next = { row, list };
+    if (!next) return;
+    yield next;
+    heads[next.list] = (await lists[next.list]?.next())?.value;
+  }
 }
 
 async function* rowsOf(home: Home, page: Omit<Page, 'limit'>, from?: number): AsyncGenerator<HistoryRow, void> {

@@ -19,9 +19,9 @@ export interface Seen {
 export async function visible(whos: readonly Who[], id: string): Promise<Seen> {
   const homes = isMessageId(id) ? new Set(whos.map((who) => who.home)) : [];
   for (const home of homes) {
-    const addressed = await home.journal.addressed(id as Message['id']);
-    if (!addressed) continue;
-    const seen = { home, ...addressed };
+    const trace = await home.journal.trace(id as Message['id']);
+    if (!trace) continue;
+    const seen = { home, message: trace.message, recipients: trace.copies.map(({ mailbox }) => mailbox) };
     if (await maySee(whos, home, seen)) return seen;
   }
   throw unknownEvent(id);

@@ -1,3 +1,6 @@
+import { receipt } from '../receipt.ts';
+import { byTime } from '../message.ts';
+import { receiptsOf } from './workspace.ts';
 import type { Who } from './workspace.ts';
 import type { Attempt, Parcel, Way, WayName } from '../ports/way-in.ts';
 import type { Message } from '../message.ts';
@@ -70,14 +73,14 @@ export async function attempt(
   const number = (id: MessageId): number => (past.get(id)?.attempts ?? 0) + 1;
   const release = (because: Evidence) => mailboxes.release(claim, ids, { ...because, way: way.name });
   const note = async (step: Receipt['step'], evidence: Evidence): Promise<void> => {
-    const at = new Date(now()).toISOString();
     for (const id of ids) {
-      await journal.record(who.name, id, { step, at, evidence: { ...evidence, way: way.name, attempt: number(id) } });
+      const noted = receipt(step, now(), { ...evidence, way: way.name, attempt: number(id) });
+      await journal.record(who.name, id, noted);
     }
   };
   const outgoing = claim.copies
     .map((copy) => ({ ...copy, redelivered: copy.attempt > 0 || (past.get(copy.message.id)?.open ?? 0) > 0 }))
-    .toSorted((a, b) => Number(a.message.ts > b.message.ts) - Number(a.message.ts < b.message.ts));
+    .toSorted((a, b) => byTime(a.message, b.message));
   const parcels = await orRelease(() => wrap(outgoing), release, 'it could not be made ready');
   await note('offered', {});
   const said = await orRelease(
@@ -153,8 +156,7 @@ interface Past {
 }
 
 async function pastOf(who: Who, id: MessageId, way: WayName): Promise<Past> {
-  const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
-  const receipts = (copy?.receipts ?? []).filter(({ evidence }) => evidence['way'] === way);
+  const receipts = (await receiptsOf(who, id)).filter(({ evidence }) => evidence['way'] === way);
   const offered = receipts.filter(({ step }) => step === 'offered');
   const closed = receipts.filter(({ step, evidence }) => step === 'released' && evidence['left'] === true);
   const left = new Set(closed.map(({ evidence }) => evidence['try']));

@@ -1,3 +1,4 @@
+import { answerIn } from '../obligations/obligation.ts';
 import { isQuietTime } from '../attention/quiet-hours.ts';
 import { checkableIn } from '../attention/checkable.ts';
 import { insists, decide } from '../attention/decide.ts';
@@ -11,7 +12,8 @@ import type { Attention } from '../attention/attention.ts';
 import { AgentName, isMessageId } from '../names.ts';
 import type { Quiet } from '../attention/quiet-hours.ts';
 import type { AgentExtras, AgentRecord } from '../ports/directory.ts';
-import { readingOf } from '../history/reading.ts';
+import { calledIn } from '../attention/text.ts';
+import { asksQuestion, isOnlyThanks } from '../attention/thanks.ts';
 
 /** What a message says, and which one its sender says that it answers: a draft, or a message that another program left. */
 export type Content = Pick<Message, 'to' | 'body' | 'refs' | 'thread'> &
@@ -158,8 +160,8 @@ async function attendBy(
   const { intent = 'none', signal, aim, replaces } = message.parley ?? {};
   const { owns = [], left = [] } = parley;
   const isHere = (what: string): boolean => what === message.to || what === lineage?.root;
-  const said = readingOf(home, message);
-  const mentions = await said.called();
+  const said = await readingOf(home, message);
+  const mentions = said.called;
   const asks = (message.thread !== undefined || lineage !== undefined || intent === 'thanks') && said.asksQuestion;
   return decide({
     via,
@@ -217,7 +219,6 @@ async function hadAnswered(home: Home, from: string, replaced: MessageId, reader
   const message = await home.journal.message(replaced);
   if (message?.from !== from) return false;
   const exchange = await home.journal.exchange(message.parley?.lineage?.root ?? replaced, EXCHANGE);
-  const { answerIn } = await import('../obligations/obligation.ts');
   return exchange.some((said) => answerIn(message, reader, said));
 }
 
@@ -284,4 +285,40 @@ const EVERYTHING_SHOWN: Attention = {
 export async function isAgent(home: Home, name: string): Promise<boolean> {
   const known = AgentName.safeParse(name);
   return !known.success || (await home.directory.get(known.data))?.parley?.kind !== 'human';
+}
+
+/** What a message says, the same for every reader of it. */
+interface Reading {
+  /** The agents and roles that it calls by name. */
+  called: AgentName[];
+  isOnlyThanks: boolean;
+  asksQuestion: boolean;
+}
+
+/** In a channel there may be hundreds of readers: the message is read once. */
+const readings = new WeakMap<Message, Promise<Reading>>();
+
+function readingOf(home: Home, message: Message): Promise<Reading> {
+  const reading = readings.get(message) ?? read(home, message);
+  readings.set(message, reading);
+  return reading;
+}
+
+async function read(home: Home, message: Message): Promise<Reading> {
+  const { body } = message;
+  const called = await known(home, calledIn(message));
+  return { called, isOnlyThanks: isOnlyThanks(body), asksQuestion: asksQuestion(body) };
+}
+
+/** How many names a body can call. */
+const MENTIONS = 20;
+
+/** The agents and roles among these names; of many, the first few. Names that nobody here has (decorators, packages) address nobody. */
+async function known(home: Home, names: readonly string[]): Promise<AgentName[]> {
+  const called = names.slice(0, MENTIONS).filter((name): name is AgentName => AgentName.safeParse(name).success);
+  const here = new Set<AgentName>();
+  for (const name of called) if (await home.directory.get(name)) here.add(name);
+  const others = called.filter((name) => !here.has(name));
+  for (const role of others.length > 0 ? await home.directory.rolesAmong(others) : []) here.add(role);
+  return called.filter((name) => here.has(name));
 }

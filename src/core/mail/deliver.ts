@@ -8,7 +8,7 @@ import type { Settlement, Mail } from '../ports/journal.ts';
 import type { Claim, WaitingMessage } from '../ports/mailboxes.ts';
 import { onlyOne } from './workspace.ts';
 import type { Who } from './workspace.ts';
-import { readMessage } from '../message.ts';
+import { byTime, readMessage } from '../message.ts';
 
 /** How long a reader at work may hold a copy before it is taken for dead. */
 export const LEASE_MS = 30_000;
@@ -92,9 +92,7 @@ export async function deliver(
   const read = new Map(mail.filter((one) => typeof one !== 'string').map((message) => [message.id, message]));
   const claim = await mailboxes.claim(who.name, ids, { ms: LEASE_MS }, read);
   if (claim.copies.length === 0) return [];
-  const delivered = claim.copies.toSorted(
-    (a, b) => Number(a.message.ts > b.message.ts) - Number(a.message.ts < b.message.ts),
-  );
+  const delivered = claim.copies.toSorted((a, b) => byTime(a.message, b.message));
   const held = delivered.map(({ message }) => message.id);
   const { show, slow } = render(delivered);
   if (offered) for (const id of held) await who.home.journal.record(who.name, id, offered);
@@ -163,7 +161,7 @@ export class WaitingPages {
 
   #page(limit: number): Promise<Mail[]> {
     const { journal } = this.who.home;
-    if (this.returnedUpTo === undefined) return journal.waiting(this.who.name, this.after, limit);
+    if (this.returnedUpTo === undefined) return journal.waitingCopies(this.who.name, this.after, limit);
     return journal.returned(this.who.name, this.after, this.returnedUpTo, limit);
   }
 }

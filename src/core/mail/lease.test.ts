@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'bun:test';
+import type { WaitingCopy } from '../ports/journal.ts';
 import { aMessage } from '../../../test/support/mail.ts';
 import { aWorkspace } from '../../../test/support/workspace.ts';
 import { lease } from './lease.ts';
@@ -7,8 +8,8 @@ describe('a lease', () => {
   it('that looks through thousands of messages in vain lets others have their turn meanwhile', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const text = JSON.stringify(aMessage({ scope: 'github.com/a/b' }));
-    const waiting = Array.from({ length: 5000 }, (_, n) => ({ seq: n + 1, text }));
-    workspace.own.journal.waiting = async (_mailbox, after, limit) => waiting.slice(after, after + limit);
+    const waiting = Array.from({ length: 5000 }, (_, n) => ({ seq: n + 1, text }) as WaitingCopy);
+    workspace.own.journal.waitingCopies = async (_mailbox, after, limit) => waiting.slice(after, after + limit);
     let turns = 0;
     let other: NodeJS.Immediate;
     const takeTurn = (): void => {

@@ -5,6 +5,7 @@ import type { Evidence } from '../receipt.ts';
 import { scopeMatches } from '../names.ts';
 import type { CopyRecord, Settlement } from '../ports/journal.ts';
 import type { Claim } from '../ports/mailboxes.ts';
+import { receiptsOf } from './workspace.ts';
 import type { Who } from './workspace.ts';
 import { WaitingPages } from './deliver.ts';
 
@@ -78,14 +79,12 @@ export async function releaseLease(
   because: Evidence,
   delayMs?: number,
 ): Promise<boolean> {
-  const { mailboxes, journal } = who.home;
   const evidence = { ...because, lease: owner };
-  const released = new Set(await mailboxes.release({ mailbox: who.name, owner }, ids, evidence, delayMs));
+  const released = new Set(await who.home.mailboxes.release({ mailbox: who.name, owner }, ids, evidence, delayMs));
   for (const id of ids) {
     if (released.has(id)) continue;
-    const copy = (await journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
-    const before = copy?.receipts.some(({ step, evidence }) => step === 'released' && evidence['lease'] === owner);
-    if (!before) return false;
+    const receipts = await receiptsOf(who, id);
+    if (!receipts.some(({ step, evidence }) => step === 'released' && evidence['lease'] === owner)) return false;
   }
   return true;
 }

@@ -81,7 +81,7 @@ describe('what is offered to a session', () => {
   it('is settled also after its lease ran out, if nobody else came for it', async () => {
     const { who, id } = await aReader();
     await claimForSession(who, [id], LEASE, () => {}, OFFERED);
-    await who.home.journal.renew(bob, OWNER, Date.now() - 1);
+    await who.home.mailboxes.renew({ mailbox: bob, owner: OWNER }, { ms: -1 });
     expect(await standing(who, id)).toMatchObject({ state: 'stored', attempt: 1 });
     await settleOffered(who, OWNER, [id], { by: 'hook' });
     expect(await standing(who, id)).toMatchObject({ state: 'settled' });

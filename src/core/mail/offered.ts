@@ -5,6 +5,7 @@ import type { Settlement } from '../ports/journal.ts';
 import type { Lease } from '../ports/mailboxes.ts';
 import { LEASE_MS } from './deliver.ts';
 import type { Delivered } from './deliver.ts';
+import { receiptsOf } from './workspace.ts';
 import type { Who } from './workspace.ts';
 
 /**
@@ -57,6 +58,18 @@ export async function settleOffered(who: Who, owner: string, ids: MessageId[], b
   if (!isDone) for (const id of ids) await settleIfThere(who, owner, id, settlement);
 }
 
+/** The same with proof: the client's own record shows the message. That is noted once, also where the copy has ended already. */
+export async function settleShown(who: Who, owner: string, id: MessageId, by: Evidence, at: number): Promise<void> {
+  const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
+  const isNoted = copy?.receipts.some(
+    ({ step, evidence }) =>
+      step === 'shown' && evidence['record'] === by['record'] && evidence['offset'] === by['offset'],
+  );
+  if (!isNoted)
+    await who.home.journal.record(who.name, id, { step: 'shown', at: new Date(at).toISOString(), evidence: by });
+  await settleOffered(who, owner, [id], by);
+}
+
 async function settleIfThere(who: Who, owner: string, id: MessageId, settlement: Settlement): Promise<void> {
   const { mailboxes, journal } = who.home;
   const copy = await journal.copy(who.name, id);
@@ -70,8 +83,7 @@ async function settleIfThere(who: Who, owner: string, id: MessageId, settlement:
 
 /** Did the reader itself give the copy back after this session was last offered it? See `release` in settle.ts. */
 async function isReleased(who: Who, id: MessageId, { session }: Evidence): Promise<boolean> {
-  const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
-  const receipts = copy?.receipts ?? [];
+  const receipts = await receiptsOf(who, id);
   const offered = receipts.findLastIndex(({ step, evidence }) => step === 'offered' && evidence['session'] === session);
   return receipts
     .slice(offered + 1)

@@ -1,3 +1,4 @@
+import { receipt } from '../receipt.ts';
 import { mentionsIn } from '../attention/text.ts';
 import { deadlineOf } from '../obligations/rules.ts';
 import { replyOutcome, refusalOf } from '../attention/reply-rules.ts';
@@ -13,6 +14,7 @@ import { HOST_NAME } from '../signal.ts';
 import type { CopyRecord } from '../ports/journal.ts';
 import { renewClaim, standingClaim } from '../obligations/claim.ts';
 import { isOfferedToSeveral, rootOf } from './conversation.ts';
+import { receiptsOf } from './workspace.ts';
 import type { Workspace, Home, Who } from './workspace.ts';
 import { enterObligations, standOf } from '../obligations/obligation.ts';
 import { refuseExposure } from './private.ts';
@@ -166,8 +168,8 @@ async function refuseReply(workspace: Workspace, who: Who, said: Said, to: strin
   });
   if (!refusal) return;
   if (seen) {
-    const receipt = { step: 'refused' as const, at: new Date(workspace.now()).toISOString(), evidence: { ...refusal } };
-    await seen.home.journal.record(who.name, seen.message.id, receipt);
+    const refused = receipt('refused', workspace.now(), { ...refusal });
+    await seen.home.journal.record(who.name, seen.message.id, refused);
   }
   throw new Refusal(refusal.code, refusal.why);
 }
@@ -235,9 +237,9 @@ function isLate(obligation: Obligation, now: number): boolean {
 
 /** Has this reader read the thread since the deadline? */
 async function wasPulled(who: Who, message: Message, obligation: Obligation): Promise<boolean> {
-  const copy = (await who.home.journal.trace(message.id))?.copies.find(({ mailbox }) => mailbox === who.name);
   const since = deadlineOf(obligation);
-  return (copy?.receipts ?? []).some((one) => one.evidence['by'] === 'chat.read_thread' && Date.parse(one.at) >= since);
+  const receipts = await receiptsOf(who, message.id);
+  return receipts.some(({ evidence, at }) => evidence['by'] === 'chat.read_thread' && Date.parse(at) >= since);
 }
 
 /** How many are meant: of a channel those whom the text names, of a role all who have it. */

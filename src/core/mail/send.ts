@@ -1,3 +1,4 @@
+import { receipt } from '../receipt.ts';
 import { withoutStrangers, withoutOverhearers } from './route.ts';
 import { arrivalOf, setAside } from './arrival.ts';
 import { settleIfOpen } from './settle.ts';
@@ -17,6 +18,9 @@ import { asksToLeave } from '../attention/thanks.ts';
 import { calledIn } from '../attention/text.ts';
 import { AgentName } from '../names.ts';
 import { rootOf } from './conversation.ts';
+import { noteAnswer } from '../obligations/obligation.ts';
+import { tellOwner } from '../obligations/owners.ts';
+import { oneResponder, reserve } from '../obligations/responders.ts';
 
 /** What a send may claim: the message is stored, durably, in these mailboxes. Nothing more. */
 export interface Sent {
@@ -65,14 +69,13 @@ export async function send(workspace: Workspace, from: AgentName, draft: Draft):
   const meantFor = via === 'channel' ? withoutOverhearers(decided) : decided;
   // What is only for information is offered to nobody: every member of the role sees it, and none owes an answer.
   const isOffered = draft.intent !== 'fyi' && decided.some(({ attention }) => attention.reason === 'role_mention');
-  const copies = isOffered ? await (await responders()).oneResponder(home, message, meantFor, now) : meantFor;
+  const copies = isOffered ? await oneResponder(home, message, meantFor, now) : meantFor;
   const fresh = workspace.givenIds ? undefined : true;
   const stored = await home.mailboxes.put({ message, copies, key: draft.key, firstTried: draft.firstTried, fresh });
   const trouble = await troubleWith(async () => {
     if (stored.first) {
-      if (isOffered) await (await responders()).reserve(home, message, copies, now);
-      if (message.thread !== undefined)
-        await (await import('../obligations/obligation.ts')).noteAnswer(home, message, now);
+      if (isOffered) await reserve(home, message, copies, now);
+      if (message.thread !== undefined) await noteAnswer(home, message, now);
       if (copies.some(({ attention }) => attention.reason === 'loop')) await tellOfLoop(workspace, home, message);
       if (via === 'channel' || message.thread !== undefined) await noteLeaving(home, message, recipients);
     }
@@ -102,14 +105,8 @@ async function whereKnown(workspace: Workspace, home: Home, thread: MessageId | 
   return home;
 }
 
-/** Few messages are offered to several: the others pay nothing for it. */
-function responders() {
-  return import('../obligations/responders.ts');
-}
-
 /** One person is told once of an exchange that a guard holds. spec: c2a#loops */
 async function tellOfLoop(workspace: Workspace, home: Home, { from, to, parley, id }: Message): Promise<void> {
-  const { tellOwner } = await import('../obligations/owners.ts');
   const root = parley?.lineage?.root ?? id;
   const body =
     `@${from} and ${to} go in circles: they repeat themselves, or write at length and nothing checkable is said. Repetitions now ` +
@@ -179,8 +176,7 @@ export async function replyAddress(home: Home, message: Message): Promise<string
 /** The reader's own copy ends by the answer. */
 async function endAnswered(workspace: Workspace, who: Who, home: Home, message: Message, sent: Sent): Promise<void> {
   const { id } = message;
-  if (sent.home !== home && sent.first)
-    await (await import('../obligations/obligation.ts')).noteAnswer(home, sent.message, workspace.now());
+  if (sent.home !== home && sent.first) await noteAnswer(home, sent.message, workspace.now());
   const copy = await home.journal.copy(who.name, id);
   const evidence = { reply: sent.message.id };
   const isOpen = copy?.state === 'stored' || (copy?.state === 'held' && (copy.bearer || copy.owner === null));
@@ -193,11 +189,7 @@ async function endAnswered(workspace: Workspace, who: Who, home: Home, message: 
   const ended = isOpen && (await settleIfOpen({ ...who, home }, id, as, evidence));
   // Somebody else ended it, or a hook or a take before: the answer is still worth knowing.
   if (copy && !ended && sent.first) {
-    await home.journal.record(who.name, id, {
-      step: 'answered',
-      at: new Date(workspace.now()).toISOString(),
-      evidence,
-    });
+    await home.journal.record(who.name, id, receipt('answered', workspace.now(), evidence));
   }
 }
 

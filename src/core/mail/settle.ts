@@ -3,6 +3,7 @@ import type { Disposition, Evidence } from '../receipt.ts';
 import { Refusal } from '../refusal.ts';
 import type { CopyRecord } from '../ports/journal.ts';
 import { LEASE_MS } from './deliver.ts';
+import { discharge, endObligation, enterObligations } from '../obligations/obligation.ts';
 import type { Home, Who } from './workspace.ts';
 
 /** Step 5 of 5. Gives one copy its outcome, whether it waits or is held on the reader's behalf. */
@@ -23,8 +24,7 @@ export async function settle(
   const done = await mailboxes.settle(claim, [id], { disposition, by, keep });
   if (!done) throw new Refusal('already_claimed', `message ${id.slice(0, 8)} was claimed by another session`);
   const obligation = await who.home.journal.obligation(who.name, id);
-  if (obligation && !obligation.ended)
-    await (await obligations()).endObligation(who.home, who.name, id, disposition, by, now);
+  if (obligation && !obligation.ended) await endObligation(who.home, who.name, id, disposition, by, now);
 }
 
 /** The same, where others may have ended it before. False if they had. */
@@ -44,17 +44,11 @@ async function endShown(who: Who, id: MessageId, as: Disposition, by: Evidence, 
   const { journal } = who.home;
   const copy = await journal.copy(who.name, id);
   if (copy?.state !== 'settled') return false;
-  const { endObligation, enterObligations } = await obligations();
   if (copy.attention.policy === 'must_respond') await enterObligations(who.home);
   const obligation = await journal.obligation(who.name, id);
   if (!obligation || obligation.ended) return false;
   if ((await endObligation(who.home, who.name, id, as, by, now))?.ended) return true;
   throw new Refusal('not_yours', `@${obligation.from} waits for message ${id.slice(0, 8)}; only they can discharge it`);
-}
-
-/** Nearly every copy ends without anything being owed for it any more. */
-function obligations() {
-  return import('../obligations/obligation.ts');
 }
 
 /** Gives a held copy back, at once or after a while. Its reader has seen it, so it comes again marked as a redelivery. */
@@ -85,7 +79,7 @@ export async function withdraw(from: AgentName, home: Home, id: MessageId): Prom
     const copy = obligation && !obligation.ended ? await home.journal.copy(mailbox, id) : null;
     // Who has taken it still owes the answer.
     if (copy?.disposition !== 'superseded') continue;
-    await (await obligations()).discharge(home, mailbox, id, 'superseded', by, Date.parse(copy.settledAt ?? '') || 0);
+    await discharge(home, mailbox, id, 'superseded', by, Date.parse(copy.settledAt ?? '') || 0);
   }
   return before;
 }

@@ -1,9 +1,11 @@
+import { byTime } from '../message.ts';
 import type { MessageId } from '../names.ts';
 import type { Evidence } from '../receipt.ts';
 import type { Claim, MailboxReader, WaitingMessage } from '../ports/mailboxes.ts';
 import { Wakeup } from '../wait.ts';
 import { LEASE_MS, isSelected } from './deliver.ts';
 import type { Delivered, Selection } from './deliver.ts';
+import { receiptsOf } from './workspace.ts';
 import type { Who } from './workspace.ts';
 
 /** How the work on a message ended. Unfinished work is tried again: after a while, or at once if it was only interrupted. */
@@ -58,9 +60,7 @@ export async function work(
 
 /** When work on this copy failed, oldest first. */
 async function failures(who: Who, id: MessageId): Promise<number[]> {
-  const trace = await who.home.journal.trace(id);
-  const receipts = trace?.copies.find((copy) => copy.mailbox === who.name)?.receipts ?? [];
-  return receipts
+  return (await receiptsOf(who, id))
     .filter(({ step, evidence }) => step === 'released' && 'failure' in evidence)
     .map(({ at }) => Date.parse(at));
 }
@@ -205,7 +205,7 @@ class Watcher {
       if (one && isSelected(one, this.watching.selection)) news.push({ id, ts: one.message.ts });
       else if (one) this.#passed.add(id);
     }
-    return news.sort((a, b) => (a.ts < b.ts ? -1 : a.ts > b.ts ? 1 : 0));
+    return news.sort(byTime);
   }
 }
 

@@ -2,6 +2,7 @@ import type { Address, HomeLabel } from '../address.ts';
 import type { AgentName, MessageId } from '../names.ts';
 import { Refusal } from '../refusal.ts';
 import type { AgentRecord, Directory } from '../ports/directory.ts';
+import type { Receipt } from '../receipt.ts';
 import type { Journal } from '../ports/journal.ts';
 import type { Remote } from '../ports/remote.ts';
 import type { Mailboxes } from '../ports/mailboxes.ts';
@@ -36,6 +37,12 @@ export interface Workspace {
 export interface Who {
   name: AgentName;
   home: Home;
+}
+
+/** What happened to this agent's copy of a message, oldest first. */
+export async function receiptsOf({ name, home }: Who, id: MessageId): Promise<Receipt[]> {
+  const trace = await home.journal.trace(id);
+  return trace?.copies.find(({ mailbox }) => mailbox === name)?.receipts ?? [];
 }
 
 /**

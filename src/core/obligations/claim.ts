@@ -1,3 +1,4 @@
+import { receipt } from '../receipt.ts';
 import { CLAIM_MS, newObligation } from './rules.ts';
 import type { Message } from '../message.ts';
 import type { AgentName, MessageId } from '../names.ts';
@@ -26,11 +27,8 @@ export async function claim(workspace: Workspace, who: Who, id: MessageId): Prom
       ? other
       : await who.home.journal.claimEvent({ key: id, holder: who.name, until: now + CLAIM_MS, reserved: false }, now);
   if (held.holder !== who.name) throw alreadyClaimed(id, held);
-  await who.home.journal.record(who.name, id, {
-    step: 'claimed',
-    at: new Date(now).toISOString(),
-    evidence: { by: who.name, until: new Date(held.until).toISOString() },
-  });
+  const evidence = { by: who.name, until: new Date(held.until).toISOString() };
+  await who.home.journal.record(who.name, id, receipt('claimed', now, evidence));
   await owed(who, message, held.until);
   return held;
 }
@@ -78,12 +76,7 @@ export async function unclaim(workspace: Workspace, who: Who, id: MessageId): Pr
   const freed = await who.home.journal.freeClaim(id, who.name);
   if (freed) {
     await giveBack(workspace, who, message);
-    const receipt = {
-      step: 'released' as const,
-      at: new Date(workspace.now()).toISOString(),
-      evidence: { claim: 'given up' },
-    };
-    await who.home.journal.record(who.name, id, receipt);
+    await who.home.journal.record(who.name, id, receipt('released', workspace.now(), { claim: 'given up' }));
   }
   return freed;
 }

@@ -1,3 +1,4 @@
+import { receipt } from '../receipt.ts';
 import { DEFER_MS, deferredUntil } from './rules.ts';
 import { masked } from '../attention/secrets.ts';
 import type { Obligation } from './rules.ts';
@@ -38,11 +39,8 @@ export async function defer(
   if (!obligation) throw new Refusal('invalid_request', `nothing is owed for event ${id.slice(0, 8)}; leave it`);
   if (obligation.ended)
     throw new Refusal('already_claimed', `event ${id.slice(0, 8)} is already ${obligation.ended.as}`);
-  await home.journal.record(who.name, id, {
-    step: 'deferred',
-    at: new Date(now).toISOString(),
-    evidence: { reason, until: new Date(obligation.due ?? until).toISOString() },
-  });
+  const evidence = { reason, until: new Date(obligation.due ?? until).toISOString() };
+  await home.journal.record(who.name, id, receipt('deferred', now, evidence));
   return obligation;
 }
 

@@ -1,3 +1,4 @@
+import { receipt } from '../receipt.ts';
 import type { AgentName, MessageId } from '../names.ts';
 import { Refusal } from '../refusal.ts';
 import type { Workspace, Who, Home } from '../mail/workspace.ts';
@@ -161,8 +162,7 @@ async function noted(
   obligation: Obligation,
   evidence: Record<string, string | boolean>,
 ): Promise<void> {
-  const receipt = { step: 'escalated' as const, at: new Date(workspace.now()).toISOString(), evidence };
-  await home.journal.record(obligation.mailbox, obligation.id, receipt);
+  await home.journal.record(obligation.mailbox, obligation.id, receipt('escalated', workspace.now(), evidence));
 }
 
 /** Who waits can discharge the notice as well as what it is about. */

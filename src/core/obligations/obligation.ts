@@ -1,3 +1,4 @@
+import { receipt } from '../receipt.ts';
 import { newObligation, onSignal } from './rules.ts';
 import type { Obligation } from './rules.ts';
 import type { Message } from '../message.ts';
@@ -8,6 +9,7 @@ import { HOST_NAME, isKnownSignal } from '../signal.ts';
 import type { CopyRecord } from '../ports/journal.ts';
 import { arrivalOf } from '../mail/arrival.ts';
 import { rootOf } from '../mail/conversation.ts';
+import { receiptsOf } from '../mail/workspace.ts';
 import type { Home } from '../mail/workspace.ts';
 
 /** How many copies are entered in one act. */
@@ -221,11 +223,7 @@ async function end(
 export async function afterEnd(home: Home, obligation: Obligation): Promise<void> {
   if (!obligation.ended) return;
   const { as, at, by } = obligation.ended;
-  await home.journal.record(obligation.mailbox, obligation.id, {
-    step: 'discharged',
-    at: new Date(at).toISOString(),
-    evidence: { ...by, as },
-  });
+  await home.journal.record(obligation.mailbox, obligation.id, receipt('discharged', at, { ...by, as }));
   await home.journal.freeClaim(obligation.id, obligation.mailbox);
   const message = await home.journal.message(obligation.id);
   if (message) await resume(home, message, at);
@@ -254,8 +252,7 @@ async function answerFor(home: Home, notice: Message, { mailbox, ended }: Obliga
 
 /** A notice is done with when everything that it is about is. */
 async function closeNotices(home: Home, obligation: Obligation): Promise<void> {
-  const copy = (await home.journal.trace(obligation.id))?.copies.find(({ mailbox }) => mailbox === obligation.mailbox);
-  for (const { step, evidence } of copy?.receipts ?? []) {
+  for (const { step, evidence } of await receiptsOf({ name: obligation.mailbox, home }, obligation.id)) {
     const { notice, to } = evidence;
     if (step !== 'escalated' || typeof notice !== 'string' || typeof to !== 'string') continue;
     const last = await lastNotice(home, to as AgentName, notice as MessageId);
@@ -303,8 +300,6 @@ function endOf(obligation: Obligation, copy: CopyRecord): Obligation['ended'] {
 function isActed(by: Evidence): boolean {
   return by['by'] === 'ack' || by['exit'] === 0 || by['signal'] !== undefined;
 }
-
-// Every send reads this file: it imports nothing that is not needed there.
 
 /** What asks for something itself is no answer, unless it says so. */
 const ASKING: readonly string[] = ['question', 'assignment', 'approval', 'blocker'];

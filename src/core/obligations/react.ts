@@ -1,3 +1,4 @@
+import { receipt } from '../receipt.ts';
 import { sayHeld } from '../mail/private.ts';
 import { outcomeOf } from '../attention/reply-rules.ts';
 import type { Draft, Message } from '../message.ts';
@@ -67,11 +68,7 @@ export async function react(workspace: Workspace, who: Who, id: MessageId, react
     ...reaction,
     ...(message.from === who.name && { recipient: concerned }),
   });
-  await home.journal.record(who.name, id, {
-    step: 'reacted',
-    at: new Date(workspace.now()).toISOString(),
-    evidence: { signal, reaction: sent.message.id },
-  });
+  await home.journal.record(who.name, id, receipt('reacted', workspace.now(), { signal, reaction: sent.message.id }));
   // Who will not act answers for it no longer, whatever was asked of them.
   if (signal === 'declined') await home.journal.freeClaim(id, who.name);
   if (!concerned || !isKnownSignal(signal)) return { sent, disposition: null, final: false };
@@ -190,8 +187,7 @@ export async function applyLate(
 
 /** What was unclear is now owed by its author: an answer to the reaction ends that, and the duty that waited goes on. */
 async function askBack(workspace: Workspace, home: Home, author: AgentName, reaction: Message): Promise<void> {
-  const copies = (await home.journal.trace(reaction.id))?.copies ?? [];
-  const copy = copies.find(({ mailbox }) => mailbox === author);
+  const copy = await home.journal.copy(author, reaction.id);
   if (!copy) return askForOther(workspace, home, author, reaction);
   const attention = { ...copy.attention, policy: 'must_respond' as const };
   await home.journal.reconsider(author, reaction.id, attention);

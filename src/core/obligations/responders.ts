@@ -1,3 +1,4 @@
+import { receipt } from '../receipt.ts';
 import type { AgentName, MessageId } from '../names.ts';
 import { newObligation, RESERVED_MS } from './rules.ts';
 import { isQuiet } from '../attention/attention.ts';
@@ -93,8 +94,7 @@ export async function passOn(
   await home.mailboxes.raise(copy.mailbox, message.id);
   await reserve(home, message, [{ ...copy, attention }], now);
   const evidence = { because: 'the one before did not take it' };
-  const receipt = { step: 'reconsidered' as const, at: new Date(now).toISOString(), evidence };
-  await home.journal.record(copy.mailbox, message.id, receipt);
+  await home.journal.record(copy.mailbox, message.id, receipt('reconsidered', now, evidence));
   return copy.mailbox;
 }
 

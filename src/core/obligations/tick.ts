@@ -1,3 +1,5 @@
+import { receiptsOf } from '../mail/workspace.ts';
+import { receipt } from '../receipt.ts';
 import { RELAY_NAME, HOST_NAME } from '../signal.ts';
 import { readMessage } from '../message.ts';
 import type { Message } from '../message.ts';
@@ -7,12 +9,13 @@ import { Refusal } from '../refusal.ts';
 import { LEASE_MS, WaitingPages } from '../mail/deliver.ts';
 import type { Workspace, Who, Home } from '../mail/workspace.ts';
 import { send } from '../mail/send.ts';
-import { step } from './rules.ts';
+import { step, stepIfLate } from './rules.ts';
 import type { ObligationStep, Obligation } from './rules.ts';
 import type { CopyRecord } from '../ports/journal.ts';
 import { afterEnd, endObligation, enterObligations, standOf } from './obligation.ts';
 import { isAgent, isQuietAt } from '../mail/attend.ts';
 import { escalate } from './escalate.ts';
+import { owe } from './owed.ts';
 import { sendKeyOf, post, sendHeld } from './owners.ts';
 import { applyLate } from './react.ts';
 import { isOffered, passOn } from './responders.ts';
@@ -88,9 +91,7 @@ async function notify(workspace: Workspace, from: string, reader: AgentName, mes
 
 /** By our own clock. A message that another program left may carry any time, also one to come: the moment counts at which we found it. */
 async function arrivedAt(reader: Who, message: Message): Promise<number> {
-  const trace = await reader.home.journal.trace(message.id);
-  const copy = trace?.copies.find(({ mailbox }) => mailbox === reader.name);
-  const found = copy?.receipts.find(({ step }) => step === 'stored');
+  const found = (await receiptsOf(reader, message.id)).find(({ step }) => step === 'stored');
   return Date.parse(found?.at ?? message.ts);
 }
 
@@ -127,6 +128,30 @@ export async function tick(workspace: Workspace, home: Home, now: number, act: A
   await escalate(workspace, home, rising);
   for (const obligation of rising) await isUp(workspace, home, obligation, now);
   return home.journal.nextDue();
+}
+
+/**
+ * What time does where no host runs: what agents were shown and did not answer in time goes up, once each. Nothing comes back to its
+ * reader by this, and nothing runs out. `isWorkedOn`: the turn that it began has not ended.
+ */
+export async function raiseLate(
+  workspace: Workspace,
+  home: Home,
+  now: number,
+  isWorkedOn: (obligation: Obligation) => boolean,
+): Promise<void> {
+  const rising: Obligation[] = [];
+  for (const { name, parley } of await home.directory.list()) {
+    const owed = parley?.kind === 'agent' ? (await owe({ name, home }, { limit: BITE })).obligations : [];
+    for (const { message: _, ...obligation } of owed) {
+      const copy = await home.journal.copy(name, obligation.id);
+      if (copy?.state !== 'settled' || isWorkedOn(obligation)) continue;
+      const done = await taken(home, obligation, now, stepIfLate);
+      if (done.do === 'escalate') rising.push(done.obligation);
+    }
+  }
+  await escalate(workspace, home, rising);
+  for (const obligation of rising) await isUp(workspace, home, obligation, now);
 }
 
 /** Sees to one duty; what is to go up is put among those that rise. False if nothing was to be done, or another process did it. */
@@ -167,10 +192,10 @@ async function waitOn(home: Home, { mailbox, id }: Obligation, now: number): Pro
 }
 
 /** Takes the step that is due, alone among all processes. What is told to others may fail: until it is done, it is due again soon. */
-async function taken(home: Home, { mailbox, id }: Obligation, now: number): Promise<ObligationStep> {
+async function taken(home: Home, { mailbox, id }: Obligation, now: number, next = step): Promise<ObligationStep> {
   let done: ObligationStep | undefined;
   await home.journal.changeObligation(mailbox, id, (open) => {
-    done = step(open, now);
+    done = next(open, now);
     if (done.do === 'nothing') return null;
     return done.do === 'expire' ? done.obligation : { ...open, due: now + SOON_MS };
   });
@@ -196,11 +221,7 @@ async function isUp(
   if (copy?.attention.policy !== 'must_respond' || kind !== 'reply') return;
   await home.journal.reconsider(mailbox, id, { ...copy.attention, policy: 'may_respond' });
   const evidence = { policy: 'may_respond', because: 'its deadline has passed' };
-  await home.journal.record(mailbox, id, {
-    step: 'reconsidered',
-    at: new Date(workspace.now()).toISOString(),
-    evidence,
-  });
+  await home.journal.record(mailbox, id, receipt('reconsidered', workspace.now(), evidence));
 }
 
 /** The one who was chosen did not take it, or let its claim run out: it is over for that one, and the next is asked. */
@@ -246,14 +267,14 @@ async function comeBack(
   copy: CopyRecord | null,
   act: Acts,
 ): Promise<void> {
-  const at = new Date(workspace.now()).toISOString();
-  if (await isLeftAlone(home, obligation, message, workspace.now())) {
-    const evidence = { because: 'its reader wants quiet: nothing was shown', returns: obligation.returns };
-    await home.journal.record(obligation.mailbox, obligation.id, { step: 'reconsidered', at, evidence });
+  const { mailbox, id, returns } = obligation;
+  const now = workspace.now();
+  if (await isLeftAlone(home, obligation, message, now)) {
+    const because = 'its reader wants quiet: nothing was shown';
+    await home.journal.record(mailbox, id, receipt('reconsidered', now, { because, returns }));
     return;
   }
-  const evidence = { because: 'it is still owed', returns: obligation.returns };
-  await home.journal.record(obligation.mailbox, obligation.id, { step: 'knocked', at, evidence });
+  await home.journal.record(mailbox, id, receipt('knocked', now, { because: 'it is still owed', returns }));
   if (await act.redeliver(obligation)) return;
   if (copy?.state === 'stored') {
     await home.mailboxes.raise(obligation.mailbox, obligation.id);

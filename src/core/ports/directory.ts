@@ -6,32 +6,32 @@ import { AgentName } from '../names.ts';
 import { Quiet } from '../attention/quiet-hours.ts';
 
 /** Our own fields of an agent's record. Records without them were made by other programs. */
-export const AgentExtras = new Schema(
-  () =>
-    v.object({
-      v: v.literal(1),
-      kind: v.picklist(['agent', 'human']),
-      roles: v.optional(v.array(AgentName.inner), []),
-      /** The one person who decides when no agent can. */
-      owner: v.optional(v.boolean()),
-      /** Channels (`#name`) and exchanges (the id of their first message) that are assigned to this agent. */
-      owns: v.optional(v.array(v.string())),
-      /** Its quiet time: always, until a time, or every day between two times of the home's clock. */
-      quiet: v.optional(Quiet.inner),
-      /** Channels and exchanges that it was asked to leave: it gets their messages again when it is mentioned. */
-      left: v.optional(v.array(v.string())),
-      /** A person's name for display. */
-      displayName: v.optional(v.pipe(v.string(), v.maxLength(200))),
-      /** Of the mailbox of a surface: which workspace it is, and whether two of its conversations use the same message ids. */
-      surface: v.optional(
-        v.object({ platform: v.string(), workspaceId: v.string(), repeatsIds: v.optional(v.literal(true)) }),
-      ),
-      /** Channels to which it was subscribed because its session was bound with them. */
-      joined: v.optional(v.array(v.string())),
-      /** Of a person at a surface: the platform's id of their DM with each agent. */
-      dms: v.optional(v.record(v.string(), v.string())),
-    }),
-  isPlainExtras,
+export const AgentExtras = new Schema(() =>
+  v.object({
+    v: v.literal(1),
+    kind: v.picklist(['agent', 'human']),
+    roles: v.optional(v.array(AgentName.inner), []),
+    /** The one person who decides when no agent can. */
+    owner: v.optional(v.boolean()),
+    /** Channels (`#name`) and exchanges (the id of their first message) that are assigned to this agent. */
+    owns: v.optional(v.array(v.string())),
+    /** Its quiet time: always, until a time, or every day between two times of the home's clock. */
+    quiet: v.optional(Quiet.inner),
+    /** What its model answers in its window is not sent. */
+    capture: v.optional(v.literal('off')),
+    /** Channels and exchanges that it was asked to leave: it gets their messages again when it is mentioned. */
+    left: v.optional(v.array(v.string())),
+    /** A person's name for display. */
+    displayName: v.optional(v.pipe(v.string(), v.maxLength(200))),
+    /** Of the mailbox of a surface: which workspace it is, and whether two of its conversations use the same message ids. */
+    surface: v.optional(
+      v.object({ platform: v.string(), workspaceId: v.string(), repeatsIds: v.optional(v.literal(true)) }),
+    ),
+    /** Channels to which it was subscribed because its session was bound with them. */
+    joined: v.optional(v.array(v.string())),
+    /** Of a person at a surface: the platform's id of their DM with each agent. */
+    dms: v.optional(v.record(v.string(), v.string())),
+  }),
 );
 export type AgentExtras = Described<typeof AgentExtras>;
 
@@ -39,45 +39,17 @@ export type AgentExtras = Described<typeof AgentExtras>;
  * One agent. Unknown fields are kept when the record is rewritten. `tokenHash` is the SHA-256 of the token by which a relay knows this
  * agent: compare it, never show or return it. spec: message#agents
  */
-export const AgentRecord = new Schema(
-  () =>
-    v.looseObject({
-      name: AgentName.inner,
-      subscriptions: v.fallback(v.array(v.string()), []),
-      createdAt: v.fallback(v.string(), ''),
-      lastSeen: v.fallback(v.string(), ''),
-      tokenHash: v.fallback(v.optional(v.string()), undefined),
-      parley: v.fallback(v.optional(AgentExtras.inner), undefined),
-    }),
-  isPlainRecord,
+export const AgentRecord = new Schema(() =>
+  v.looseObject({
+    name: AgentName.inner,
+    subscriptions: v.fallback(v.array(v.string()), []),
+    createdAt: v.fallback(v.string(), ''),
+    lastSeen: v.fallback(v.string(), ''),
+    tokenHash: v.fallback(v.optional(v.string()), undefined),
+    parley: v.fallback(v.optional(AgentExtras.inner), undefined),
+  }),
 );
 export type AgentRecord = Described<typeof AgentRecord>;
-
-function isPlainRecord(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  const { name, subscriptions, createdAt, lastSeen, tokenHash, parley } = value as Record<string, unknown>;
-  return (
-    AgentName.safeParse(name).success &&
-    Array.isArray(subscriptions) &&
-    subscriptions.every((one) => typeof one === 'string') &&
-    typeof createdAt === 'string' &&
-    typeof lastSeen === 'string' &&
-    (tokenHash === undefined || typeof tokenHash === 'string') &&
-    (parley === undefined || isPlainExtras(parley))
-  );
-}
-
-function isPlainExtras(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  const { v: version, kind, roles, ...rest } = value as Record<string, unknown>;
-  return (
-    version === 1 &&
-    (kind === 'agent' || kind === 'human') &&
-    Array.isArray(roles) &&
-    roles.every((role) => AgentName.safeParse(role).success) &&
-    Object.keys(rest).length === 0
-  );
-}
 
 /** The read half: agents, channels, roles, tokens. */
 interface DirectoryReader {

@@ -62,7 +62,7 @@ export interface CopyRecord extends Copy {
   settledAt: string | null;
   settledBy: Evidence | null;
   keep: boolean;
-  /** It has no file: only the ledger has its message. See JournalExportQueue. */
+  /** It has no file: only the ledger has its message. See MailboxJournal. */
   fileless?: boolean;
 }
 
@@ -105,8 +105,6 @@ export const LAST_MESSAGES = 20;
 export interface Records {
   /** The message under this id, or null. */
   message(id: MessageId): Promise<Message | null>;
-  /** The message and its recipients, by name; null if the id is unknown. Cheaper than `trace`. */
-  addressed(id: MessageId): Promise<Pick<HistoryRow, 'message' | 'recipients'> | null>;
   /** The entry accepted under this sender's key, or null. */
   underKey(sender: AgentName, key: SendKey): Promise<Acceptance | null>;
   /** Ids that begin with this prefix: at most ten, newest first. */
@@ -114,12 +112,8 @@ export interface Records {
   copy(mailbox: AgentName, id: MessageId): Promise<CopyRecord | null>;
   /** Every copy of this mailbox that is stored or held, by id. */
   open(mailbox: AgentName): Promise<Map<MessageId, CopyRecord>>;
-  /** The same ids, each with whether its file should be in the mailbox. There may be very many. */
-  openIds(mailbox: AgentName): Promise<Map<MessageId, boolean>>;
   /** The copies of this mailbox that this owner holds. Waiting copies cost nothing. */
   heldBy(mailbox: AgentName, owner: string): Promise<CopyRecord[]>;
-  /** What waits for this mailbox after this sequence number, in order: at most `limit`. Costs a page, not the history. */
-  waiting(mailbox: AgentName, after: number, limit: number): Promise<Mail[]>;
   waitingCount(mailbox: AgentName): Promise<number>;
   /** Waiting messages between these sequence numbers that a reader held before and that came back. */
   returned(mailbox: AgentName, after: number, upTo: number, limit: number): Promise<Mail[]>;
@@ -166,62 +160,25 @@ export interface Claimed {
   isScarce?: boolean;
 }
 
-/**
- * What happened, with proof; it decides which entry is new and which reader wins.
- *
- * A copy is `stored` until one reader claims it (`held`). Then it is `settled`, or `stored` again if that reader releases it, dies, or
- * its lease runs out. `settled` is final. `gone` is the last known state: if the other program puts the file back, the copy can be
- * claimed again.
- * The write half below is for spools, which pair each step with their files; see mailboxes.ts.
- */
-export interface Journal extends Records, JournalExportQueue, Obligations {
+/** What happened, with proof. Copies are claimed and settled by the mailboxes alone; see MailboxJournal. */
+export interface Journal extends Records, Obligations {
+  /** The number of the newest message. */
+  newest(): Promise<number>;
+  /** One waiting copy, or null. */
+  waitingCopy(mailbox: AgentName, id: MessageId): Promise<WaitingCopy | null>;
+  /**
+   * What waits for this mailbox after this sequence number, in order: at most `limit`. Costs a page, not the history. `only`: those that
+   * do not wait quietly, those for a digest, or those that a guard keeps for a digest; of the others no text is read.
+   */
+  waitingCopies(mailbox: AgentName, after: number, limit: number, only?: WaitingKind): Promise<WaitingCopy[]>;
+  /** The mailboxes whose names begin so and in which something waits or is held, by name. Costs as many as there are, whatever waits. */
+  mailboxesWithMail(prefix: string): Promise<AgentName[]>;
+  /** Whether anything needs repair. One cheap query: every command runs it. */
+  troubles(): Promise<Troubles>;
   /** Prompts for sessions, and what they answered. Closed with the journal. */
   sessionStore(): SessionStore;
   /** Stores an entry in one transaction, or returns the entry that is already there under that sender and key. */
   accept(entry: Entry): Promise<Acceptance>;
-  /** Makes rows for files without one, as waiting or as kept after reading. Existing rows stay unchanged. */
-  adopt(entries: Entry[], as: 'stored' | 'kept'): Promise<void>;
-  /** Of many racing claimers of one copy exactly one wins. The claim of a dead owner, or an expired one, can be won again. */
-  claim(mailbox: AgentName, ids: MessageId[], owner: string, until: number): Promise<Claimed>;
-  /** Prolongs what this owner still holds. Returns how many copies that was. */
-  renew(mailbox: AgentName, owner: string, until: number): Promise<number>;
-  /**
-   * Settles the copies that this owner still holds, in one transaction, and returns their ids. `show` runs inside it, last: if it
-   * throws, nothing is settled. If this owner lost any of the ids, nothing is shown or settled, and the answer is null.
-   */
-  settle(
-    mailbox: AgentName,
-    owner: string,
-    ids: MessageId[],
-    settlement: Settlement,
-    show?: () => void,
-  ): Promise<MessageId[] | null>;
-  /**
-   * Releases held copies: at once, or, with `until`, not before then. Returns the ids that this owner held. `putBack` runs inside, for
-   * each copy that waits again at once: if it throws, nothing is released. `begun`: its reader may have seen it, so it comes again with
-   * a higher `attempt`.
-   */
-  release(
-    mailbox: AgentName,
-    owner: string,
-    ids: MessageId[],
-    until: number | null,
-    because: Evidence,
-    putBack?: (id: MessageId, attention: Attention) => void,
-    begun?: boolean,
-  ): Promise<MessageId[]>;
-  /** Held copies whose owner is dead, whose lease ran out, or whose delay is over. */
-  abandoned(): Promise<CopyRecord[]>;
-  /** Makes one abandoned copy wait again, unless another process was faster. `putBack` runs inside, last. */
-  restore(copy: CopyRecord, putBack: () => void): Promise<boolean>;
-  /** Whether anything needs repair. One cheap query: every command runs it. */
-  troubles(): Promise<Troubles>;
-  /** Records that every file has its row. */
-  complete(): Promise<void>;
-  /** Settles every waiting copy of a message as superseded, and returns the copies as they were before. */
-  withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]>;
-  /** Records that this copy is gone: another program took it, or its file was no message. */
-  lost(mailbox: AgentName, id: MessageId, how?: 'taken_elsewhere' | 'set_aside'): Promise<void>;
   /** Changes how the recipient sees a waiting copy. */
   reconsider(mailbox: AgentName, id: MessageId, attention: Attention): Promise<void>;
   /** Adds one proven step. */
@@ -275,14 +232,60 @@ export const FIRST: CopyNumber = { seq: 0, mailbox: '' as AgentName };
 export type FilePlace = 'exported' | 'draft' | 'nowhere';
 
 /**
- * The ledger's part for a spool that answers first and writes its files later.
+ * The write half for mailboxes, which pair each step with their files; see mailboxes.ts. It decides which entry is new and which reader
+ * wins.
+ *
+ * A copy is `stored` until one reader claims it (`held`). Then it is `settled`, or `stored` again if that reader releases it, dies, or
+ * its lease runs out. `settled` is final. `gone` is the last known state: if the other program puts the file back, the copy can be
+ * claimed again.
  *
  * A copy accepted together with others is *fileless*: its message stands in the ledger alone. While it waits it is also *unexported*:
  * somebody should write its file. It leaves that queue in one of two ways, and the ledger lets only one of them happen:
  * a reader claims it and gets the message from the ledger, so that it never has a file (put back, it is unexported again);
  * or the exporter, which wrote a draft of it, says `drafted`, and from then on it has a file like every other copy, if not one that was flushed.
  */
-export interface JournalExportQueue {
+export interface MailboxJournal extends Journal {
+  /** Makes rows for files without one, as waiting or as kept after reading. Existing rows stay unchanged. */
+  adopt(entries: Entry[], as: 'stored' | 'kept'): Promise<void>;
+  /** Of many racing claimers of one copy exactly one wins. The claim of a dead owner, or an expired one, can be won again. */
+  claim(mailbox: AgentName, ids: MessageId[], owner: string, until: number): Promise<Claimed>;
+  /** Prolongs what this owner still holds. Returns how many copies that was. */
+  renew(mailbox: AgentName, owner: string, until: number): Promise<number>;
+  /**
+   * Settles the copies that this owner still holds, in one transaction, and returns their ids. `show` runs inside it, last: if it
+   * throws, nothing is settled. If this owner lost any of the ids, nothing is shown or settled, and the answer is null.
+   */
+  settle(
+    mailbox: AgentName,
+    owner: string,
+    ids: MessageId[],
+    settlement: Settlement,
+    show?: () => void,
+  ): Promise<MessageId[] | null>;
+  /**
+   * Releases held copies: at once, or, with `until`, not before then. Returns the ids that this owner held. `putBack` runs inside, for
+   * each copy that waits again at once: if it throws, nothing is released. `begun`: its reader may have seen it, so it comes again with
+   * a higher `attempt`.
+   */
+  release(
+    mailbox: AgentName,
+    owner: string,
+    ids: MessageId[],
+    until: number | null,
+    because: Evidence,
+    putBack?: (id: MessageId, attention: Attention) => void,
+    begun?: boolean,
+  ): Promise<MessageId[]>;
+  /** Held copies whose owner is dead, whose lease ran out, or whose delay is over. */
+  abandoned(): Promise<CopyRecord[]>;
+  /** Makes one abandoned copy wait again, unless another process was faster. `putBack` runs inside, last. */
+  restore(copy: CopyRecord, putBack: () => void): Promise<boolean>;
+  /** Records that every file has its row. */
+  complete(): Promise<void>;
+  /** Settles every waiting copy of a message as superseded, and returns the copies as they were before. */
+  withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]>;
+  /** Records that this copy is gone: another program took it, or its file was no message. */
+  lost(mailbox: AgentName, id: MessageId, how?: 'taken_elsewhere' | 'set_aside'): Promise<void>;
   /**
    * Accepts many entries as one act, each with its own outcome: a refusal of one never hurts the others. Their copies are
    * unexported. What is accepted is on disk only after `flush`.
@@ -292,19 +295,10 @@ export interface JournalExportQueue {
   flush(alone?: boolean): Promise<void>;
   /** This process is asked by many at once. */
   tuneForServer(cacheKb?: number): void;
-  /** The number of the newest message. */
-  newest(): Promise<number>;
-  /** One waiting copy, or null. */
-  waitingCopy(mailbox: AgentName, id: MessageId): Promise<WaitingCopy | null>;
-  /**
-   * Like `waiting`, and says of each copy whether it waits quietly. `only`: those that do not, those for a digest, or those that a guard
-   * keeps for a digest; of the others no text is read.
-   */
-  waitingCopies(mailbox: AgentName, after: number, limit: number, only?: WaitingKind): Promise<WaitingCopy[]>;
-  /** Copies of a mailbox that wait or are held, after a number, in order of arrival: there may be very many. */
+  /** The ids of the copies that are stored or held, each with whether its file should be in the mailbox. There may be very many. */
+  openIds(mailbox: AgentName): Promise<Map<MessageId, boolean>>;
+  /** The same copies page by page: those after a number, in order of arrival. */
   openCopies(mailbox: AgentName, after: number, limit: number): Promise<OpenCopy[]>;
-  /** The mailboxes whose names begin so and in which something waits or is held, by name. Costs as many as there are, whatever waits. */
-  mailboxesWithMail(prefix: string): Promise<AgentName[]>;
   /** Copies without a file, oldest first, or those that were drafted and are not known to be exported. */
   unexported(after: CopyNumber, limit: number, drafted?: boolean): Promise<Unexported[]>;
   /** Nearly always zero where no relay runs. At most `limit` are counted. */

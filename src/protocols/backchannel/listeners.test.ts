@@ -3,7 +3,7 @@ import type { RelaySettings } from './relay-deps.ts';
 import { afterEach, describe, expect, it } from 'bun:test';
 import { request, TestRelay } from '../../../test/support/relay-app.ts';
 import { MessageId } from '../../core/names.ts';
-import type { Mail } from '../../core/ports/journal.ts';
+import type { Mail, WaitingCopy } from '../../core/ports/journal.ts';
 
 /** A stream, read as the original's client reads it: split at empty lines, `data: ` with its space, JSON. */
 class Reader {
@@ -128,9 +128,9 @@ describe('the event stream', () => {
     const { relay, send, listen } = await aListener();
     for (let n = 0; n < 20; n += 1) await send(`m${n}`);
     const { journal } = relay.home();
-    const waiting = journal.waiting.bind(journal);
+    const waiting = journal.waitingCopies.bind(journal);
     let arrives = 20;
-    journal.waiting = async (...asked) => {
+    journal.waitingCopies = async (...asked) => {
       // Between the look and its answer more comes in.
       const page = await waiting(...asked);
       if (arrives < 40) await send(`m${arrives++}`);
@@ -230,7 +230,7 @@ describe('the event stream', () => {
 
   it('ends when the store fails, and says so in the log: its reader comes back', async () => {
     const { relay, listen } = await aListener();
-    relay.home().journal.waiting = () => Promise.reject(new Error('the disk is gone'));
+    relay.home().journal.waitingCopies = () => Promise.reject(new Error('the disk is gone'));
     const reader = await listen();
     await reader.block();
     expect(await reader.block()).toBeNull();
@@ -250,9 +250,9 @@ describe('a listener whose spool hands it the mail', () => {
     };
     let looks = 0;
     let stored: Mail[] = [];
-    journal.waiting = async (_mailbox, after, limit) => {
+    journal.waitingCopies = async (_mailbox, after, limit) => {
       looks += 1;
-      return stored.filter(({ seq }) => seq > after).slice(0, limit);
+      return stored.filter(({ seq }) => seq > after).slice(0, limit) as WaitingCopy[];
     };
     const aMail = (seq: number, size = 0): Mail => {
       const mail = { seq, text: JSON.stringify({ id: MessageId.parse(`m${seq}`), body: `${seq}${'x'.repeat(size)}` }) };

@@ -3,7 +3,7 @@ import { readName, anyChannel } from './names.ts';
 import { AgentName } from '../../core/names.ts';
 import { hashOf, newAgentToken, isToken, sameHash } from '../../wire/tokens.ts';
 import type { AgentRecord } from '../../core/ports/directory.ts';
-import { tokenOf } from './token-cache.ts';
+import { tokenOf } from './relay-guards.ts';
 import type { Room } from './room-registry.ts';
 import {
   Declined,

@@ -100,8 +100,8 @@ describe('pages of an inbox', () => {
     for (let n = 0; n < 40; n += 1) await send({ body });
     const { journal } = relay.home();
     const asked: number[] = [];
-    const waiting = journal.waiting.bind(journal);
-    journal.waiting = async (mailbox, after, limit) => {
+    const waiting = journal.waitingCopies.bind(journal);
+    journal.waitingCopies = async (mailbox, after, limit) => {
       const page = await waiting(mailbox, after, limit);
       asked.push(page.reduce((sum, { text }) => sum + text.length, 0));
       return page;

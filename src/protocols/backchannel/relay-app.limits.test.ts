@@ -1,3 +1,4 @@
+import type { MailboxJournal } from '../../core/ports/journal.ts';
 import { describe, expect, it } from 'bun:test';
 import { aMessage, LOUD } from '../../../test/support/mail.ts';
 import { answered, request, TestRelay } from '../../../test/support/relay-app.ts';
@@ -213,7 +214,10 @@ describe('mail that another program has dated', () => {
     await appOf(shared).fetch(request('http://x/v1/agents', 'GET', { token: bob }));
     const { journal } = relay.home();
     const future = aMessage({ ts: '2999-01-01T00:00:00.000Z' });
-    await journal.adopt([{ message: future, copies: [{ mailbox: BOB, attention: LOUD }] }], 'stored');
+    await (journal as MailboxJournal).adopt(
+      [{ message: future, copies: [{ mailbox: BOB, attention: LOUD }] }],
+      'stored',
+    );
     const id = MessageId.parse(await send());
     relay.aheadMs = 3_600_000;
     await new Upkeep(shared).round();

@@ -1,9 +1,8 @@
 import type { Connections, RelayDeps } from './relay-deps.ts';
 import { events } from './relay-mail.ts';
-import { refuseStrangeHost, refuseTokenInAddress, isFromHere } from './relay-guards.ts';
+import { refuseStrangeHost, refuseTokenInAddress, isFromHere, tokenOf } from './relay-guards.ts';
 import { storageTrouble } from '../../core/disk.ts';
-import { isToken } from '../../wire/tokens.ts';
-import { tokenOf } from './token-cache.ts';
+import { hashOf, isToken } from '../../wire/tokens.ts';
 import { inbox, take, leaseMessages, settleMessages, trace, sendMessage } from './relay-mail.ts';
 import { agents, channels, subscribe, unsubscribe, openRoom, register } from './relay-agents.ts';
 import { Declined, hostTrouble, NOT_FOUND, phraseFor, UNAUTHORIZED } from './relay-phrases.ts';
@@ -135,20 +134,20 @@ function refuseStrangers(relay: Relay, { request }: RelayCall): void {
 /** Who is speaking. It comes from the token and from nothing else. spec: relay#tokens */
 async function identified(relay: Relay, c: RelayCall, act: Route): Promise<Response> {
   const token = tokenOf(c.request);
-  const id = relay.registry.named(c.request);
-  const room = token === null ? null : (relay.registry.enterKnown(id) ?? (await relay.registry.enter(id)));
+  const room = token === null ? null : await relay.registry.enter(relay.registry.named(c.request));
   try {
-    const found = room && token !== null ? await relay.tokens.whose(room, token) : null;
-    if (!room || !found) {
+    const hash = hashOf(token ?? '');
+    const name = room && (await room.home.directory.byToken(hash));
+    if (!room || !name) {
       relay.figures.failedLogins += 1;
       relay.countStranger(c);
       throw new Declined(401, UNAUTHORIZED);
     }
-    if (found.waitS > 0) throw relay.tooMany(found.waitS);
+    relay.countToken(hash);
     await relay.registry.open(room);
     c.room = room;
-    c.who = found.who;
-    c.tokenHash = found.hash;
+    c.who = { name, home: room.home };
+    c.tokenHash = hash;
     return await act(c);
   } finally {
     if (room) relay.registry.leave(room);

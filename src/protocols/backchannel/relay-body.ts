@@ -5,14 +5,10 @@ const PIECE = 64 * 1024;
 
 /** Reads the bodies of requests: never more than allowed, never for ever. spec: relay#limits */
 export class Bodies {
-  readonly #deadlines: Deadlines;
-
   constructor(
     readonly limit: number,
-    ms: number,
-  ) {
-    this.#deadlines = new Deadlines(ms);
-  }
+    readonly ms: number,
+  ) {}
 
   /** The JSON object of a request. */
   async fields(request: Request, limit = this.limit): Promise<Fields> {
@@ -21,7 +17,7 @@ export class Bodies {
     if (Number.isFinite(length) && length > limit) throw tooLarge(limit);
     let text: string;
     try {
-      text = await (length <= PIECE ? this.#deadlines.within(request.text()) : this.#pieces(request, limit));
+      text = await (length <= PIECE ? within(request.text(), this.ms) : this.#pieces(request, limit));
     } catch (error) {
       if (error instanceof Declined) throw error;
       throw badRequest('the body ended before it was complete');
@@ -37,7 +33,7 @@ export class Bodies {
     try {
       for (;;) {
         // A trickle of single bytes is no progress: the next 64 KiB count.
-        const next = await this.#deadlines.within(nextPiece(reader));
+        const next = await within(nextPiece(reader), this.ms);
         if (next.length > 0) pieces.push(next);
         size += next.length;
         if (size > limit) throw tooLarge(limit);
@@ -82,48 +78,14 @@ function tooLarge(limit: number): Declined {
   return new Declined(413, `the request has more than ${limit} bytes — write it to a file and send its path in refs`);
 }
 
-/** One clock for everything that must end in time: a timer per request would cost more than the request. */
-class Deadlines {
-  readonly #open = new Set<{ until: number; reject: (why: Declined) => void }>();
-  #clock: ReturnType<typeof setInterval> | undefined;
-
-  constructor(readonly ms: number) {}
-
-  within<T>(work: Promise<T>): Promise<T> {
-    // In a crowd nearly every body is there when it is asked for.
-    if (Bun.peek.status(work) !== 'pending') return work;
-    const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const entry = { until: performance.now() + this.ms, reject };
-    this.#open.add(entry);
-    this.#clock ??= setInterval(() => this.#look(), Math.max(20, this.ms / 30));
-    const arrived = (result: T): void => {
-      this.#open.delete(entry);
-      resolve(result);
-    };
-    const failed = (error: unknown): void => {
-      this.#open.delete(entry);
-      reject(error);
-    };
-    work.then(arrived, failed);
-    return promise;
-  }
-
-  #look(): void {
-    const now = performance.now();
-    for (const entry of this.#open) {
-      // They stand in the order of their ends.
-      if (entry.until > now) break;
-      this.#open.delete(entry);
-      entry.reject(timedOut());
-    }
-    if (this.#open.size > 0) return;
-    clearInterval(this.#clock);
-    this.#clock = undefined;
-  }
-}
-
-function timedOut(): Declined {
-  return new Declined(408, 'the request came too slowly', { connection: 'close' });
+/** What this promise gives; or a refusal after this time. Nearly every body is there when it is asked for, and needs no timer. */
+function within<T>(work: Promise<T>, ms: number): Promise<T> {
+  if (Bun.peek.status(work) !== 'pending') return work;
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  const tooLate = (): void => reject(new Declined(408, 'the request came too slowly', { connection: 'close' }));
+  const timer = setTimeout(tooLate, ms);
+  work.then(resolve, reject).finally(() => clearTimeout(timer));
+  return promise;
 }
 
 /** The fields of a request's JSON. What is null counts as absent, as the original's clients mean it. */

@@ -15,6 +15,18 @@ export function pathOf(url: string): string {
   return path.startsWith('//') ? path.replace(/^\/+/, '/') : path;
 }
 
+/** No token of ours is longer; a room's token is its owner's choice. */
+const LONGEST_TOKEN = 1024;
+
+/** The token of a request: after `Bearer`, in any case, or bare. Two of them would mean two callers. spec: relay#tokens */
+export function tokenOf(request: Request): string | null {
+  const header = request.headers.get('authorization');
+  if (header === null) return null;
+  if (/,\s*Bearer\s/i.test(header)) throw badRequest('send one Authorization header, with one token');
+  const token = header.replace(/^Bearer\s+/i, '').trim();
+  return token === '' || token.length > LONGEST_TOKEN ? null : token;
+}
+
 /** What was asked for behind the question mark. */
 export function queryOf(request: Request): URLSearchParams {
   const at = request.url.indexOf('?');

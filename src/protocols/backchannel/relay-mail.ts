@@ -57,7 +57,6 @@ async function isShortIdTaken({ homes }: Workspace, id: MessageId): Promise<bool
 
 /** The body has a limit of its own, and escapes are no fault of its writer; all the rest together is small. spec: relay#limits */
 function refuseLargeEnvelope(draft: Draft): void {
-  if (isSurelySmall(draft)) return;
   const { body: _body, ...rest } = draft;
   const size = Buffer.byteLength(JSON.stringify(rest));
   if (size <= ENVELOPE) return;
@@ -65,13 +64,6 @@ function refuseLargeEnvelope(draft: Draft): void {
     413,
     `the message has ${size} bytes beside its body, the limit is ${ENVELOPE} — shorten its refs, thread and scope`,
   );
-}
-
-/** Without references, a character of the rest has six bytes at most: nearly no envelope need be written to be measured. */
-function isSurelySmall({ to, priority, scope, thread, refs, key }: Draft): boolean {
-  const named = to.length + priority.length;
-  const optional = (scope?.length ?? 0) + (thread?.length ?? 0) + (key?.length ?? 0);
-  return refs === undefined && (named + optional) * 6 < ENVELOPE / 2;
 }
 
 function headersFor(relay: Relay, sent: Sent): Record<string, string> | undefined {
@@ -374,7 +366,6 @@ export async function events(relay: Relay, c: RelayCall): Promise<Response> {
 /** Where a reader that comes back goes on. A number that was never given out is from a ledger before this one: all is sent. */
 async function lastSeen(who: Who, text: string | null): Promise<number> {
   if (text === null || !/^\d{1,16}$/.test(text)) return 0;
-  const [newest] = await who.home.journal.history({ limit: 1 });
   const after = Number(text);
-  return after <= (newest?.seq ?? 0) ? after : 0;
+  return after <= (await who.home.journal.newest()) ? after : 0;
 }

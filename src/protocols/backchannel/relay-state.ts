@@ -2,10 +2,9 @@ import { addressOf, pathOf } from './relay-guards.ts';
 import { Figures, timesOf } from './relay-deps.ts';
 import type { Connections, RelayDeps } from './relay-deps.ts';
 import type { Who } from '../../core/mail/workspace.ts';
-import { Addresses } from '../../wire/rate-limit.ts';
+import { Buckets, siteOf } from '../../wire/rate-limit.ts';
 import { Bodies } from './relay-body.ts';
 import type { Fields } from './relay-body.ts';
-import { TokenCache } from './token-cache.ts';
 import { Listeners } from './listeners.ts';
 import { RoomRegistry } from './room-registry.ts';
 import type { Room } from './room-registry.ts';
@@ -45,50 +44,54 @@ export const SMALL_BODY = 64 * 1024;
 /** What all routes share. */
 export class Relay {
   readonly registry: RoomRegistry;
-  readonly tokens: TokenCache;
   readonly bodies: Bodies;
   readonly listeners: Listeners;
   readonly figures: Figures;
-  readonly #failing: Addresses | null;
-  readonly #joining: Addresses | null;
+  readonly #asking: Buckets | null;
+  readonly #failing: Buckets | null;
+  readonly #joining: Buckets | null;
 
   constructor(readonly deps: RelayDeps) {
     const { settings, now } = deps;
     const { bodyMs, keepaliveMs } = timesOf(settings);
     this.registry = new RoomRegistry(deps);
-    this.tokens = new TokenCache(settings.rate, now);
     // Six bytes of JSON can be one of a body: \u0000.
     this.bodies = new Bodies(settings.bodyLimit * 6 + ENVELOPE, bodyMs);
     this.listeners = new Listeners(keepaliveMs);
     this.figures = new Figures(now());
-    this.#failing = settings.rate && new Addresses(settings.rate.perMinute / FAILING_PART);
-    this.#joining = settings.rate && new Addresses(Math.max(JOINING_LEAST, settings.rate.perMinute / JOINING_PART));
+    this.#asking = settings.rate && new Buckets(settings.rate.perMinute);
+    this.#failing = settings.rate && new Buckets(settings.rate.perMinute / FAILING_PART);
+    this.#joining = settings.rate && new Buckets(Math.max(JOINING_LEAST, settings.rate.perMinute / JOINING_PART));
   }
 
   fields(c: RelayCall, limit?: number): Promise<Fields> {
     return this.bodies.fields(c.request, limit);
   }
 
+  /** Counts a request of who has this token; too many are refused. */
+  countToken(tokenHash: string): void {
+    this.#count(this.#asking, tokenHash);
+  }
+
   /** Counts what a stranger costs us; too much of it is refused. */
   countStranger(c: RelayCall): void {
-    this.#count(this.#failing, c);
+    this.#count(this.#failing, this.#siteOf(c));
   }
 
   /** Counts who is about to join: each is a record and a mailbox on our disk. */
   countJoining(c: RelayCall): void {
-    this.#count(this.#joining, c);
+    this.#count(this.#joining, this.#siteOf(c));
   }
 
-  #count(addresses: Addresses | null, c: RelayCall): void {
-    if (!addresses) return;
-    const { proxied } = this.deps.settings;
-    const waitS = addresses.count(addressOf(c.request, c.connections, proxied), this.deps.now());
-    if (waitS > 0) throw this.tooMany(waitS);
+  #siteOf(c: RelayCall): string {
+    return siteOf(addressOf(c.request, c.connections, this.deps.settings.proxied));
   }
 
-  tooMany(waitS: number): Declined {
+  #count(buckets: Buckets | null, key: string): void {
+    const waitS = buckets?.count(key, this.deps.now()) ?? 0;
+    if (waitS === 0) return;
     this.figures.limited += 1;
-    return new Declined(429, `too many requests — try again in ${waitS} s`, { 'retry-after': String(waitS) });
+    throw new Declined(429, `too many requests — try again in ${waitS} s`, { 'retry-after': String(waitS) });
   }
 }
 

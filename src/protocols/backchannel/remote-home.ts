@@ -7,7 +7,6 @@ import { explained } from '../../core/disk.ts';
 import type { Journal } from '../../core/ports/journal.ts';
 import { openSqliteJournal } from '../../store/journal/sqlite.ts';
 import { MaildirFiles } from '../../store/maildir/files.ts';
-import { Maildir } from '../../store/maildir/maildir.ts';
 import type { Judgement } from '../../store/maildir/send.ts';
 import { RemoteMailboxes } from './remote-mailboxes.ts';
 import type { Mailboxes } from '../../core/ports/mailboxes.ts';
@@ -65,22 +64,14 @@ export function openRelay(options: RelayOptions): OpenRelay {
   const journal = openSqliteJournal({ path: `${root}/ledger.db`, durability: options.durability });
   const known = { journal, directory: new OfflineDirectory(http, self) };
   const judge = (mailbox: AgentName, message: Message): Promise<Judgement> => options.judge(known, mailbox, message);
-  const local = new Maildir({ root, journal, judge, now: Date.now });
   const cache = new InboxCache({ root, files: new MaildirFiles(root), http, abilities });
   const outbox = options.queues ? new Outbox(root) : null;
   const aliases = new Aliases(root, Date.now);
   const post = new Post({ http, journal, abilities, outbox, aliases, now: Date.now });
-  const mailboxes = new RemoteMailboxes({
-    agent,
-    http,
-    local,
-    journal,
-    cache,
-    post,
-    judge,
-    tell,
-    queues: options.queues,
-  });
+  const mailboxes = new RemoteMailboxes(
+    { root, journal, judge, now: Date.now },
+    { agent, http, cache, post, tell, queues: options.queues },
+  );
   const remote: Remote = {
     url: http.url,
     post: (from, draft) => post.post(from, draft),

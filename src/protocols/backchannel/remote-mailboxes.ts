@@ -1,32 +1,30 @@
 import type { Message } from '../../core/message.ts';
 import { isQuiet } from '../../core/attention/attention.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
-import type { Evidence } from '../../core/receipt.ts';
 import { Refusal } from '../../core/refusal.ts';
-import type { Acceptance, CopyRecord, Entry, Journal, Settlement } from '../../core/ports/journal.ts';
+import type { Acceptance, CopyRecord, Entry } from '../../core/ports/journal.ts';
 import { sameOrConflict } from '../../store/journal/rules.ts';
 import { EventStream } from './remote-events.ts';
 import type { RelayHttp } from './remote-http.ts';
 import type { InboxCache } from './inbox-cache.ts';
 import type { Post } from './post.ts';
-import type { Judgement } from '../../store/maildir/send.ts';
-import type { Claim, Lease, Show, Mailboxes, WaitingMessage, Watch } from '../../core/ports/mailboxes.ts';
+import { oldestFirst } from '../../store/maildir/folders.ts';
+import { Maildir } from '../../store/maildir/maildir.ts';
+import type { MaildirOptions } from '../../store/maildir/send.ts';
+import type { Claim, Lease, WaitingMessage, Watch } from '../../core/ports/mailboxes.ts';
 
 /** Chores that nobody asked for hold a command up no longer than this. */
 const LEISURE_MS = 1500;
 
-export interface RemoteMailboxesOptions {
+/** What a mailbox at a relay has beside its local one. */
+interface RelayParts {
   /** Whose mailbox it is. */
   agent: AgentName;
   http: RelayHttp;
-  /** Where messages land that were fetched: a spool on this machine, with a ledger of its own. */
-  local: Mailboxes;
-  journal: Journal;
   cache: InboxCache;
   post: Post;
   /** Parley's own agents: sends wait in an outbox, and fetched mail is shown while the relay is away. */
   queues: boolean;
-  judge: (mailbox: AgentName, message: Message) => Promise<Judgement>;
   /** Told once of each kind of trouble while nobody else would say it. */
   tell: (text: string) => void;
 }
@@ -35,7 +33,7 @@ export interface RemoteMailboxesOptions {
  * One agent's mailbox at a relay, read through a local mailbox, its cache. What waits there is shown; whatever is claimed is carried
  * to the local mailbox first, and from then on that one decides: leases, settling, crashes.
  */
-export class RemoteMailboxes implements Mailboxes {
+export class RemoteMailboxes extends Maildir {
   /** What is known to wait there. While a stream brings the news nobody has to ask. */
   #there = new Map<MessageId, Message>();
   /** Of these, what the local mailbox has not had before. */
@@ -43,30 +41,35 @@ export class RemoteMailboxes implements Mailboxes {
   readonly #streams = new Set<EventStream>();
   readonly #told = new Set<string>();
 
-  constructor(readonly options: RemoteMailboxesOptions) {}
+  constructor(
+    options: MaildirOptions,
+    readonly relay: RelayParts,
+  ) {
+    super(options);
+  }
 
-  async peek(mailbox: AgentName): Promise<WaitingMessage[]> {
-    const local = await this.options.local.peek(mailbox);
+  override async peek(mailbox: AgentName): Promise<WaitingMessage[]> {
+    const local = await super.peek(mailbox);
     const there = await this.#lookIfReachable(mailbox);
     const here = new Set(local.map(({ message }) => message.id));
     const others = [...there.values()].filter(({ id }) => !here.has(id));
     const waiting = await Promise.all(others.map((message) => this.#judged(mailbox, message)));
-    return [...local, ...waiting].sort(oldestFirst);
+    return oldestFirst([...local, ...waiting]);
   }
 
-  async ids(mailbox: AgentName, loudOnly = false): Promise<MessageId[]> {
-    const local = await this.options.local.ids(mailbox, loudOnly);
+  override async ids(mailbox: AgentName, loudOnly = false): Promise<MessageId[]> {
+    const local = await super.ids(mailbox, loudOnly);
     return [...new Set([...local, ...(await this.#look(mailbox)).keys()])];
   }
 
-  async read(mailbox: AgentName, id: MessageId): Promise<WaitingMessage | null> {
-    const here = await this.options.local.read(mailbox, id);
+  override async read(mailbox: AgentName, id: MessageId): Promise<WaitingMessage | null> {
+    const here = await super.read(mailbox, id);
     if (here) return here;
     const message = this.#there.get(id) ?? (await this.#look(mailbox)).get(id);
     return message ? this.#judged(mailbox, message) : null;
   }
 
-  async claim(
+  override async claim(
     mailbox: AgentName,
     ids: MessageId[],
     lease: Lease,
@@ -79,7 +82,7 @@ export class RemoteMailboxes implements Mailboxes {
       if (this.#streams.size === 0 || !(error instanceof Refusal)) throw error;
       this.#tellOnce(error);
     }
-    return this.options.local.claim(mailbox, ids, lease, read);
+    return super.claim(mailbox, ids, lease, read);
   }
 
   async bring(mailbox: AgentName, wanted: (message: Message) => boolean, patienceMs?: number): Promise<number> {
@@ -89,32 +92,9 @@ export class RemoteMailboxes implements Mailboxes {
     return ids.length;
   }
 
-  async renew(claim: Pick<Claim, 'mailbox' | 'owner'>, lease: Lease): Promise<boolean> {
-    return this.options.local.renew(claim, lease);
-  }
-
-  async settle(
-    claim: Pick<Claim, 'mailbox' | 'owner'>,
-    ids: MessageId[],
-    settlement: Settlement,
-    show?: Show,
-  ): Promise<boolean> {
-    return this.options.local.settle(claim, ids, settlement, show);
-  }
-
-  async release(
-    claim: Pick<Claim, 'mailbox' | 'owner'>,
-    ids: MessageId[],
-    because: Evidence,
-    delayMs?: number,
-    begun?: boolean,
-  ): Promise<MessageId[]> {
-    return this.options.local.release(claim, ids, because, delayMs, begun);
-  }
-
-  watch(mailbox: AgentName, onArrival: () => void): Watch {
-    const local = this.options.local.watch(mailbox, onArrival);
-    const stream = new EventStream(this.options.http, `/v1/events/${encodeURIComponent(mailbox)}`, {
+  override watch(mailbox: AgentName, onArrival: () => void): Watch {
+    const local = super.watch(mailbox, onArrival);
+    const stream = new EventStream(this.relay.http, `/v1/events/${encodeURIComponent(mailbox)}`, {
       onMessage: (message) => {
         this.#there.set(message.id, message);
         this.#told.clear();
@@ -122,7 +102,7 @@ export class RemoteMailboxes implements Mailboxes {
       },
       // What is known is not announced again: anyone who watches remembers what it has shown.
       onResumed: async () => {
-        for (const [id, message] of await this.options.cache.waiting(mailbox)) this.#there.set(id, message);
+        for (const [id, message] of await this.relay.cache.waiting(mailbox)) this.#there.set(id, message);
         onArrival();
       },
       onTrouble: (error) => this.#tellOnce(error),
@@ -138,26 +118,14 @@ export class RemoteMailboxes implements Mailboxes {
   }
 
   /** Who gets a copy is the relay's decision. What was sent under a key is answered from here. */
-  async put(entry: Entry): Promise<Acceptance> {
+  override async put(entry: Entry): Promise<Acceptance> {
     const { message, key } = entry;
     const earlier = key && (await this.options.journal.underKey(message.from as AgentName, key));
     if (earlier) return sameOrConflict(earlier, entry);
     throw new Error('a relay is sent drafts, not entries');
   }
 
-  async adopt(mailbox: AgentName): Promise<number> {
-    return this.options.local.adopt(mailbox);
-  }
-
-  async lower(mailbox: AgentName, id: MessageId): Promise<void> {
-    await this.options.local.lower(mailbox, id);
-  }
-
-  async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
-    return this.options.local.raise(mailbox, id);
-  }
-
-  async withdraw(): Promise<CopyRecord[]> {
+  override async withdraw(): Promise<CopyRecord[]> {
     throw new Refusal(
       'not_in_this_version',
       'a message that a relay has accepted cannot be withdrawn; write to its readers instead (`parley outbox drop` forgets one that was never sent)',
@@ -165,34 +133,22 @@ export class RemoteMailboxes implements Mailboxes {
   }
 
   /** Also sends what waits in the outbox: anyone who comes next does it. */
-  async heal(): Promise<void> {
-    await this.options.local.heal();
+  override async heal(): Promise<void> {
+    await super.heal();
     await this.#atLeisure(async () => {
-      await this.options.cache.heal(this.options.agent, LEISURE_MS);
-      await this.options.post.flush({ connectMs: LEISURE_MS });
+      await this.relay.cache.heal(this.relay.agent, LEISURE_MS);
+      await this.relay.post.flush({ connectMs: LEISURE_MS });
     });
   }
 
-  async flush(): Promise<void> {
-    await this.options.local.flush();
-  }
-
-  async asides(): Promise<string[]> {
-    return this.options.local.asides();
-  }
-
-  async remove(mailbox: AgentName): Promise<void> {
-    await this.options.local.remove(mailbox);
-  }
-
-  async close(): Promise<void> {
+  override async close(): Promise<void> {
     await Promise.all([...this.#streams].map((stream) => stream.close()));
-    await this.options.local.close();
+    await super.close();
   }
 
   /** What waits there and was never here. */
   async #look(mailbox: AgentName, patienceMs?: number): Promise<ReadonlyMap<MessageId, Message>> {
-    if (this.#streams.size === 0) this.#there = await this.options.cache.waiting(mailbox, patienceMs);
+    if (this.#streams.size === 0) this.#there = await this.relay.cache.waiting(mailbox, patienceMs);
     const spent: MessageId[] = [];
     for (const id of this.#there.keys()) {
       if (this.#fresh.has(id)) continue;
@@ -201,7 +157,7 @@ export class RemoteMailboxes implements Mailboxes {
     }
     for (const id of spent) this.#there.delete(id);
     // They were fetched, and the relay never heard of it.
-    if (spent.length > 0) await this.#atLeisure(() => this.options.cache.discharge(mailbox, spent));
+    if (spent.length > 0) await this.#atLeisure(() => this.relay.cache.discharge(mailbox, spent));
     return this.#there;
   }
 
@@ -210,7 +166,7 @@ export class RemoteMailboxes implements Mailboxes {
     try {
       return await this.#look(mailbox);
     } catch (error) {
-      if (!this.options.queues || !(error instanceof Refusal) || error.code !== 'unreachable') throw error;
+      if (!this.relay.queues || !(error instanceof Refusal) || error.code !== 'unreachable') throw error;
       this.#tellOnce(error, 'only mail that was fetched before is shown');
       return new Map();
     }
@@ -219,9 +175,9 @@ export class RemoteMailboxes implements Mailboxes {
   async #carry(mailbox: AgentName, ids: MessageId[]): Promise<void> {
     const missing: MessageId[] = [];
     // What has landed may still be without a row. It stays as it came, whatever the relay says under its id now.
-    const here = new Set(await this.options.local.ids(mailbox));
+    const here = new Set(await super.ids(mailbox));
     for (const id of ids) if (!here.has(id) && !(await this.#wasHere(mailbox, id))) missing.push(id);
-    if (missing.length > 0) await this.options.cache.carry(mailbox, missing, this.#there);
+    if (missing.length > 0) await this.relay.cache.carry(mailbox, missing, this.#there);
     for (const id of ids) {
       this.#there.delete(id);
       this.#fresh.delete(id);
@@ -251,10 +207,6 @@ export class RemoteMailboxes implements Mailboxes {
   #tellOnce(error: unknown, next = 'it is tried again'): void {
     if (!(error instanceof Refusal) || this.#told.has(error.message)) return;
     this.#told.add(error.message);
-    this.options.tell(`${error.message}; ${next}`);
+    this.relay.tell(`${error.message}; ${next}`);
   }
-}
-
-function oldestFirst(a: WaitingMessage, b: WaitingMessage): number {
-  return Number(a.message.ts > b.message.ts) - Number(a.message.ts < b.message.ts);
 }

@@ -79,17 +79,11 @@ export class RoomRegistry {
     return id.success ? id.data : DEFAULT_ROOM;
   }
 
-  /** The same as `enter`, at once; null: it would have to be waited for. */
-  enterKnown(id: RoomId): Room | null {
-    const known = this.#rooms.get(id);
-    return known ? this.#held(known) : null;
-  }
-
   /** A room, held until the caller leaves it; null if there is none. A stranger may ask: nothing but its records is opened. */
   async enter(id: RoomId): Promise<Room | null> {
     for (;;) {
-      const known = this.enterKnown(id);
-      if (known) return known;
+      const known = this.#rooms.get(id);
+      if (known) return this.#held(known);
       const closing = this.#closing.get(id);
       if (closing) await closing;
       else if ((await this.deps.rooms.tokenHash(id)) === undefined) return null;

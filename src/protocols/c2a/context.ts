@@ -1,3 +1,4 @@
+import { receipt } from '../../core/receipt.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import type { Workspace, Home } from '../../core/mail/workspace.ts';
 import type { Copy } from '../../core/ports/journal.ts';
@@ -86,8 +87,7 @@ export async function noted(
   step: 'offered' | 'accepted' | 'shown' | 'knocked' | 'cancelled' | 'released',
   evidence: Record<string, string | number | boolean>,
 ): Promise<void> {
-  const at = new Date(deps.now()).toISOString();
-  await deps.home.journal.record(mailbox, id, { step, at, evidence: { way: 'host', ...evidence } });
+  await deps.home.journal.record(mailbox, id, receipt(step, deps.now(), { way: 'host', ...evidence }));
 }
 
 /** One connection, as the engine sees it: what can be said to the other side. A wire is known by its identity. */

@@ -1,3 +1,4 @@
+import { receiptsOf } from '../../core/mail/workspace.ts';
 import { silenceOutcome } from '../../core/attention/reply-rules.ts';
 import { isMessageId } from '../../core/names.ts';
 import { standingClaim } from '../../core/obligations/claim.ts';
@@ -86,9 +87,7 @@ export class Deadlines {
 
   /** What is under way and was taken back or written again meanwhile is not sent again. */
   async #callOff(runner: Runner, { who, message }: Item): Promise<void> {
-    const { copies = [] } = (await who.home.journal.trace(message.id)) ?? {};
-    const receipts = copies.find(({ mailbox }) => mailbox === who.name)?.receipts ?? [];
-    const cancelled = receipts.find(({ step }) => step === 'cancelled');
+    const cancelled = (await receiptsOf(who, message.id)).find(({ step }) => step === 'cancelled');
     const obligation = await who.home.journal.obligation(who.name, message.id);
     if (!cancelled || (obligation && !obligation.ended)) return;
     const { replaced } = cancelled.evidence;

@@ -1,3 +1,4 @@
+import { receipt } from '../../core/receipt.ts';
 import type { Obligation } from '../../core/obligations/rules.ts';
 import { composeMessage } from '../../core/message.ts';
 import type { Message } from '../../core/message.ts';
@@ -87,8 +88,8 @@ export async function remove(
   const evidence = { withdrawn: true, by };
   const copies = await home.mailboxes.withdraw(id, evidence);
   const ended: Obligation[] = [];
-  const at = new Date(workspace.now()).toISOString();
-  const cancelled = (mailbox: AgentName) => home.journal.record(mailbox, id, { step: 'cancelled', at, evidence });
+  const cancelled = (mailbox: AgentName) =>
+    home.journal.record(mailbox, id, receipt('cancelled', workspace.now(), evidence));
   for (const { mailbox } of copies) {
     const owed = await home.journal.obligation(mailbox, id);
     if (!owed || owed.ended) {

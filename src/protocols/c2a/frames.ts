@@ -200,19 +200,14 @@ function blockOf(obligation: Blocking): Blocking {
   return defaultAction === undefined ? obligation : { ...obligation, defaultAction: masked(defaultAction) };
 }
 
-/** How long a record is believed. */
-const FRESH_MS = 5000;
-const MOST_KNOWN = 2000;
 /** Who has this role may interrupt those whom it leads. */
 const LEAD = 'lead' as AgentName;
 /** How many names in one text are looked up. */
 const MENTIONS = 20;
 
-/** Who is who, for frames: read again after a few seconds. */
+/** Who is who, for frames. */
 export class People {
-  readonly #known = new Map<string, { record: AgentRecord | null; until: number }>();
-
-  constructor(readonly deps: Pick<HostDeps, 'home' | 'now'>) {}
+  constructor(readonly deps: Pick<HostDeps, 'home'>) {}
 
   async person(name: string): Promise<Person> {
     if (name === HOST_NAME) return { name, kind: 'system', displayName: 'Parley', isLead: false };
@@ -260,13 +255,7 @@ export class People {
   }
 
   async #record(name: string): Promise<AgentRecord | null> {
-    const now = this.deps.now();
-    const known = this.#known.get(name);
-    if (known && known.until > now) return known.record;
     const agent = AgentName.safeParse(name);
-    const record = agent.success ? await this.deps.home.directory.get(agent.data) : null;
-    if (this.#known.size >= MOST_KNOWN) this.#known.clear();
-    this.#known.set(name, { record, until: now + FRESH_MS });
-    return record;
+    return agent.success ? this.deps.home.directory.get(agent.data) : null;
   }
 }

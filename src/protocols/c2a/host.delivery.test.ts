@@ -1,3 +1,4 @@
+import type { MailboxJournal } from '../../core/ports/journal.ts';
 import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire, TestHost } from '../../../test/support/host.ts';
 import { EVERYTHING } from '../../../test/support/host-server.ts';
@@ -311,7 +312,7 @@ describe('what is delivered', () => {
   it('arrives also if something fails on the way: at every step it is tried again', async () => {
     for (const step of ['claim', 'record', 'settle', 'waitingCopies', 'newest'] as const) {
       const host = await aHost('lead', 'bob');
-      const { journal } = host.workspace.own;
+      const journal = host.workspace.own.journal as MailboxJournal;
       await inChannel(host.workspace, '#c', 'lead', 'bob');
       const wire = new FakeWire();
       await host.bind(wire, 'lead', { deliver: 'all' });

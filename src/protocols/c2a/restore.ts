@@ -1,3 +1,4 @@
+import { receiptsOf } from '../../core/mail/workspace.ts';
 import { ChannelName } from '../../core/names.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import type { Receipt } from '../../core/receipt.ts';
@@ -104,11 +105,6 @@ async function missedReturn({ name, home }: Who, id: MessageId, receipts: readon
 
 function offersIn(receipts: readonly Receipt[]): Receipt[] {
   return receipts.filter(({ step, evidence }) => step === 'offered' && evidence['way'] === 'host');
-}
-
-async function receiptsOf({ name, home }: Who, id: MessageId): Promise<Receipt[]> {
-  const copies = (await home.journal.trace(id))?.copies ?? [];
-  return copies.find(({ mailbox }: { mailbox: AgentName }) => mailbox === name)?.receipts ?? [];
 }
 
 /** A session as it is bound: what is written down of it, whose mail it gets, and what its harness should know. */

@@ -1,3 +1,4 @@
+import { receipt } from '../../core/receipt.ts';
 import type { Obligation } from '../../core/obligations/rules.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { Watch } from '../../core/ports/mailboxes.ts';
@@ -211,9 +212,8 @@ export async function askQuieter(runner: Runner, { eventId, mode, reason }: Quie
   if (mode === injection) return { mode };
   const attention = { ...copy.attention, injection: mode };
   await who.home.journal.reconsider(who.name, eventId, attention);
-  const at = new Date(session.context.deps.now()).toISOString();
   const evidence = { way: 'host', session: session.id, was: injection, injection: mode, because: reason };
-  await who.home.journal.record(who.name, eventId, { step: 'reconsidered', at, evidence });
+  await who.home.journal.record(who.name, eventId, receipt('reconsidered', session.context.deps.now(), evidence));
   runner.letGo(who, eventId);
   await who.home.mailboxes.release({ mailbox: who.name, owner: session.owner }, [eventId], { because: reason });
   if (isQuiet(attention)) await who.home.mailboxes.lower(who.name, eventId);

@@ -5,7 +5,6 @@ import { itWithScripts } from '../../../test/support/c2c-python.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { findPending, writePending } from './pending.ts';
 import { AliasTaken, readAlias } from './shapes.ts';
-import { AgentExtras } from '../../core/ports/directory.ts';
 import { Broker } from './broker.ts';
 
 const bob = readAlias('bob');
@@ -259,11 +258,4 @@ describe('what a broker remembers', () => {
     expect(findPending(root, 'q3', now())).toBeNull();
     await ask('q16');
   });
-});
-
-it('a session as we register it is read back without a schema being built', async () => {
-  const { broker, list } = aBroker();
-  await broker.register({ sessionId: 's-bob', alias: bob, pid: process.pid });
-  const [row] = list('registry.json');
-  expect(AgentExtras.isPlain?.(row?.['parley'])).toBe(true);
 });

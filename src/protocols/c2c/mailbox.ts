@@ -6,7 +6,7 @@ import type { Evidence } from '../../core/receipt.ts';
 import { explained, ifThere } from '../../core/disk.ts';
 import { stampOf } from '../../platform/files.ts';
 import { newHolder } from '../../platform/holder.ts';
-import type { Acceptance, Claimed, CopyRecord, Entry, Journal, Settlement } from '../../core/ports/journal.ts';
+import type { Acceptance, Claimed, CopyRecord, Entry, MailboxJournal, Settlement } from '../../core/ports/journal.ts';
 import { isWaiting } from '../../store/journal/rules.ts';
 import { Reserve } from '../../store/journal/reserve.ts';
 import type { Judgement } from '../../store/maildir/send.ts';
@@ -25,7 +25,7 @@ import { Sender } from './send.ts';
 export interface C2cMailboxOptions {
   /** The broker directory. */
   root: string;
-  journal: Journal;
+  journal: MailboxJournal;
   names: BrokerNames;
   /** How a copy is to be seen that another program left here, and its place in its exchange: nothing it says is believed. */
   judge: (mailbox: AgentName, message: Message) => Promise<Judgement>;

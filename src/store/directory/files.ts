@@ -1,14 +1,13 @@
 import type { AgentName, ChannelName } from '../../core/names.ts';
-import { Refusal } from '../../core/refusal.ts';
 import type { AgentRecord, Amendment, Directory } from '../../core/ports/directory.ts';
-import { RecordFiles, seenLately } from './record-files.ts';
+import { RecordFiles, recordFrom, seenLately } from './record-files.ts';
 import {
+  amended,
   holderIn,
   membersIn,
   newRecord,
   recordText,
   refuseLikeness,
-  refuseUnreadable,
   rewritten,
   rolesIn,
   sortedChannels,
@@ -17,36 +16,39 @@ import {
   withoutChannel,
 } from './rules.ts';
 
+/** Returns the changed fields of a record; null: none. */
+type Change = (record: AgentRecord) => Partial<AgentRecord> | null;
+
 /** The records on disk, read again for every query: right for a command that asks once. */
 export class FilesDirectory implements Directory {
-  readonly #files: RecordFiles;
+  protected readonly files: RecordFiles;
 
   constructor(
     readonly root: string,
     readonly now: () => number,
   ) {
-    this.#files = new RecordFiles(root);
+    this.files = new RecordFiles(root);
   }
 
   async get(name: AgentName): Promise<AgentRecord | null> {
-    return this.#files.read(name);
+    return this.files.read(name);
   }
 
   async list(): Promise<AgentRecord[]> {
-    return this.#files.all().sort((a, b) => a.name.localeCompare(b.name));
+    return this.files.all().sort((a, b) => a.name.localeCompare(b.name));
   }
 
   async unreadable(): Promise<string[]> {
-    const unread = this.#files.names().filter((name) => this.#files.read(name) === null);
-    return unread.map((name) => this.#files.path(name));
+    const unread = this.files.names().filter((name) => this.files.read(name) === null);
+    return unread.map((name) => this.files.path(name));
   }
 
   async count(): Promise<number> {
-    return this.#files.names().length;
+    return this.files.names().length;
   }
 
   async channels(): Promise<ChannelName[]> {
-    return sortedChannels(this.#files.all());
+    return sortedChannels(this.files.all());
   }
 
   async subscribers(channel: ChannelName): Promise<AgentRecord[]> {
@@ -58,67 +60,80 @@ export class FilesDirectory implements Directory {
   }
 
   async rolesAmong(names: readonly AgentName[]): Promise<AgentName[]> {
-    return rolesIn(this.#files.all(), names);
+    return rolesIn(this.files.all(), names);
   }
 
   async byToken(tokenHash: string): Promise<AgentName | null> {
-    return holderIn(this.#files.all(), tokenHash);
+    return holderIn(this.files.all(), tokenHash);
   }
 
   async register(name: AgentName, kind: 'agent' | 'human' | 'foreign', tokenHash?: string): Promise<AgentRecord> {
-    return this.#files.locked(() => {
+    return this.files.locked(() => {
       const now = new Date(this.now()).toISOString();
-      const known = this.#files.whole(name);
-      if (known) {
-        this.#files.write(name, rewritten(known.text, { lastSeen: now }));
-        return { ...known.record, lastSeen: now };
-      }
-      const names = this.#files.names();
-      if (names.includes(name)) throw refuseUnreadable(this.#files.path(name));
-      refuseLikeness(name, names, this.#files.all());
-      const record = newRecord(name, kind, now, tokenHash);
-      this.#files.write(name, recordText(record));
-      return record;
+      if (this.files.isThere(name)) return this.#change(name, () => ({ lastSeen: now }));
+      this.refuseLikeness(name);
+      return this.#write(name, recordText(newRecord(name, kind, now, tokenHash)));
     });
   }
 
   async amend(name: AgentName, change: Amendment): Promise<AgentRecord> {
-    return this.#files.amend(name, change);
+    return this.files.locked(() => {
+      const { record, text } = this.files.wholeOrRefuse(name);
+      const after = amended(text, record, change, () => this.files.all());
+      return after === null ? record : this.#write(name, after, true);
+    });
   }
 
   async subscribe(name: AgentName, channel: ChannelName): Promise<void> {
-    this.#change(name, (record) => withChannel(record, channel), true);
+    this.change(name, (record) => withChannel(record, channel), true);
   }
 
   async unsubscribe(name: AgentName, channel: ChannelName): Promise<void> {
-    this.#change(name, (record) => withoutChannel(record, channel), true);
+    this.change(name, (record) => withoutChannel(record, channel), true);
   }
 
   async seen(name: AgentName): Promise<void> {
-    const record = this.#files.read(name);
+    const record = this.files.read(name);
     if (!record || seenLately(record, this.now())) return;
-    this.#change(name, () => ({ lastSeen: new Date(this.now()).toISOString() }));
+    this.change(name, () => ({ lastSeen: new Date(this.now()).toISOString() }));
   }
 
   async giveToken(name: AgentName, tokenHash: string | null): Promise<void> {
-    this.#change(name, () => ({ tokenHash: tokenHash ?? undefined }));
+    this.change(name, () => ({ tokenHash: tokenHash ?? undefined }));
   }
 
   async remove(name: AgentName): Promise<void> {
-    this.#files.remove(name);
+    this.files.remove(name);
+    this.written(name, null);
   }
 
   async close(): Promise<void> {}
 
+  /** Refuses a new name that can be confused with another one. */
+  protected refuseLikeness(name: AgentName): void {
+    refuseLikeness(name, this.files.names(), this.files.all());
+  }
+
   /** Reads, changes and writes back under the lock, so no concurrent change is lost. */
-  #change(name: AgentName, change: (record: AgentRecord) => Partial<AgentRecord> | null, marked = false): void {
-    this.#files.locked(() => {
-      const before = this.#files.whole(name);
-      if (!before) throw new Refusal('not_found', `no agent is called ${name}`);
-      const changed = change(before.record);
-      if (!changed) return;
-      this.#files.write(name, rewritten(before.text, changed));
-      if (marked) this.#files.markChange();
-    });
+  protected change(name: AgentName, change: Change, isMarked = false): void {
+    this.files.locked(() => this.#change(name, change, isMarked));
+  }
+
+  /** Called with each record that was written; null: it was removed. */
+  protected written(_name: AgentName, _record: AgentRecord | null): void {}
+
+  #change(name: AgentName, change: Change, isMarked = false): AgentRecord {
+    const { record, text } = this.files.wholeOrRefuse(name);
+    const changed = change(record);
+    return changed ? this.#write(name, rewritten(text, changed), isMarked) : record;
+  }
+
+  #write(name: AgentName, text: string, isMarked = false): AgentRecord {
+    const record = recordFrom(name, text);
+    if (!record) throw new Error(`the record of ${name} could not be read as it was to be written`);
+    this.files.write(name, text);
+    if (isMarked) this.files.markChange();
+    this.written(name, record);
+    return record;
   }
 }

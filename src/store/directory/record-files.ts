@@ -6,11 +6,7 @@ import { locked } from '../../platform/lock-file.ts';
 import { readPlain } from '../../platform/files.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { AgentRecord } from '../../core/ports/directory.ts';
-import type { Amendment } from '../../core/ports/directory.ts';
-import { amended, refuseUnreadable } from './rules.ts';
-
-/** `lastSeen` is rewritten at most this often: a send should not write a second file. */
-const SEEN_MS = 60_000;
+import { refuseUnreadable } from './rules.ts';
 
 /** Other programs write a record in place: an unreadable one that changed this recently may be half written. */
 const HALF_WRITTEN_MS = 300;
@@ -130,21 +126,6 @@ export class RecordFiles {
     }
   }
 
-  /** Changes our own fields of a record. Calls `written` with the new record, still under the lock. */
-  amend(name: AgentName, change: Amendment, written: (record: AgentRecord) => void = () => {}): AgentRecord {
-    return this.locked(() => {
-      const { record, text } = this.wholeOrRefuse(name);
-      const after = amended(text, record, change, () => this.all());
-      if (after === null) return record;
-      const changed = recordFrom(name, after);
-      if (!changed?.parley) throw new Error(`the record of ${name} could not be read as it was to be written`);
-      this.write(name, after);
-      this.markChange();
-      written(changed);
-      return changed;
-    });
-  }
-
   /** The record, for a change. Refuses an unreadable one and leaves it alone. */
   wholeOrRefuse(name: AgentName): { record: AgentRecord; text: string } {
     const whole = this.whole(name);
@@ -180,15 +161,14 @@ export function recordFrom(name: AgentName, text: string): AgentRecord | null {
   }
 }
 
-export function seenLately(record: Pick<AgentRecord, 'lastSeen'>, now: number): boolean {
-  return isLately(seenAt(record), now);
-}
-
 /** When the agent was last seen, in ms. */
 export function seenAt({ lastSeen }: Pick<AgentRecord, 'lastSeen'>): number {
   return Date.parse(lastSeen) || 0;
 }
 
-export function isLately(at: number, now: number): boolean {
-  return Math.abs(now - at) < SEEN_MS;
+/** `lastSeen` is rewritten at most this often: a send should not write a second file. */
+const SEEN_MS = 60_000;
+
+export function seenLately(record: Pick<AgentRecord, 'lastSeen'>, now: number): boolean {
+  return Math.abs(now - seenAt(record)) < SEEN_MS;
 }

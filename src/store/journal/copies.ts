@@ -191,6 +191,10 @@ export class SqliteCopies extends SqliteExportQueue {
   async complete(): Promise<void> {
     complete(this.connection);
   }
+
+  async close(): Promise<void> {
+    this.connection.close();
+  }
 }
 
 /** The state of a copy as bare values: to make an object of each row costs as much as the update. */

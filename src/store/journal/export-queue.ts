@@ -11,7 +11,7 @@ import type {
   Unexported,
 } from '../../core/ports/journal.ts';
 import { SETTLED, STORED } from './schema.ts';
-import { SqliteAdoption } from './adopt.ts';
+import { SqliteSending } from './send.ts';
 
 /** How many copies are looked after in one transaction when all are. */
 const BITE = 200;
@@ -59,7 +59,7 @@ interface WaitingRow {
  * flushed; 2 for one that has none: it is in a hand, or ended there. `unfiled` has a row for every copy that waits without a
  * file (`drafted` 0), and for those that are just being published (`drafted` 1).
  */
-export class SqliteExportQueue extends SqliteAdoption {
+export class SqliteExportQueue extends SqliteSending {
   async flush(alone?: boolean): Promise<void> {
     if (this.connection.log.hasFailed) this.connection.restartLog();
     await this.connection.log.flush(alone);
@@ -127,6 +127,18 @@ export class SqliteExportQueue extends SqliteAdoption {
       const done = db.query('DELETE FROM unfiled WHERE seq = ? AND mailbox = ? AND drafted = 1');
       for (const { seq, mailbox } of copies) done.run(seq, mailbox);
     });
+  }
+
+  async placed(copies: CopyNumber[]): Promise<boolean[]> {
+    return this.connection.write((db) => {
+      const done = db.query(STILL_QUEUED);
+      return copies.map(({ seq, mailbox }) => done.run(seq, mailbox).changes > 0);
+    });
+  }
+
+  async unexportedCount(limit: number): Promise<number> {
+    const sql = 'SELECT count(*) AS n FROM (SELECT 1 FROM unfiled LIMIT ?)';
+    return this.connection.read((db) => db.query<{ n: number }, [number]>(sql).get(limit))?.n ?? 0;
   }
 
   async recount(look: (copy: { mailbox: AgentName; id: MessageId; quiet: boolean }) => FilePlace): Promise<void> {

@@ -14,7 +14,7 @@ import { COPY_COLUMNS, copyFrom, messageFrom, entered, setEntered } from './rows
 import type { CopyRow } from './rows.ts';
 import { numberAt, placeAt } from './rules.ts';
 import type { SessionStore } from '../../core/ports/session-store.ts';
-import { SqliteSending } from './send.ts';
+import { SqliteCopies } from './copies.ts';
 import { SqliteSessions } from './sessions.ts';
 
 /** Scans the copies in order of arrival: an extra index would cost every send a page. */
@@ -74,7 +74,7 @@ type Place = [at: number, id: string, mailbox: string];
 type UnenteredRow = CopyRow & { seq: number; json: string; alone: number };
 
 /** Duties, event claims and sessions complete the SQLite ledger. core/ports/obligations.ts documents each method. */
-export class SqliteObligations extends SqliteSending implements Obligations {
+export class SqliteObligations extends SqliteCopies implements Obligations {
   sessionStore(): SessionStore {
     return new SqliteSessions(this.connection);
   }

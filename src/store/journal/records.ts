@@ -3,16 +3,23 @@ import { Evidence, Receipt } from '../../core/receipt.ts';
 import type { Message } from '../../core/message.ts';
 import type { AgentName, MessageId, SendKey } from '../../core/names.ts';
 import type { JournalConnection } from './connection.ts';
-import type { Acceptance, CopyRecord, HistoryRow, Mail, Page, Records, Trace } from '../../core/ports/journal.ts';
+import { LAST_MESSAGES } from '../../core/ports/journal.ts';
+import type {
+  Acceptance,
+  CopyRecord,
+  HistoryRow,
+  Mail,
+  Page,
+  Records,
+  Trace,
+  Troubles,
+} from '../../core/ports/journal.ts';
+import { HELD } from './schema.ts';
 import { COPY_COLUMNS, copyFrom, messageFrom, FILELESS } from './rows.ts';
 import type { CopyRow } from './rows.ts';
 import { metaOf, setMeta } from './meta.ts';
 
 const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
-const ADDRESSED = `SELECT m.json, c.mailbox FROM messages m LEFT JOIN copies c ON c.seq = m.seq WHERE m.id = ? ORDER BY c.mailbox`;
-/** Reads the index of open copies, so settled ones cost nothing. */
-const WAITING = `SELECT c.seq, m.json AS text FROM copies c CROSS JOIN messages m ON m.seq = c.seq
-  WHERE c.mailbox = ? AND c.seq > ? AND c.settled_at IS NULL AND c.state = 0 ORDER BY c.seq LIMIT ?`;
 const WAITING_COUNT = 'SELECT count(*) AS n FROM copies WHERE mailbox = ? AND settled_at IS NULL AND state = 0';
 /** A dead reader leaves an attempt, a release leaves a receipt. Messages that no reader held are not read. */
 const RETURNED = `SELECT c.seq, m.json AS text FROM copies c CROSS JOIN messages m ON m.seq = c.seq
@@ -22,6 +29,22 @@ const RETURNED = `SELECT c.seq, m.json AS text FROM copies c CROSS JOIN messages
 /** The first message of an exchange is not in the index of answers: its id is the root. */
 const IN_EXCHANGE = `SELECT seq FROM messages WHERE root = ?1 AND root <> id
   UNION ALL SELECT seq FROM messages WHERE id = ?1 AND root = id`;
+
+/** Each part reads one index entry. */
+const TROUBLES = `SELECT (SELECT value FROM meta WHERE name = 'life') AS life,
+  EXISTS (SELECT 1 FROM copies WHERE state = ${HELD}) AS held, EXISTS (SELECT 1 FROM unfiled) AS unexported`;
+
+const newestOf = (which: string): string =>
+  `SELECT seq FROM (SELECT seq FROM copies WHERE mailbox = ?2 AND seq > ?4 AND ${which} ORDER BY seq DESC LIMIT ${LAST_MESSAGES})`;
+/** Reads the two indexes of a mailbox from their newest end; older messages are not read. */
+const LAST_BY_NAME = `SELECT m.seq, m.json FROM
+    (${newestOf('settled_at IS NULL')} UNION ALL ${newestOf('settled_at IS NOT NULL')} ORDER BY seq DESC LIMIT ${LAST_MESSAGES}) s
+  CROSS JOIN messages m ON m.seq = s.seq
+  WHERE m.sender = ?1 AND NOT EXISTS (SELECT 1 FROM copies o WHERE o.seq = s.seq AND o.mailbox <> ?2)
+    AND m.at >= ?3 AND m.json ->> 'to' IN (?2, '@' || ?2) AND m.json ->> '$.parley.signal' IS NULL
+  ORDER BY s.seq DESC LIMIT 1`;
+const GOT_ANYTHING = `SELECT EXISTS (SELECT 1 FROM copies WHERE mailbox = ?1 AND settled_at IS NULL)
+  OR EXISTS (SELECT 1 FROM copies WHERE mailbox = ?1 AND settled_at IS NOT NULL) AS yes`;
 
 interface Json {
   json: string;
@@ -37,7 +60,7 @@ interface ReceiptRow {
 }
 
 /** The read half of the SQLite ledger, with the indexes that are filled on demand. */
-export class SqliteRecords implements Omit<Records, 'unanswered'> {
+export class SqliteRecords implements Records {
   constructor(readonly connection: JournalConnection) {}
 
   async message(id: MessageId): Promise<Message | null> {
@@ -45,15 +68,6 @@ export class SqliteRecords implements Omit<Records, 'unanswered'> {
       db.query<Json, [string]>('SELECT json FROM messages WHERE id = ?').get(id),
     );
     return row && messageFrom(row.json);
-  }
-
-  async addressed(id: MessageId): Promise<Pick<HistoryRow, 'message' | 'recipients'> | null> {
-    const rows = this.connection.read((db) =>
-      db.query<Json & { mailbox: AgentName | null }, [string]>(ADDRESSED).all(id),
-    );
-    const [first] = rows;
-    const recipients = rows.flatMap(({ mailbox }) => mailbox ?? []);
-    return first ? { message: messageFrom(first.json), recipients } : null;
   }
 
   async underKey(sender: AgentName, key: SendKey): Promise<Acceptance | null> {
@@ -90,10 +104,6 @@ export class SqliteRecords implements Omit<Records, 'unanswered'> {
     return this.connection.read((db) => db.query<CopyRow, [string, string]>(sql).all(mailbox, owner)).map(copyFrom);
   }
 
-  async waiting(mailbox: AgentName, after: number, limit: number): Promise<Mail[]> {
-    return this.connection.read((db) => db.query<Mail, [string, number, number]>(WAITING).all(mailbox, after, limit));
-  }
-
   async waitingCount(mailbox: AgentName): Promise<number> {
     return this.connection.read((db) => db.query<{ n: number }, [string]>(WAITING_COUNT).get(mailbox))?.n ?? 0;
   }
@@ -117,6 +127,24 @@ export class SqliteRecords implements Omit<Records, 'unanswered'> {
     const last = `SELECT json FROM messages WHERE seq IN (${IN_EXCHANGE}) ORDER BY seq DESC LIMIT ?2`;
     const rows = this.connection.read((db) => db.query<Json, [string, number]>(last).all(root, limit));
     return rows.map((row) => messageFrom(row.json)).reverse();
+  }
+
+  async unanswered(from: AgentName, to: AgentName, since: number): Promise<Message | null> {
+    return this.connection.read((db) => {
+      // An agent that never got a message has nothing to answer. This query is cheap to prepare.
+      if (db.query<{ yes: number }, [string]>(GOT_ANYTHING).get(to)?.yes !== 1) return null;
+      const last = db.query<{ seq: number; json: string }, [string, string, number, number]>(LAST_BY_NAME);
+      const said = last.get(from, to, since, 0);
+      if (!said || last.get(to, from, since, said.seq)) return null;
+      return messageFrom(said.json);
+    });
+  }
+
+  async troubles(): Promise<Troubles> {
+    const row = this.connection.read((db) =>
+      db.query<{ life: string | null; held: number; unexported: number }, []>(TROUBLES).get(),
+    );
+    return { fresh: row?.life !== this.connection.life, held: row?.held === 1, unexported: row?.unexported === 1 };
   }
 
   async search(words: string, page: Page, onProgress?: (left: number) => void): Promise<HistoryRow[]> {

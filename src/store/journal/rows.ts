@@ -1,4 +1,4 @@
-import type { Database, Statement } from 'bun:sqlite';
+import type { Database } from 'bun:sqlite';
 import { goneBack } from './rules.ts';
 import { metaOf, setMeta } from './meta.ts';
 import { Attention } from '../../core/attention/attention.ts';
@@ -10,7 +10,7 @@ import type { Disposition } from '../../core/receipt.ts';
 import { isBearer } from '../../platform/holder.ts';
 import type { JournalConnection } from './connection.ts';
 import type { CopyRecord } from '../../core/ports/journal.ts';
-import { STATES, STORED } from './schema.ts';
+import { STATES } from './schema.ts';
 
 /** The place up to which duties were entered. */
 export function entered(db: Database): number {
@@ -87,12 +87,8 @@ export function attentionFrom(text: string): Attention {
 /** The next sequence number. Listeners resume after a number, so no number is used twice. */
 const NEXT = `max(ifnull((SELECT max(seq) FROM messages), 0),
   ifnull((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'dropped'), 0)) + 1`;
-const insertMessages = (seq: string): string =>
-  `INSERT INTO messages (id, sender, key, root, at, json, seq) VALUES (?, ?, ?, ?, ?, ?, ${seq}) ON CONFLICT (id) DO NOTHING`;
-const INSERT_NEXT = insertMessages(NEXT);
-const INSERT_NUMBERED = insertMessages('?');
-export const INSERT_COPY = `INSERT INTO copies (seq, mailbox, state, attention) VALUES (?, ?, ${STORED}, ?) ON CONFLICT DO NOTHING`;
-const INSERT_LATE = `INSERT INTO copies (seq, mailbox, state, attention, late) VALUES (?, ?, ${STORED}, ?, 1)`;
+const INSERT_MESSAGE = `INSERT INTO messages (id, sender, key, root, at, json, seq) VALUES (?, ?, ?, ?, ?, ?, ${NEXT})
+  ON CONFLICT (id) DO NOTHING`;
 
 /** Takes a copy from the list of copies without a file. Of two callers one succeeds. */
 export const STILL_QUEUED = 'DELETE FROM unfiled WHERE seq = ? AND mailbox = ? AND drafted = 0';
@@ -104,39 +100,14 @@ export function insertMessage(
   message: Message,
   key: string | undefined,
   text = JSON.stringify(message),
-  number?: number,
 ): number | null {
   const root = message.parley?.lineage?.root ?? message.id;
   const at = Date.parse(message.ts) || connection.now();
-  const row = [message.id, message.from, key ?? null, root, at, text] as const;
-  const made = number === undefined ? db.query(INSERT_NEXT).run(...row) : statementsOf(db).numbered.run(...row, number);
+  const made = db.query(INSERT_MESSAGE).run(message.id, message.from, key ?? null, root, at, text);
   return made.changes > 0 ? Number(made.lastInsertRowid) : null;
 }
 
 /** Four words of closed lists in one column: short and readable. */
 export function attentionText(attention: Attention): string {
   return `${attention.directedness} ${attention.policy} ${attention.injection} ${attention.reason}`;
-}
-
-type Statements = ReturnType<typeof prepared>;
-
-/** Prepared statements of the hottest path: a relay does not look them up by their text each time. */
-const kept = new WeakMap<Database, Statements>();
-
-export function statementsOf(db: Database): Statements {
-  const statements = kept.get(db) ?? prepared(db);
-  kept.set(db, statements);
-  return statements;
-}
-
-function prepared(db: Database) {
-  let numbered: Statement | undefined;
-  return {
-    /** Only `acceptTogether` needs it. */
-    get numbered() {
-      return (numbered ??= db.query(INSERT_NUMBERED));
-    },
-    late: db.query(INSERT_LATE),
-    queue: db.query('INSERT INTO unfiled (seq, mailbox) VALUES (?, ?)'),
-  };
 }

@@ -1,41 +1,33 @@
-import { attentionText, INSERT_COPY, insertMessage, statementsOf, STILL_QUEUED, messageFrom } from './rows.ts';
 import type { Database } from 'bun:sqlite';
 import type { Message } from '../../core/message.ts';
-import type { AgentName } from '../../core/names.ts';
+import type { AgentName, MessageId } from '../../core/names.ts';
+import type { Evidence } from '../../core/receipt.ts';
 import { Refusal } from '../../core/refusal.ts';
-import type { CopyNumber, Acceptance, Entry, Troubles } from '../../core/ports/journal.ts';
-import { LAST_MESSAGES } from '../../core/ports/journal.ts';
+import type { Acceptance, Entry } from '../../core/ports/journal.ts';
+import { metaOf } from './meta.ts';
 import { importOldTray } from './old-tray.ts';
-import { HELD } from './schema.ts';
-import { SqliteCopies } from './copies.ts';
+import { FEW } from './reserve.ts';
+import { attentionText, enterAgain, insertMessage, messageFrom } from './rows.ts';
+import { refuseOlderThan, sameOrConflict } from './rules.ts';
+import { SqliteRecords } from './records.ts';
+import { SETTLED, STORED } from './schema.ts';
 
-/** Each part reads one index entry. */
-const TROUBLES = `SELECT (SELECT value FROM meta WHERE name = 'life') AS life,
-  EXISTS (SELECT 1 FROM copies WHERE state = ${HELD}) AS held, EXISTS (SELECT 1 FROM unfiled) AS unexported`;
+/** The evidence for a copy that another program stored. */
+const FOUND: Evidence = { found: 'in the mailbox, without a row of ours' };
+const KEPT = JSON.stringify({ seen: 'kept in cur/ when the ledger was rebuilt' });
+/** The columns state, disposition, settled_at, settled_by, keep. */
+const STILL_WAITING = [STORED, null, null, null, 0] as const;
 
-const newestOf = (which: string): string =>
-  `SELECT seq FROM (SELECT seq FROM copies WHERE mailbox = ?2 AND seq > ?4 AND ${which} ORDER BY seq DESC LIMIT ${LAST_MESSAGES})`;
-/** Reads the two indexes of a mailbox from their newest end; older messages are not read. */
-const LAST_BY_NAME = `SELECT m.seq, m.json FROM
-    (${newestOf('settled_at IS NULL')} UNION ALL ${newestOf('settled_at IS NOT NULL')} ORDER BY seq DESC LIMIT ${LAST_MESSAGES}) s
-  CROSS JOIN messages m ON m.seq = s.seq
-  WHERE m.sender = ?1 AND NOT EXISTS (SELECT 1 FROM copies o WHERE o.seq = s.seq AND o.mailbox <> ?2)
-    AND m.at >= ?3 AND m.json ->> 'to' IN (?2, '@' || ?2) AND m.json ->> '$.parley.signal' IS NULL
-  ORDER BY s.seq DESC LIMIT 1`;
-const GOT_ANYTHING = `SELECT EXISTS (SELECT 1 FROM copies WHERE mailbox = ?1 AND settled_at IS NULL)
-  OR EXISTS (SELECT 1 FROM copies WHERE mailbox = ?1 AND settled_at IS NOT NULL) AS yes`;
+const INSERT_COPY = `INSERT INTO copies (seq, mailbox, attention, state) VALUES (?, ?, ?, ${STORED}) ON CONFLICT DO NOTHING`;
+const INSERT_LATE = `INSERT INTO copies (seq, mailbox, attention, state, late) VALUES (?, ?, ?, ${STORED}, 1)`;
+const INSERT_FOUND = `INSERT INTO copies (seq, mailbox, attention, state, disposition, settled_at, settled_by, keep)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`;
+const SEQ_OF = 'SELECT seq FROM messages WHERE id = ?';
 
-/** Accepts messages. core/ports/journal.ts documents each method. */
-export class SqliteSending extends SqliteCopies {
+/** Accepts messages, and makes rows for those of other programs. core/ports/journal.ts documents each method. */
+export class SqliteSending extends SqliteRecords {
   async accept(entry: Entry): Promise<Acceptance> {
-    return this.connection.writeNew((db) => {
-      const { message, copies } = entry;
-      const seq = this.#new(db, entry, () => {});
-      if (typeof seq !== 'number') return seq;
-      const insert = db.query(INSERT_COPY);
-      for (const { mailbox, attention } of copies) insert.run(seq, mailbox, attentionText(attention));
-      return { message, copies, first: true };
-    });
+    return this.connection.writeNew((db) => this.#accept(db, entry, false));
   }
 
   async acceptTogether(entries: Entry[]): Promise<(Acceptance | Refusal)[]> {
@@ -46,82 +38,95 @@ export class SqliteSending extends SqliteCopies {
     importOldTray(this.connection, isExporter, (db, entries) => this.#acceptAll(db, entries));
   }
 
-  #acceptAll(db: Database, entries: Entry[]): (Acceptance | Refusal)[] {
-    const { late, queue } = statementsOf(db);
-    let unplaced: { seq: number; copies: Entry['copies'] }[] = [];
-    // One table after the other: so the inserts take about a sixth less than one message after the other, as the pages of each stay at hand.
-    const place = (): void => {
-      for (const { seq, copies } of unplaced) {
-        for (const { mailbox, attention } of copies) late.run(seq, mailbox, attentionText(attention));
+  async adopt(entries: Entry[], as: 'stored' | 'kept'): Promise<void> {
+    const insert = (db: Database): void => {
+      for (const entry of entries) {
+        const { message, key } = entry;
+        // Any program can write a file: a key that already names another message is ignored.
+        const trusted = key && this.keyed(db, message.from, key) ? undefined : key;
+        const made = insertMessage(this.connection, db, message, trusted);
+        const seq = made ?? this.#seqOf(db, message.id);
+        const added = this.#insertCopies(db, seq, entry, as);
+        if (made === null && added) enterAgain(db, seq);
       }
-      for (const { seq, copies } of unplaced) for (const { mailbox } of copies) queue.run(seq, mailbox);
-      unplaced = [];
     };
-    // Nobody else gives out numbers meanwhile.
-    let last: number | undefined;
-    const outcomes = entries.map((entry) => {
+    if (entries.length > FEW) this.connection.writeNew(insert);
+    else this.connection.write(insert);
+  }
+
+  #acceptAll(db: Database, entries: Entry[]): (Acceptance | Refusal)[] {
+    return entries.map((entry) => {
       try {
-        const { message, copies } = entry;
-        const seq = this.#new(db, entry, place, last && last + 1);
-        if (typeof seq !== 'number') return seq;
-        last = seq;
-        unplaced.push({ seq, copies });
-        return { message, copies, first: true, seq };
+        return this.#accept(db, entry, true);
       } catch (error) {
         // A refused entry has written nothing.
         if (error instanceof Refusal) return error;
         throw error;
       }
     });
-    place();
-    return outcomes;
   }
 
-  async placed(copies: CopyNumber[]): Promise<boolean[]> {
-    return this.connection.write((db) => {
-      const done = db.query(STILL_QUEUED);
-      return copies.map(({ seq, mailbox }) => done.run(seq, mailbox).changes > 0);
-    });
-  }
-
-  async unexportedCount(limit: number): Promise<number> {
-    const sql = 'SELECT count(*) AS n FROM (SELECT 1 FROM unfiled LIMIT ?)';
-    return this.connection.read((db) => db.query<{ n: number }, [number]>(sql).get(limit))?.n ?? 0;
-  }
-
-  async troubles(): Promise<Troubles> {
-    const row = this.connection.read((db) =>
-      db.query<{ life: string | null; held: number; unexported: number }, []>(TROUBLES).get(),
-    );
-    return { fresh: row?.life !== this.connection.life, held: row?.held === 1, unexported: row?.unexported === 1 };
-  }
-
-  async unanswered(from: AgentName, to: AgentName, since: number): Promise<Message | null> {
-    return this.connection.read((db) => {
-      // An agent that never got a message has nothing to answer. This query is cheap to prepare.
-      if (db.query<{ yes: number }, [string]>(GOT_ANYTHING).get(to)?.yes !== 1) return null;
-      const last = db.query<{ seq: number; json: string }, [string, string, number, number]>(LAST_BY_NAME);
-      const said = last.get(from, to, since, 0);
-      if (!said || last.get(to, from, since, said.seq)) return null;
-      return messageFrom(said.json);
-    });
-  }
-
-  async close(): Promise<void> {
-    this.connection.close();
-  }
-
-  /** The sequence number of a new entry, or the existing entry under its key or id. `placeOthers` writes the copies of earlier entries first. */
-  #new(db: Database, entry: Entry, placeOthers: () => void, number?: number): number | Acceptance {
-    const { message, key } = entry;
-    if (key && this.underKeyOf(db, entry)) {
-      placeOthers();
-      // Perhaps it is one of those others: then its copies are there only now.
-      return this.underKeyOf(db, entry) as Acceptance;
+  /** `isLate`: its copies get their files later. */
+  #accept(db: Database, entry: Entry, isLate: boolean): Acceptance {
+    const { message, copies, key, text } = entry;
+    const earlier = key ? this.#underKey(db, entry) : null;
+    if (earlier) return earlier;
+    const seq = insertMessage(this.connection, db, message, key, text);
+    if (seq === null) return this.#known(db, message);
+    const insert = db.query(isLate ? INSERT_LATE : INSERT_COPY);
+    for (const { mailbox, attention } of copies) {
+      insert.run(seq, mailbox, attentionText(attention));
+      if (isLate) db.query('INSERT INTO unfiled (seq, mailbox) VALUES (?, ?)').run(seq, mailbox);
     }
-    const seq = insertMessage(this.connection, db, message, key, entry.text, number);
-    if (seq !== null) return seq;
-    placeOthers();
-    return this.known(db, message);
+    return { message, copies, first: true, ...(isLate && { seq }) };
+  }
+
+  /** The answer to a known key, or null for a new one. Refuses a key that may be older than a rebuilt ledger. */
+  #underKey(db: Database, entry: Entry): Acceptance | null {
+    const { message, key = '', firstTried } = entry;
+    const earlier = this.keyed(db, message.from, key);
+    if (earlier) return sameOrConflict(earlier, entry);
+    if (firstTried) refuseOlderThan(Number(metaOf(db, 'rebuilt') ?? 0), entry);
+    return null;
+  }
+
+  #seqOf(db: Database, id: MessageId): number {
+    return db.query<{ seq: number }, [string]>(SEQ_OF).get(id)?.seq ?? 0;
+  }
+
+  /** Keeps existing rows. Returns true if a new copy must be answered. */
+  #insertCopies(db: Database, seq: number, { message, copies }: Entry, as: 'stored' | 'kept'): boolean {
+    let isOwed = false;
+    const insert = db.query(INSERT_FOUND);
+    const end = as === 'kept' ? ([SETTLED, 'acknowledged', this.connection.now(), KEPT, 1] as const) : STILL_WAITING;
+    for (const { mailbox, attention } of copies) {
+      const { changes } = insert.run(seq, mailbox, attentionText(attention), ...end);
+      if (changes > 0) this.note(db, mailbox, message.id, 'stored', FOUND);
+      if (changes > 0 && attention.policy === 'must_respond') isOwed = true;
+    }
+    return isOwed;
+  }
+
+  /** The entry under the id of this message. */
+  #known(db: Database, message: Message): Acceptance {
+    const row = db.query<{ json: string }, [string]>('SELECT json FROM messages WHERE id = ?').get(message.id);
+    return { message: row ? messageFrom(row.json) : message, copies: this.copiesIn(db, message.id), first: false };
+  }
+
+  protected note(
+    db: Database,
+    mailbox: AgentName,
+    id: MessageId,
+    step: string,
+    evidence: Evidence,
+    at = this.connection.now(),
+  ): void {
+    db.query(`INSERT INTO receipts (seq, mailbox, step, at, evidence) VALUES ((${SEQ_OF}), ?, ?, ?, ?)`).run(
+      id,
+      mailbox,
+      step,
+      at,
+      JSON.stringify(evidence),
+    );
   }
 }

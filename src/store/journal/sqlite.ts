@@ -2,12 +2,12 @@ import { Database } from 'bun:sqlite';
 import { existsSync } from 'node:fs';
 import { JournalConnection } from './connection.ts';
 import type { LedgerOptions } from './connection.ts';
-import type { Journal } from '../../core/ports/journal.ts';
+import type { MailboxJournal } from '../../core/ports/journal.ts';
 import { MIGRATIONS } from './schema.ts';
 import { SqliteObligations } from './obligations.ts';
 
 /** `checkpoint` is for the exporter. */
-export type SqliteJournal = Journal & Pick<SqliteObligations, 'checkpoint'>;
+export type SqliteJournal = MailboxJournal & Pick<SqliteObligations, 'checkpoint'>;
 
 /** Opens (or makes) the ledger of one home. Safe for many processes at once. */
 export function openSqliteJournal(options: LedgerOptions): SqliteJournal {

@@ -4,7 +4,7 @@ import { codeOf, isMissing } from '../../core/disk.ts';
 import type { HeldLock } from '../../platform/lock-file.ts';
 import { exportLock } from '../journal/log.ts';
 import { FIRST } from '../../core/ports/journal.ts';
-import type { JournalExportQueue, FilePlace, Unexported } from '../../core/ports/journal.ts';
+import type { MailboxJournal, FilePlace, Unexported } from '../../core/ports/journal.ts';
 import type { MaildirFiles } from './files.ts';
 
 /** How many files are written in one go. */
@@ -35,7 +35,7 @@ export class ExportFiles {
 
   /** F1 to F4. `handled` counts also those that were taken meanwhile. */
   async exportBatch(
-    journal: JournalExportQueue,
+    journal: MailboxJournal,
     batch: Unexported[],
     onTrouble: (error: unknown) => void,
   ): Promise<{ published: Unexported[]; handled: number }> {
@@ -48,7 +48,7 @@ export class ExportFiles {
   }
 
   /** F3 and F4 of what was drafted by somebody who did not come to publish it. */
-  async finishDrafts(journal: JournalExportQueue, onTrouble: (error: unknown) => void): Promise<void> {
+  async finishDrafts(journal: MailboxJournal, onTrouble: (error: unknown) => void): Promise<void> {
     let batch = await journal.unexported(FIRST, BATCH, true);
     for (let last = batch.at(-1); last; last = batch.at(-1)) {
       await this.#publish(
@@ -83,7 +83,7 @@ export class ExportFiles {
 
   /** `ours` says of each copy whether it still waited. Returns those that are published now. */
   async #publish(
-    journal: JournalExportQueue,
+    journal: MailboxJournal,
     copies: Unexported[],
     ours: boolean[],
     onTrouble: (error: unknown) => void,
@@ -106,7 +106,7 @@ export class ExportFiles {
   }
 
   /** Somebody may have raised it while its file was on the way: who raises it says so in the ledger first. */
-  async #raiseIfLoud(journal: JournalExportQueue, { mailbox, id }: Unexported): Promise<void> {
+  async #raiseIfLoud(journal: MailboxJournal, { mailbox, id }: Unexported): Promise<void> {
     const now = await journal.waitingCopy(mailbox, id);
     if (now && !now.quiet) this.files.move(this.files.path(mailbox, 'quiet', id), this.files.path(mailbox, 'new', id));
   }
@@ -161,7 +161,7 @@ export class ExportFiles {
  * Finishes what a process left that accepted copies without files and died. If another lives that exports them, that one is left to it. A
  * busy relay may leave very many: the next command goes on.
  */
-export async function exportLeftovers(root: string, files: ExportFiles, journal: JournalExportQueue): Promise<void> {
+export async function exportLeftovers(root: string, files: ExportFiles, journal: MailboxJournal): Promise<void> {
   if ((await journal.unexportedCount(1)) === 0) return;
   const lock = homeExportLock(root);
   if (!lock) return;

@@ -10,7 +10,7 @@ import { openHome } from '../../../test/support/maildir.ts';
 import type { OpenHome } from '../../../test/support/maildir.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import { SendKey } from '../../core/names.ts';
-import type { Entry, Journal } from '../../core/ports/journal.ts';
+import type { Entry, MailboxJournal } from '../../core/ports/journal.ts';
 import type { Mailboxes } from '../../core/ports/mailboxes.ts';
 
 const LEASE = { ms: 30_000 };
@@ -151,7 +151,7 @@ describe('a relay that is killed', () => {
 });
 
 /** Those of these that bob has settled: a take that was killed before it could say so. */
-async function settledIn(journal: Journal, ids: MessageId[]): Promise<MessageId[]> {
+async function settledIn(journal: MailboxJournal, ids: MessageId[]): Promise<MessageId[]> {
   const settled: MessageId[] = [];
   for (const id of ids) if ((await journal.copy(bob, id))?.state === 'settled') settled.push(id);
   return settled;

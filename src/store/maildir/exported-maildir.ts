@@ -1,19 +1,8 @@
 import { isQuiet } from '../../core/attention/attention.ts';
-import type { Message } from '../../core/message.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import { Refusal } from '../../core/refusal.ts';
-import type {
-  CopyNumber,
-  JournalExportQueue,
-  WaitingCopy,
-  Acceptance,
-  CopyRecord,
-  Entry,
-  Journal,
-  Mail,
-  Settlement,
-} from '../../core/ports/journal.ts';
+import type { CopyNumber, MailboxJournal, WaitingCopy, Acceptance, Entry, Mail } from '../../core/ports/journal.ts';
 import { messageFrom } from '../journal/rows.ts';
 import type { Changes } from './export-messages.ts';
 import { Exporter, MOST_UNEXPORTED } from './exporter.ts';
@@ -21,7 +10,7 @@ import { GroupCommit } from './group-commit.ts';
 import { Maildir } from './maildir.ts';
 import type { MaildirOptions } from './send.ts';
 import { oldestFirst } from './folders.ts';
-import type { Claim, Lease, Show, Mailboxes, WaitingMessage, Watch } from '../../core/ports/mailboxes.ts';
+import type { Claim, WaitingMessage, Watch } from '../../core/ports/mailboxes.ts';
 
 /** How many waiting messages are read in one go: others want an answer too. */
 const PAGE = 500;
@@ -61,31 +50,29 @@ export interface ExportedMaildirOptions extends Omit<MaildirOptions, 'exporter'>
  * | power cut after F2, lost in the ledger | new/ | stored, unexported  | yes      | `recount` finds the file                    |
  * | power cut after a settle | –                 | stored again, if nobody flushed | – | at least once, as in send.ts        |
  */
-export class ExportedMaildir implements Mailboxes {
-  readonly journal: Journal;
-  readonly #maildir: Maildir;
+export class ExportedMaildir extends Maildir {
   readonly #exporter: Exporter;
   readonly #group: GroupCommit;
   readonly #watchers: Watchers;
   #closing: Promise<void> | null = null;
 
-  constructor(readonly options: ExportedMaildirOptions) {
-    const { root, journal, mostUnexported = MOST_UNEXPORTED } = options;
-    const trouble = (error: unknown): void => options.onTrouble?.(error);
-    this.journal = journal;
+  constructor({ onTrouble = () => {}, mostUnexported = MOST_UNEXPORTED, ...options }: ExportedMaildirOptions) {
+    const { root, journal } = options;
+    const exporter = new Exporter(root, journal, mostUnexported);
+    super({ ...options, exporter });
     journal.tuneForServer();
-    this.#exporter = new Exporter(root, journal, mostUnexported, {
+    this.#exporter = exporter;
+    this.#watchers = new Watchers(journal, exporter, onTrouble);
+    this.#group = new GroupCommit(root, journal, (outcomes) => this.#committed(outcomes));
+    exporter.start({
       exported: (copies) => this.#watchers.exported(copies),
       noticed: async (mailbox, changes) => void (await this.#takeIn(mailbox, changes)),
       idle: () => this.#watchers.allExported(),
-      trouble,
+      trouble: onTrouble,
     });
-    this.#watchers = new Watchers(journal, this.#exporter, trouble);
-    this.#maildir = new Maildir({ ...options, exporter: this.#exporter });
-    this.#group = new GroupCommit(root, journal, (outcomes) => this.#committed(outcomes));
   }
 
-  async put(entry: Entry): Promise<Acceptance> {
+  override async put(entry: Entry): Promise<Acceptance> {
     await this.#exporter.room();
     const text = JSON.stringify(entry.message);
     const accepted = await this.#group.put({ ...entry, text });
@@ -107,114 +94,78 @@ export class ExportedMaildir implements Mailboxes {
     if (copies > 0) this.#exporter.added(copies);
   }
 
-  async peek(mailbox: AgentName): Promise<WaitingMessage[]> {
+  override async peek(mailbox: AgentName): Promise<WaitingMessage[]> {
     const standing = await this.#standing(mailbox);
     return oldestFirst(standing.map(({ text, quiet }) => ({ message: messageFrom(text), quiet })));
   }
 
-  async ids(mailbox: AgentName, loudOnly = false): Promise<MessageId[]> {
+  override async ids(mailbox: AgentName, loudOnly = false): Promise<MessageId[]> {
     return (await this.#standing(mailbox)).flatMap(({ id, quiet }) => (loudOnly && quiet ? [] : [id]));
   }
 
-  async read(mailbox: AgentName, id: MessageId): Promise<WaitingMessage | null> {
-    const standing = await this.journal.waitingCopy(mailbox, id);
+  override async read(mailbox: AgentName, id: MessageId): Promise<WaitingMessage | null> {
+    const standing = await this.options.journal.waitingCopy(mailbox, id);
     if (standing) return { message: messageFrom(standing.text), quiet: standing.quiet };
     // Another program may have left it a moment ago.
-    return (await this.journal.copy(mailbox, id)) ? null : this.#maildir.read(mailbox, id);
+    return (await this.options.journal.copy(mailbox, id)) ? null : super.read(mailbox, id);
   }
 
   /** A watched mailbox is looked after all the time. */
-  async adopt(mailbox: AgentName): Promise<number> {
+  override async adopt(mailbox: AgentName): Promise<number> {
     if (this.#watchers.has(mailbox)) return 0;
     return (await this.#takeIn(mailbox, await this.#exporter.look(mailbox))).length;
   }
 
-  async claim(
-    mailbox: AgentName,
-    ids: MessageId[],
-    lease: Lease,
-    read?: ReadonlyMap<MessageId, Message>,
-  ): Promise<Claim> {
-    return this.#maildir.claim(mailbox, ids, lease, read);
-  }
-
-  async renew(claim: Pick<Claim, 'mailbox' | 'owner'>, lease: Lease): Promise<boolean> {
-    return this.#maildir.renew(claim, lease);
-  }
-
-  async settle(
-    claim: Pick<Claim, 'mailbox' | 'owner'>,
-    ids: MessageId[],
-    settlement: Settlement,
-    show?: Show,
-  ): Promise<boolean> {
-    try {
-      return await this.#maildir.settle(claim, ids, settlement, show);
-    } catch (error) {
-      // It was put back.
-      await this.#watchers.tellOf(claim.mailbox, ids);
-      throw error;
-    }
-  }
-
-  async release(
+  override async release(
     claim: Pick<Claim, 'mailbox' | 'owner'>,
     ids: MessageId[],
     because: Evidence,
     delayMs?: number,
     begun?: boolean,
   ): Promise<MessageId[]> {
-    const released = await this.#maildir.release(claim, ids, because, delayMs, begun);
+    const released = await super.release(claim, ids, because, delayMs, begun);
     if (!delayMs) await this.#watchers.tellOf(claim.mailbox, released);
     return released;
   }
 
-  watch(mailbox: AgentName, onArrival: (mail?: Mail) => void): Watch {
+  override watch(mailbox: AgentName, onArrival: (mail?: Mail) => void): Watch {
     return this.#watchers.watch(mailbox, onArrival);
   }
 
-  async lower(mailbox: AgentName, id: MessageId): Promise<void> {
-    const copy = await this.journal.copy(mailbox, id);
+  override async lower(mailbox: AgentName, id: MessageId): Promise<void> {
+    const copy = await this.options.journal.copy(mailbox, id);
     if (!copy) return;
-    await this.journal.reconsider(mailbox, id, { ...copy.attention, injection: 'tool_mailbox' });
-    await this.#maildir.lower(mailbox, id);
+    await this.options.journal.reconsider(mailbox, id, { ...copy.attention, injection: 'tool_mailbox' });
+    await super.lower(mailbox, id);
   }
 
-  async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
-    const standing = await this.journal.waitingCopy(mailbox, id);
-    const moved = await this.#maildir.raise(mailbox, id);
+  override async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
+    const standing = await this.options.journal.waitingCopy(mailbox, id);
+    const moved = await super.raise(mailbox, id);
     const isRaised = moved || (standing?.quiet ?? false);
     if (isRaised) await this.#watchers.tellOf(mailbox, [id]);
     return isRaised;
   }
 
-  async withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]> {
-    return this.#maildir.withdraw(id, by);
-  }
-
-  async heal(): Promise<void> {
-    const abandoned = await this.journal.abandoned();
-    await this.#maildir.heal();
+  override async heal(): Promise<void> {
+    const abandoned = await this.options.journal.abandoned();
+    await super.heal();
     for (const { mailbox, id } of abandoned) await this.#watchers.tellOf(mailbox, [id]);
   }
 
-  async flush(): Promise<void> {
+  override async flush(): Promise<void> {
     await this.#group.settled();
     await this.#exporter.finish();
   }
 
-  async asides(): Promise<string[]> {
-    return this.#maildir.asides();
-  }
-
-  async remove(mailbox: AgentName): Promise<void> {
+  override async remove(mailbox: AgentName): Promise<void> {
     const waiting = await this.#standing(mailbox);
-    await this.#maildir.remove(mailbox);
-    for (const { id } of waiting) await this.journal.lost(mailbox, id);
+    await super.remove(mailbox);
+    for (const { id } of waiting) await this.options.journal.lost(mailbox, id);
   }
 
   /** Accepts nothing more, and ends when everything that was accepted has its file. */
-  async close(): Promise<void> {
+  override async close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
   }
@@ -229,7 +180,7 @@ export class ExportedMaildir implements Mailboxes {
     await this.adopt(mailbox);
     const all: WaitingCopy[] = [];
     for (;;) {
-      const page = await this.journal.waitingCopies(mailbox, all.at(-1)?.seq ?? 0, PAGE);
+      const page = await this.options.journal.waitingCopies(mailbox, all.at(-1)?.seq ?? 0, PAGE);
       all.push(...page);
       if (page.length < PAGE) return all;
       await new Promise<void>((resolve) => setImmediate(resolve));
@@ -239,7 +190,7 @@ export class ExportedMaildir implements Mailboxes {
   /** Takes in what other programs did, and tells of what is new. Returns what was adopted. */
   async #takeIn(mailbox: AgentName, { missing, strangers, arrived }: Changes): Promise<MessageId[]> {
     const adopted =
-      missing.length + strangers.length > 0 ? await this.#maildir.square(mailbox, { missing, strangers }) : [];
+      missing.length + strangers.length > 0 ? await this.healer.square(mailbox, { missing, strangers }) : [];
     await this.#watchers.tellOf(mailbox, [...new Set([...arrived, ...adopted])]);
     return adopted;
   }
@@ -252,7 +203,7 @@ class Watchers {
   readonly #ours = new Set<number>();
 
   constructor(
-    readonly journal: JournalExportQueue,
+    readonly journal: MailboxJournal,
     readonly exporter: Exporter,
     readonly onTrouble: (error: unknown) => void,
   ) {}

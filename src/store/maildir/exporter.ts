@@ -2,7 +2,7 @@ import type { AgentName, MessageId } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { explained } from '../../core/disk.ts';
 import type { HeldLock } from '../../platform/lock-file.ts';
-import type { CopyNumber, JournalExportQueue } from '../../core/ports/journal.ts';
+import type { CopyNumber, MailboxJournal } from '../../core/ports/journal.ts';
 import { homeExportLock } from './export-files.ts';
 import { errorOf } from './export-messages.ts';
 import type { Addressed, Changes, Report, ExportRequest } from './export-messages.ts';
@@ -85,7 +85,8 @@ function start(): Worker {
  */
 export class Exporter {
   readonly #home: number;
-  readonly #timer: ReturnType<typeof setInterval>;
+  #on!: ExportEvents;
+  #timer: ReturnType<typeof setInterval> | undefined;
   readonly #asked = new Map<
     number,
     { request: ExportRequest; resolve: (answer: never) => void; reject: (error: Error) => void }
@@ -107,14 +108,17 @@ export class Exporter {
 
   constructor(
     readonly root: string,
-    readonly journal: JournalExportQueue,
+    readonly journal: MailboxJournal,
     readonly most: number,
-    readonly on: ExportEvents,
   ) {
     homes += 1;
     this.#home = homes;
+  }
+
+  start(on: ExportEvents): void {
+    this.#on = on;
     exporters.set(this.#home, this);
-    this.#request({ do: 'open', root });
+    this.#request({ do: 'open', root: this.root });
     this.#takeLock();
     this.#timer = setInterval(() => {
       this.#tryLock().catch((error: unknown) => on.trouble(error));
@@ -191,12 +195,12 @@ export class Exporter {
   }
 
   hear(report: Report): void {
-    this.#hear(report).catch((error: unknown) => this.on.trouble(error));
+    this.#hear(report).catch((error: unknown) => this.#on.trouble(error));
   }
 
   /** The worker died: nobody waits for its answers. If it never reported anything, nobody waits for files either. */
   failed(error: Refusal, hadReported: boolean): void {
-    this.on.trouble(error);
+    this.#on.trouble(error);
     for (const { reject } of this.#asked.values()) reject(error);
     this.#asked.clear();
     if (!hadReported) for (const done of this.#finishing.splice(0)) done();
@@ -215,7 +219,7 @@ export class Exporter {
     switch (report.say) {
       case 'exported':
         this.#count(this.#unexported - report.handled);
-        await this.on.exported(report.copies);
+        await this.#on.exported(report.copies);
         break;
       case 'idle':
         this.#isBusy = false;
@@ -223,7 +227,7 @@ export class Exporter {
         else this.#idle();
         break;
       case 'noticed':
-        await this.on.noticed(report.mailbox, report.changes);
+        await this.#on.noticed(report.mailbox, report.changes);
         break;
       case 'answer':
         this.#asked.get(report.ticket)?.resolve(report.answer as never);
@@ -234,7 +238,7 @@ export class Exporter {
         this.#asked.delete(report.ticket);
         break;
       case 'trouble':
-        this.on.trouble(explained(errorOf(report.trouble), this.root));
+        this.#on.trouble(explained(errorOf(report.trouble), this.root));
         break;
       case 'closed':
         this.#onClosed();
@@ -246,7 +250,7 @@ export class Exporter {
   #idle(): void {
     this.#isUrgent = false;
     this.#count(0);
-    this.on.idle();
+    this.#on.idle();
     for (const done of this.#finishing.splice(0)) done();
   }
 

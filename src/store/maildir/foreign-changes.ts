@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { isMessageId } from '../../core/names.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
-import type { JournalExportQueue, OpenCopy } from '../../core/ports/journal.ts';
+import type { MailboxJournal, OpenCopy } from '../../core/ports/journal.ts';
 import type { Changes } from './export-messages.ts';
 import type { MaildirFiles } from './files.ts';
 import { list } from './folders.ts';
@@ -36,7 +36,7 @@ export class ForeignChanges {
 
   constructor(
     readonly files: MaildirFiles,
-    readonly journal: () => JournalExportQueue,
+    readonly journal: () => MailboxJournal,
   ) {}
 
   /**

@@ -1,6 +1,6 @@
 import { Refusal } from '../../core/refusal.ts';
 import { explained } from '../../core/disk.ts';
-import type { Acceptance, Entry, Journal } from '../../core/ports/journal.ts';
+import type { Acceptance, Entry, MailboxJournal } from '../../core/ports/journal.ts';
 
 /** How many entries one group has at most, and how many letters: others want to write too. */
 const GROUP = 512;
@@ -30,7 +30,7 @@ export class GroupCommit {
 
   constructor(
     readonly root: string,
-    readonly journal: Journal,
+    readonly journal: MailboxJournal,
     /** Told after each commit, before the flush. */
     readonly onCommit: (outcomes: Outcome[]) => void,
   ) {}

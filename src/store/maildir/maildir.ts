@@ -4,7 +4,6 @@ import type { Message } from '../../core/message.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import type { CopyRecord, Settlement } from '../../core/ports/journal.ts';
-import type { FoundMessage } from './files.ts';
 import type { Folder } from './folders.ts';
 import { MaildirSender } from './send.ts';
 import { MaildirTaker, TakeShow } from './take.ts';
@@ -58,11 +57,6 @@ export class Maildir extends MaildirSender implements Mailboxes {
       if (message) return { message, quiet: folder === 'quiet' };
     }
     return null;
-  }
-
-  /** Does what `adopt` does for what somebody else found missing or new in the folders. */
-  async square(mailbox: AgentName, found: FoundMessage): Promise<MessageId[]> {
-    return this.healer.square(mailbox, found);
   }
 
   async adopt(mailbox: AgentName): Promise<number> {

@@ -3,7 +3,7 @@ import { isQuiet } from '../../core/attention/attention.ts';
 import type { MessageId, AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { isMissing, storageTrouble, explained } from '../../core/disk.ts';
-import type { Copy, Acceptance, Entry, Journal } from '../../core/ports/journal.ts';
+import type { Copy, Acceptance, Entry, MailboxJournal } from '../../core/ports/journal.ts';
 import type { MaildirPlaces } from './folders.ts';
 import type { Attention } from '../../core/attention/attention.ts';
 import type { Lineage, Message } from '../../core/message.ts';
@@ -77,7 +77,7 @@ export interface Judgement {
 export interface MaildirOptions {
   /** The home. */
   root: string;
-  journal: Journal;
+  journal: MailboxJournal;
   /** How a copy is to be seen that another program left here, and where it stands in its exchange: nothing it says is believed. */
   judge: (mailbox: AgentName, message: Message) => Promise<Judgement>;
   now: () => number;
