@@ -24,8 +24,8 @@ export interface AnswersDeps {
   /** Whether answers go to senders behind a relay, too. */
   captureRemote: boolean;
   /** Whether this session still runs, as of the last look. */
-  isLive(session: string): boolean;
-  /** Asks for another look, now or in so many ms. */
+  isLive(session: Handover['to']): boolean;
+  /** Asks for another look, now or after this time, ms. */
   lookIn(ms: number): void;
   log: Log;
 }
@@ -69,7 +69,9 @@ export class Answers {
   }
 
   /** The session was shown this message: if it is a question, its answer is looked for. */
-  async expect(who: Who, handover: Handover): Promise<void> {
+  async expect(mailbox: Who, handover: Handover): Promise<void> {
+    // What was taken from a shared mailbox is its taker's to answer.
+    const who = handover.taker === undefined ? mailbox : { name: handover.taker, home: mailbox.home };
     const message = await who.home.journal.message(handover.id);
     const copy = message && (await who.home.journal.copy(who.name, handover.id));
     if (!copy || !wantsAnswer({ message, attention: copy.attention })) return;
@@ -99,7 +101,7 @@ export class Answers {
       const proof = await this.deps.proofOf(handover);
       if (proof?.step !== 'shown') continue;
       const end = proof.turn?.end;
-      if (proof.turn && !end && this.deps.isLive(handover.to.id)) continue;
+      if (proof.turn && !end && this.deps.isLive(handover.to)) continue;
       this.#forget(id);
       if (end?.how === 'done' && !isBlank(end.text)) await this.#send(who, id, end.text);
     }

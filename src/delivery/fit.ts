@@ -170,6 +170,15 @@ export function firstWords({ body }: Message): string {
   return lineForModel(masked(first), FIRST_WORDS);
 }
 
+/** The messages that a text of ours shows whole, by their ids in the fence. A body cannot forge such a line: its mark is new. spec: hook#fence */
+export function fencedIds(text: string): string[] {
+  const mark = /^\[parley ([0-9a-f]+)\] /.exec(text)?.[1];
+  if (mark === undefined) return [];
+  const begin = `[parley ${mark}] message `;
+  const shown = text.split('\n').filter((line) => line.startsWith(begin));
+  return [...new Set(shown.flatMap((line) => /^\S+(?= from )/.exec(line.slice(begin.length))?.[0] ?? []))];
+}
+
 /** A mark that is in nothing that the senders wrote. */
 export function newMark(mail: readonly FittedMail[], random: () => string): string {
   for (;;) {

@@ -80,7 +80,7 @@ async function printed(rig: Rig, session: string, id: MessageId): Promise<void> 
   const folder = HookSessionFolder.open(own.root, session);
   if (!folder) throw new Error('it is a name of a folder');
   folder.bind({ v: 1, by: 'claude', agent: BOB, match: '', cwd: '/' }, `${own.root}/spool/${BOB}`);
-  const deps = { readerNamed: async () => who, recordOf: () => null, complain() {} };
+  const deps = { readerNamed: async () => who, recordOf: () => null, worksSince: async () => null, complain() {} };
   const text = new OfferedTexts(folder, deps).begin(BOB, now());
   const offered = { step: 'offered', at: new Date(now()).toISOString(), evidence: { by: 'hook', session } } as const;
   const [mail] = await text.take(who, [id], () => {}, offered);

@@ -10,10 +10,12 @@ import {
   putBackPointer,
   settleOffered,
   settleShown,
+  takePointed,
 } from '../core/mail/offered.ts';
+import { takenBy } from '../core/mail/shared.ts';
 import { Injection } from '../core/attention/attention.ts';
 import { AgentName, MessageId } from '../core/names.ts';
-import type { Receipt } from '../core/receipt.ts';
+import type { Evidence, Receipt } from '../core/receipt.ts';
 import { Schema } from '../core/schema.ts';
 import type { Described } from '../core/schema.ts';
 import { starterOf } from '../platform/process.ts';
@@ -21,8 +23,8 @@ import { isDead, newHolder } from '../platform/holder.ts';
 import type { Trace } from '../core/ports/journal.ts';
 import type { HookClient, HookRecord } from './client.ts';
 import type { FittedMail, Piece } from './fit.ts';
-import { isCompaction, isNewStart, proofIn } from './hook-event.ts';
-import type { HookEvent, Moment } from './hook-event.ts';
+import { isCompaction, isNewStart, isPrompt, proofIn } from './hook-event.ts';
+import type { HookEvent, Moment, Proof } from './hook-event.ts';
 import { namesIn, HookSessionFolder } from './hook-session.ts';
 
 /** One text that a session is shown, until an event proves that its model was asked. */
@@ -30,6 +32,8 @@ const OfferedText = new Schema(() =>
   v.object({
     v: v.literal(1),
     agent: AgentName.inner,
+    /** The mailbox is shared, and what is proven becomes this agent's. */
+    taker: v.exactOptional(AgentName.inner),
     /** The name in which the copies are held. */
     owner: v.string(),
     /** The hook that prints it, and since when (ms). */
@@ -62,6 +66,8 @@ export interface OfferedDeps {
   readerNamed(name: AgentName): Promise<Who | null>;
   /** The client's own record of these messages, which were printed after `since` (Unix ms); null if it keeps none that we can read. */
   recordOf(client: string, session: string, ids: readonly MessageId[], since: number): HookRecord | null;
+  /** Since when this session of the client works without a break (Unix ms), by the client's own word; null if it does not say that. */
+  worksSince(client: string, session: string): Promise<number | null>;
   /** Says on stderr what went wrong. */
   complain(error: unknown): void;
 }
@@ -88,7 +94,7 @@ export class OfferedTexts {
   ) {}
 
   /** Begins a text. Its lease is the session's: it ends with the client's process, or after an hour. */
-  begin(agent: AgentName, now: number) {
+  begin(agent: AgentName, now: number, taker?: AgentName) {
     const id = crypto.randomUUID().slice(0, 8);
     const lease = {
       ms: OFFERED_MS,
@@ -96,7 +102,7 @@ export class OfferedTexts {
       process: starterOf(process.pid) ?? undefined,
     };
     const owner = newHolder(lease.bearer, lease.process);
-    const begun = { v: 1, agent, owner, by: newHolder(false), since: now } as const;
+    const begun = { v: 1, agent, ...takenBy(taker), owner, by: newHolder(false), since: now } as const;
     const nothing = { whole: [], signs: [], again: [] };
     return {
       /** Claims these for the session and shows them. It is noted before: if we die, the next event finds it. */
@@ -132,8 +138,8 @@ export class OfferedTexts {
   /** A text that cannot be ended does not stop the others, nor new mail. */
   async #resolveOwn(client: HookClient, event: HookEvent): Promise<void> {
     for (const [name, text] of this.#all()) {
-      const proof = text.printed ? proofIn(client, text.printed, event) : isLeft(text) ? 'not asked' : 'same moment';
       try {
+        const proof = await this.#proofOf(client, text, event);
         const shown = await this.#settleProven(name, text, client.name, event.hook_event_name ?? '');
         const isProven = shown?.length === text.whole.length;
         if (isProven || isRecordLate(text) || proof === 'same moment') continue;
@@ -149,6 +155,15 @@ export class OfferedTexts {
       }
     }
     if (isCompaction(event)) this.#noteCompaction([]);
+  }
+
+  /** Claude Code makes one request of several prompts that waited: then one prompt after another says nothing of the first. */
+  async #proofOf(client: HookClient, text: OfferedText, event: HookEvent): Promise<Proof> {
+    if (!text.printed) return isLeft(text) ? 'not asked' : 'same moment';
+    const proof = proofIn(client, text.printed, event);
+    if (proof !== 'not asked' || !isPrompt(text.printed.event) || !isPrompt(event.hook_event_name ?? '')) return proof;
+    const since = await this.deps.worksSince(client.name, this.session.id);
+    return since !== null && since <= text.since ? 'same moment' : proof;
   }
 
   /** Settles what the client's own record proves by now, whatever event comes next. Returns what it proves. */
@@ -178,8 +193,12 @@ export class OfferedTexts {
     const who = await this.deps.readerNamed(text.agent);
     if (!who) return null;
     const by = { by: 'hook', client, event: text.printed?.event ?? '', session: this.session.id, proof };
-    for (const [id, { evidence }] of shown) await settleShown(who, text.owner, id, { ...evidence, ...by }, Date.now());
-    if (shown.length === text.whole.length) this.#remove(name);
+    for (const [id, { evidence }] of shown)
+      await settleShown(who, text.owner, id, { ...evidence, ...by }, Date.now(), text.taker);
+    if (shown.length === text.whole.length) {
+      await takeSigns(who, text, by);
+      this.#remove(name);
+    }
     return shown.map(([id]) => ({ who, id, since: text.since }));
   }
 
@@ -197,13 +216,15 @@ export class OfferedTexts {
   }
 
   async #settle(who: Who, text: OfferedText, client: HookClient, event: HookEvent): Promise<void> {
-    await settleOffered(who, text.owner, text.whole, {
+    const by = {
       by: 'hook',
       client: client.name,
       event: text.printed?.event ?? '',
       session: this.session.id,
       proof: event.hook_event_name ?? '',
-    });
+    };
+    await settleOffered(who, text.owner, text.whole, by, text.taker);
+    await takeSigns(who, text, by);
   }
 
   async #waitAgain(who: Who, text: OfferedText, event: HookEvent): Promise<void> {
@@ -296,6 +317,11 @@ export class OfferedTexts {
       return null;
     }
   }
+}
+
+/** What its reader was only pointed to waits on in its own mailbox. In a shared one it is the reader's from then on, and nobody else's. */
+async function takeSigns(who: Who, { signs, taker }: OfferedText, by: Evidence): Promise<void> {
+  if (taker !== undefined) for (const { id } of signs) await takePointed(who, id, by, taker);
 }
 
 /** The client's process in a holder's name; null if none is known. */

@@ -43,6 +43,7 @@ export class PrintedMail {
     const texts = new OfferedTexts(session, {
       readerNamed: async (name) => ((await home.directory.get(name)) ? { name, home } : null),
       recordOf,
+      worksSince: async () => null,
       complain: (error) =>
         log('hook_trouble', { session: id, because: error instanceof Error ? error.message : String(error) }),
     });
