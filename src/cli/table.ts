@@ -158,7 +158,8 @@ export const C2C_COMMANDS: readonly Row<C2c>[] = [
   ...rows(() => import('../protocols/c2c/opencode.ts'), 'oc-plugin', 'statefile'),
   ...rows(() => import('../protocols/c2c/wire-daemon.ts'), 'wire-daemon'),
   ...rows(() => import('../protocols/c2c/deliver-inbox.ts'), 'deliver-inbox'),
-  ...rows(() => import('../protocols/c2c/managed.ts'), 'start', 'stop', 'restart', 'instances'),
+  ...rows(() => import('../protocols/c2c/managed.ts'), 'start', 'stop', 'restart'),
+  ...rows(() => import('../protocols/c2c/status-commands.ts'), 'instances', 'status', 'get-tmux-location'),
   ...rows(
     only('hook', () => import('../protocols/c2c/hook.ts')),
     'hook',

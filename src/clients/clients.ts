@@ -32,7 +32,7 @@ export function hookClient(name: string): HookClient {
   if (name === 'opencode') {
     throw new Refusal(
       'not_in_this_version',
-      'OpenCode runs no hooks; `parley install opencode` gives it the tools, and `c2c install opencode` a plugin',
+      'OpenCode runs no hooks; `parley install opencode` gives it a plugin instead',
     );
   }
   const known = HOOK_CLIENTS.map((one) => one.name).join(', ');

@@ -28,6 +28,8 @@ export interface Launch {
   env: Env;
   /** The client's own id of the session, where we know it before the client runs. */
   session?: string;
+  /** It runs in a terminal that Parley holds, if it has one at all. */
+  isHeld?: boolean;
   /** Mail can be handed to it while it is idle, if the follower runs. */
   canBeWoken: boolean;
   /** How mail comes otherwise: "mail …". */

@@ -78,7 +78,7 @@ const disguised = fc
 const SURFACES: Record<string, (body: string) => string> = {
   'the hook': (body) => {
     const message = aMessage({ id: MessageId.parse('1f2e3d4c-0000-4000-8000-000000000000'), body, refs: [body] });
-    const voice = { reader: bob, mark: 'k3j9x2v7', now: 0, ago: () => 'now' };
+    const voice = { reader: bob, mark: 'k3j9x2v7', now: 0, ago: () => 'now', people: new Map() };
     return fenced(voice).whole({ message, attention: LOUD, attempt: 0 });
   },
   'an envelope': (body) =>

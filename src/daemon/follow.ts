@@ -5,7 +5,7 @@ import type { Home } from '../core/mail/workspace.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import { ago } from '../core/time.ts';
 import { clientNamed, liveClients } from '../clients/clients.ts';
-import { fenced, newMark } from '../delivery/fit.ts';
+import { fenced, newMark, peopleAmong } from '../delivery/fit.ts';
 import { Follower } from '../delivery/follower.ts';
 import type { SessionMailbox } from '../delivery/follower.ts';
 import { HookSessionFolder } from '../delivery/hook-session.ts';
@@ -32,11 +32,15 @@ export const follow: Service = {
       mailboxesOf: (live, all) => mailboxesOf(own, names, live, all),
       hookRecordOf: (client, session, ids, since) =>
         clientNamed(client)?.hookRecord?.({ session, env: context.env }, ids, since) ?? null,
-      phrases(reader, mail, now) {
+      async phrases({ name, home: its }, mail, now) {
         const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
-        return fenced({ reader, mark, now, ago: (iso) => ago(iso, now) });
+        const people = await peopleAmong(its, mail);
+        return fenced({ reader: name, mark, now, ago: (iso) => ago(iso, now), people });
       },
-      settings: { captureRemote: context.settings.captureRemote === 'on' },
+      settings: {
+        wakesPerHour: context.settings.wakesPerHour,
+        captureRemote: context.settings.captureRemote === 'on',
+      },
       log,
     });
     const idle = values['ends-when-idle'] === true ? endWhenIdle(follower) : undefined;

@@ -9,7 +9,7 @@ import type { RecordedProof } from '../core/ports/live-session.ts';
 import { Refusal } from '../core/refusal.ts';
 import type { Log } from '../core/service.ts';
 import { lastHandover } from './hand-over.ts';
-import type { Handed } from './hand-over.ts';
+import type { Handover } from './hand-over.ts';
 
 const MOST_OWED = 100;
 /** Pause between two looks for answers, ms: the record of a model that writes changes all the time. */
@@ -20,12 +20,12 @@ const ALONE_MS = 60_000;
 export interface AnswersDeps {
   workspace: Workspace;
   /** What the client's record says about a question. */
-  proofOf(handed: Handed): Promise<RecordedProof | null>;
+  proofOf(handover: Handover): Promise<RecordedProof | null>;
   /** Whether answers go to senders behind a relay, too. */
   captureRemote: boolean;
   /** Whether this session still runs, as of the last look. */
-  isLive(session: string): boolean;
-  /** Asks for another look, now or in so many ms. */
+  isLive(session: Handover['to']): boolean;
+  /** Asks for another look, now or after this time, ms. */
   lookIn(ms: number): void;
   log: Log;
 }
@@ -36,7 +36,7 @@ export interface AnswersDeps {
  */
 export class Answers {
   /** Questions whose turn may still end, with the session that has them. */
-  readonly #questions = new Map<MessageId, { who: Who; handed: Handed }>();
+  readonly #questions = new Map<MessageId, { who: Who; handover: Handover }>();
   /** Sessions that answer a question which we gave them when they were idle, and since when. */
   readonly #answering = new Map<string, number>();
   #takenAt = 0;
@@ -45,6 +45,11 @@ export class Answers {
 
   get isWaiting(): boolean {
     return this.#questions.size > 0;
+  }
+
+  /** Whether the turn that this question began has not ended. */
+  isPending(id: MessageId): boolean {
+    return this.#questions.has(id);
   }
 
   /** Whether this session works on a question that had a turn of its own, not longer than mail may wait for that. */
@@ -64,19 +69,19 @@ export class Answers {
   }
 
   /** The session was shown this message: if it is a question, its answer is looked for. */
-  async expect(who: Who, handed: Handed): Promise<void> {
-    const message = await who.home.journal.message(handed.id);
-    const copy = message && (await who.home.journal.copy(who.name, handed.id));
+  async expect(who: Who, handover: Handover): Promise<void> {
+    const message = await who.home.journal.message(handover.id);
+    const copy = message && (await who.home.journal.copy(who.name, handover.id));
     if (!copy || !wantsAnswer({ message, attention: copy.attention })) return;
-    if (await this.#mayCapture(who, message.from)) this.#questions.set(handed.id, { who, handed });
-    else this.cancel(handed.to.id);
+    if (await this.#mayCapture(who, message.from)) this.#questions.set(handover.id, { who, handover });
+    else this.cancel(handover.to.id);
   }
 
   /** The same for what a process before this one had shown. */
   async expectOwed(who: Who): Promise<void> {
     for (const { id } of (await owe(who, { limit: MOST_OWED })).obligations) {
-      const handed = await lastHandover(who, id);
-      if (handed) await this.expect(who, handed);
+      const handover = await lastHandover(who, id);
+      if (handover) await this.expect(who, handover);
     }
   }
 
@@ -86,15 +91,15 @@ export class Answers {
     if (this.#questions.size === 0) return;
     if (now - this.#takenAt < ANSWERS_MS) return this.deps.lookIn(ANSWERS_MS);
     this.#takenAt = now;
-    for (const [id, { who, handed }] of this.#questions) {
+    for (const [id, { who, handover }] of this.#questions) {
       if (!(await isOwed(who, id))) {
         this.#forget(id);
         continue;
       }
-      const proof = await this.deps.proofOf(handed);
+      const proof = await this.deps.proofOf(handover);
       if (proof?.step !== 'shown') continue;
       const end = proof.turn?.end;
-      if (proof.turn && !end && this.deps.isLive(handed.to.id)) continue;
+      if (proof.turn && !end && this.deps.isLive(handover.to)) continue;
       this.#forget(id);
       if (end?.how === 'done' && !isBlank(end.text)) await this.#send(who, id, end.text);
     }
@@ -110,7 +115,7 @@ export class Answers {
   }
 
   #forget(id: MessageId): void {
-    const session = this.#questions.get(id)?.handed.to.id;
+    const session = this.#questions.get(id)?.handover.to.id;
     this.#questions.delete(id);
     if (session !== undefined) this.#answering.delete(session);
     this.deps.lookIn(0);

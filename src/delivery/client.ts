@@ -3,7 +3,7 @@ import type { LiveSessions, ShownProof } from '../core/ports/live-session.ts';
 import type { SessionDriver, SessionTarget } from '../core/ports/session.ts';
 import type { Evidence } from '../core/receipt.ts';
 import type { StateReader } from '../sessions/client-state.ts';
-import type { ReadComposer } from '../sessions/terminal.ts';
+import type { ReadComposer, Screen } from '../sessions/terminal.ts';
 import type { Parcel, WayName } from '../core/ports/way-in.ts';
 
 /** What Parley knows about one client. There is one value per client, in the table of clients/clients.ts. */
@@ -23,8 +23,33 @@ export interface Client {
   session?: (target: SessionTarget, env: SessionPlace['env']) => SessionDriver;
   /** Its running sessions, and how mail reaches them without typing. `env` has HOME. */
   live?: (env: SessionPlace['env']) => LiveSessions;
+  /** How mail is typed to it in a terminal that `parley run` holds. Without it, nothing is. */
+  held?: (place: HeldPlace) => HeldClient;
   /** Its ways in, the best first. spec: c2c#ways */
   ways: readonly PossibleWay[];
+}
+
+/** A client that runs in a terminal of ours. */
+export interface HeldPlace {
+  pid: number;
+  /** Unix ms. */
+  startedAt: number;
+  folder: string;
+  /** The user's own words for it. */
+  args: readonly string[];
+  env: SessionPlace['env'];
+}
+
+export interface HeldClient {
+  states: StateReader;
+  /** Its own id of its session, as far as it is known by now. */
+  readonly session: string | null;
+  /** Whether it takes prompts by now: many clients draw their composer before that. */
+  isReady(screen: Screen): boolean;
+  /** Its screen has changed. */
+  look(screen: Screen): void;
+  /** As in Typing. */
+  enterAfter: number;
 }
 
 /** Where a session of a client runs. */

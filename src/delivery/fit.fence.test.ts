@@ -7,7 +7,7 @@ import { fenced, newMark } from './fit.ts';
 import type { FittedMail, Fence } from './fit.ts';
 
 const NOW = Date.parse('2026-05-06T07:08:09.000Z');
-const voice: Fence = { reader: bob, mark: 'k3j9x2v7', now: NOW, ago: () => '3 min ago' };
+const voice: Fence = { reader: bob, mark: 'k3j9x2v7', now: NOW, ago: () => '3 min ago', people: new Map() };
 const ID = MessageId.parse('1f2e3d4c-0000-4000-8000-000000000000');
 
 function mail(fields: Partial<Message> = {}, rest: Partial<FittedMail> = {}): FittedMail {
@@ -117,6 +117,26 @@ it('the greeting says whose words follow and how to answer, the end how many wai
   expect(fenced(voice).greeting).toContain('tool reply (id, text)');
   expect(fenced(voice).moreWait(1)).toContain('1 more waits');
   expect(fenced(voice).moreWait(12)).toContain('12 more wait ');
+});
+
+it('names people as people, in the greeting and beside their names, and never calls their mail a prompt', () => {
+  const people = new Map([
+    ['ada', 'owner'],
+    ['will', 'person'],
+  ] as const);
+  const say = fenced({ ...voice, people });
+  expect(say.greeting).not.toContain('from other agents.');
+  expect(say.greeting).toContain('Your user did not type it here.');
+  expect(say.whole(mail({ from: 'ada' }))).toContain("from @ada (a person: your user's mailbox) to @bob");
+  expect(say.whole(mail({ from: 'will' }))).toContain('from @will (a person) to @bob');
+  expect(say.whole(mail({ from: 'alice' }))).toContain('from @alice to @bob');
+});
+
+it('the frame around one message is short', () => {
+  const say = fenced({ ...voice, mark: '1234567890' });
+  const frame = `${say.greeting}\n${say.whole(mail({ body: '' }))}`;
+  expect(say.greeting.length).toBeLessThanOrEqual(260);
+  expect(frame.length).toBeLessThanOrEqual(400);
 });
 
 it.each([

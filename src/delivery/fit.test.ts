@@ -4,7 +4,7 @@ import { aMessage, bob, LOUD } from '../../test/support/mail.ts';
 import { fenced, planText, renderText } from './fit.ts';
 import type { FittedMail, TextLimits } from './fit.ts';
 
-const voice = fenced({ reader: bob, mark: 'k3j9x2v7', now: 0, ago: () => '3 min ago' });
+const voice = fenced({ reader: bob, mark: 'k3j9x2v7', now: 0, ago: () => '3 min ago', people: new Map() });
 const limits: TextLimits = { limit: 9000, length: (text) => text.length, free: true };
 
 let clock = Date.parse('2026-03-01T00:00:00.000Z');

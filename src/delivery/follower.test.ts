@@ -3,17 +3,19 @@ import { aDraft } from '../../test/support/durable-workspace.ts';
 import { alice } from '../../test/support/mail.ts';
 import { ScriptedLive } from '../../test/support/scripted-live.ts';
 import { within } from '../../test/support/within.ts';
-import { aWorkspace } from '../../test/support/workspace.ts';
+import { anOwner, aWorkspace } from '../../test/support/workspace.ts';
 import type { TestWorkspace } from '../../test/support/workspace.ts';
 import { send } from '../core/mail/send.ts';
-import { settle } from '../core/mail/settle.ts';
+import { settle, withdraw } from '../core/mail/settle.ts';
 import { defer } from '../core/obligations/defer.ts';
 import type { Draft } from '../core/message.ts';
+import { Scope } from '../core/names.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import { Follower } from './follower.ts';
 import type { FollowerDeps } from './follower.ts';
-import { fenced } from './fit.ts';
+import { fenced, peopleAmong } from './fit.ts';
+import { HOST_NAME } from '../core/signal.ts';
 import { OfferedTexts } from './hook-offered.ts';
 import { HookSessionFolder } from './hook-session.ts';
 
@@ -25,12 +27,14 @@ interface Rig {
   follow(settings?: Partial<FollowerDeps['settings']>): Follower;
   send(draft?: Partial<Draft>): Promise<MessageId>;
   steps(id: MessageId): Promise<string[]>;
+  /** Why it was not handed over. */
+  reasons(id: MessageId): Promise<unknown[]>;
   state(id: MessageId): Promise<string | undefined>;
 }
 
-async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB): Promise<Rig> {
+async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB, match = ''): Promise<Rig> {
   const workspace = await aWorkspace('alice', BOB);
-  const claude = new ScriptedLive('claude');
+  const claude = new ScriptedLive('claude', workspace.now);
   const copyOf = async (id: MessageId) =>
     (await workspace.own.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === BOB);
   return {
@@ -42,24 +46,32 @@ async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB)
         clients: new Map([['claude', claude]]),
         async mailboxesOf(live) {
           const name = nameOf(live);
-          return name ? [{ who: workspace.who(name), match: '' }] : [];
+          return name ? [{ who: workspace.who(name), match }] : [];
         },
         hookRecordOf: (_client, session, ids) => ({ isThere: true, shown: () => claude.shownByHook(session, ids) }),
-        phrases: (reader, _mail, now) => fenced({ reader, mark: 'abc', now, ago: () => 'just now' }),
-        settings: { captureRemote: false, ...settings },
+        phrases: async ({ name: reader, home }, mail, now) =>
+          fenced({ reader, mark: 'abc', now, ago: () => 'just now', people: await peopleAmong(home, mail) }),
+        settings: { wakesPerHour: 30, captureRemote: false, ...settings },
         log: () => {},
-        limits: { lookMs: 50 },
+        limits: { lookMs: 50, tickMs: 50 },
       });
       onTestFinished(() => follower.close());
       return follower;
     },
     send: async (draft = {}) => (await send(workspace, alice, aDraft({ to: `@${BOB}`, ...draft }))).message.id,
     steps: async (id) => ((await copyOf(id))?.receipts ?? []).map(({ step }) => step),
+    reasons: async (id) => ((await copyOf(id))?.receipts ?? []).flatMap(({ evidence }) => evidence['because'] ?? []),
     state: async (id) => (await copyOf(id))?.state,
   };
 }
 
 const settled = async (rig: Rig, id: MessageId): Promise<boolean> => (await rig.state(id)) === 'settled';
+
+/** The follower has looked at everything at least twice since. */
+async function looked({ claude }: Rig): Promise<void> {
+  const { lists } = claude;
+  await within(10_000, async () => claude.changed().lists > lists + 2);
+}
 
 /** As a hook of this session prints a message at a tool call. */
 async function printed(rig: Rig, session: string, id: MessageId): Promise<void> {
@@ -68,7 +80,7 @@ async function printed(rig: Rig, session: string, id: MessageId): Promise<void> 
   const folder = HookSessionFolder.open(own.root, session);
   if (!folder) throw new Error('it is a name of a folder');
   folder.bind({ v: 1, by: 'claude', agent: BOB, match: '', cwd: '/' }, `${own.root}/spool/${BOB}`);
-  const deps = { readerNamed: async () => who, recordOf: () => null, complain() {} };
+  const deps = { readerNamed: async () => who, recordOf: () => null, worksSince: async () => null, complain() {} };
   const text = new OfferedTexts(folder, deps).begin(BOB, now());
   const offered = { step: 'offered', at: new Date(now()).toISOString(), evidence: { by: 'hook', session } } as const;
   const [mail] = await text.take(who, [id], () => {}, offered);
@@ -107,6 +119,17 @@ describe('the follower', () => {
     expect(rig.claude.texts('s1')[0]).toStartWith(`[parley abc] Mail for @${BOB}.`);
   });
 
+  it('names a person who wrote as one, and gives the first words for the window', async () => {
+    const rig = await aRig();
+    const ada = await anOwner(rig.workspace, 'ada');
+    await send(rig.workspace, ada, aDraft({ to: `@${BOB}`, body: '\nplease look\nat this' }));
+    rig.claude.add('s1');
+    rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length > 0);
+    expect(rig.claude.texts('s1')[0]).toContain("from @ada (a person: your user's mailbox)");
+    expect(rig.claude.got.get('s1')?.[0]?.preview).toBe('please look');
+  });
+
   it('gives one message to one of several sessions: to an idle one before one that works', async () => {
     const rig = await aRig();
     rig.claude.add('busy', { status: 'active' }).add('idle');
@@ -136,6 +159,67 @@ describe('the follower', () => {
     rig.follow();
     await within(10_000, () => settled(rig, id));
     expect(await rig.state(status)).toBe('stored');
+  });
+
+  it('gives a session only mail for its context', async () => {
+    const rig = await aRig(() => BOB, 'github.com/acme/api');
+    rig.claude.add('s1');
+    const other = await rig.send({ scope: Scope.parse('github.com/acme/web') });
+    const ids = [await rig.send({ scope: Scope.parse('github.com/acme/api') }), await rig.send()];
+    rig.follow();
+    for (const id of ids) await within(10_000, () => settled(rig, id));
+    expect(await rig.state(other)).toBe('stored');
+  });
+
+  it('hands over what waits in the order in which it was sent', async () => {
+    const rig = await aRig();
+    const bodies = ['first', 'second', 'third', 'fourth'];
+    let last = '' as MessageId;
+    for (const body of bodies) {
+      last = await rig.send({ body });
+      rig.workspace.pass(1000);
+    }
+    rig.claude.add('s1', { status: 'active' });
+    rig.follow();
+    await within(10_000, () => settled(rig, last));
+    const all = rig.claude.texts('s1').join('\n');
+    expect([...all.matchAll(/first|second|third|fourth/g)].map(([word]) => word)).toEqual(bodies);
+  });
+
+  it('leaves a body to the reader that is too long to be pushed', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    const [long, longest] = [
+      await rig.send({ body: 'x'.repeat(32_001) }),
+      await rig.send({ body: 'y'.repeat(32_000) }),
+    ];
+    rig.follow();
+    await within(10_000, () => settled(rig, longest));
+    expect(await rig.state(long)).toBe('stored');
+  });
+
+  it('keeps what a client has for it, however long that takes', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1').mode = 'silent';
+    const id = await rig.send();
+    rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length > 0);
+    rig.claude.accept('s1', id);
+    const until = async (): Promise<number> => (await rig.workspace.own.journal.copy(BOB, id))?.until ?? 0;
+    const before = await until();
+    rig.workspace.pass(30 * 60 * 1000);
+    await within(10_000, async () => (await until()) > before);
+    expect([await rig.state(id), rig.claude.texts('s1').length]).toEqual(['held', 1]);
+  });
+
+  it('gives what a process before it claimed and did not hand over, unmarked', async () => {
+    const rig = await aRig();
+    const id = await rig.send();
+    await rig.workspace.own.mailboxes.claim(BOB, [id], { ms: 60_000, bearer: 'follower' });
+    rig.claude.add('s1');
+    rig.follow();
+    await within(10_000, () => settled(rig, id));
+    expect(rig.claude.texts('s1')).toEqual([expect.not.stringContaining('redelivered')]);
   });
 
   it('lets mail wait that could not be handed over, with the reason, and tries again after a pause', async () => {
@@ -183,10 +267,7 @@ describe('the follower', () => {
     const id = await rig.send();
     rig.follow();
     await within(10_000, async () => rig.claude.texts('s1').length > 0);
-    for (let n = 0; n < 5; n += 1) {
-      rig.claude.changed();
-      await Bun.sleep(1);
-    }
+    await looked(rig);
     expect(await rig.state(id)).toBe('held');
     rig.claude.show('s1', id);
     await within(10_000, () => settled(rig, id));
@@ -233,9 +314,139 @@ describe('the follower', () => {
     await within(10_000, async () => rig.claude.texts('s1').length > 0);
     await settle(rig.workspace.who(BOB), id, 'responded', { reply: 'r1' });
     rig.claude.show('s1', id);
-    await Bun.sleep(20);
+    await looked(rig);
     const copy = await rig.workspace.own.journal.copy(BOB, id);
     expect(copy).toMatchObject({ state: 'settled', disposition: 'responded' });
+  });
+});
+
+describe('a wake', () => {
+  it('is not for what is over the budget of a session: that comes with its next turn, and the trace says why', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    rig.follow({ wakesPerHour: 2 });
+    for (const body of ['one', 'two']) {
+      const id = await rig.send({ body });
+      await within(10_000, () => settled(rig, id));
+    }
+    const third = await rig.send({ body: 'three' });
+    await within(10_000, async () => (await rig.steps(third)).includes('reconsidered'));
+    expect(await rig.reasons(third)).toEqual([
+      'the session was woken 2 times in the last hour; it comes with the next turn',
+    ]);
+    expect(await rig.state(third)).toBe('stored');
+    rig.claude.add('s1', { status: 'active' });
+    await within(10_000, () => settled(rig, third));
+    rig.claude.add('s1');
+    const fourth = await rig.send({ body: 'four' });
+    await within(10_000, async () => (await rig.steps(fourth)).includes('reconsidered'));
+    rig.workspace.pass(60 * 60 * 1000);
+    await within(10_000, () => settled(rig, fourth));
+  });
+
+  it('is not for a message whose deadline has passed', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    const late = await rig.send({ deadline: new Date(rig.workspace.now() + 1000).toISOString() });
+    rig.workspace.pass(2000);
+    rig.follow();
+    await within(10_000, async () => (await rig.steps(late)).includes('reconsidered'));
+    expect(rig.claude.texts('s1')).toEqual([]);
+    rig.claude.add('s1', { status: 'active' });
+    await within(10_000, () => settled(rig, late));
+  });
+
+  it('is not for a message that was withdrawn', async () => {
+    const rig = await aRig();
+    const id = await rig.send();
+    await withdraw(alice, rig.workspace.own, id);
+    const next = await rig.send({ body: 'the next' });
+    rig.claude.add('s1');
+    rig.follow();
+    await within(10_000, () => settled(rig, next));
+    expect(rig.claude.texts('s1')).toEqual([expect.stringContaining('the next')]);
+  });
+
+  it('waits for the end of a quiet time, also for what came in it; an urgent message of a person does not', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    const ada = await anOwner(rig.workspace, 'ada');
+    const before = await rig.send({ body: 'before' });
+    await rig.workspace.own.directory.amend(BOB, () => ({ quiet: { on: true } }));
+    const during = await rig.send({ body: 'during' });
+    const urgent = aDraft({ to: `@${BOB}`, body: 'urgent', priority: 'urgent' });
+    const { message } = await send(rig.workspace, ada, urgent);
+    rig.follow();
+    await within(10_000, () => settled(rig, message.id));
+    await within(10_000, async () => (await rig.steps(before)).includes('reconsidered'));
+    expect(rig.claude.texts('s1')).toEqual([expect.stringContaining('urgent')]);
+    await rig.workspace.own.directory.amend(BOB, () => ({ quiet: undefined }));
+    for (const id of [before, during]) await within(10_000, () => settled(rig, id));
+  });
+});
+
+describe('a client whose model does not answer', () => {
+  const LIMIT = 'usage limit reached, resets 3pm';
+  const mailOf = async (rig: Rig) => (await rig.workspace.own.mailboxes.peek(alice)).map(({ message }) => message);
+
+  it('keeps its message, gets no further mail for a while, and the sender is told once', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1').mode = 'silent';
+    const id = await rig.send();
+    const first = rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length > 0);
+    rig.claude.accept('s1', id, LIMIT);
+    await within(10_000, async () => (await mailOf(rig)).length > 0);
+    const next = await rig.send({ body: 'the next' });
+    await looked(rig);
+    expect([await rig.state(id), await rig.state(next)]).toEqual(['held', 'stored']);
+    expect(await rig.steps(id)).toEqual(['offered', 'accepted']);
+    await first.close();
+    rig.follow();
+    rig.claude.mode = 'prove';
+    rig.claude.show('s1', id);
+    for (const one of [id, next]) await within(10_000, () => settled(rig, one));
+    expect((await rig.workspace.own.journal.copy(BOB, id))?.attempt).toBe(0);
+    const [notice, ...others] = await mailOf(rig);
+    expect(notice).toMatchObject({ from: HOST_NAME, thread: id, body: expect.stringContaining(LIMIT) });
+    expect(others).toEqual([]);
+  });
+
+  it('is tried with one message after a while', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1').mode = 'silent';
+    const id = await rig.send();
+    rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length > 0);
+    rig.claude.accept('s1', id, LIMIT);
+    await within(10_000, async () => (await mailOf(rig)).length > 0);
+    for (const body of ['two', 'three']) await rig.send({ body });
+    rig.workspace.pass(301_000);
+    rig.claude.changed();
+    await within(10_000, async () => rig.claude.texts('s1').length === 2);
+  });
+});
+
+describe('an alarm', () => {
+  it('goes to the owner, once, for what was shown and not answered in time, and not for what nobody was shown', async () => {
+    const rig = await aRig();
+    const ada = await anOwner(rig.workspace, 'ada');
+    Object.assign(rig.claude.add('s1'), { beginsTurn: false });
+    const shown = await rig.send();
+    rig.follow();
+    await within(10_000, () => settled(rig, shown));
+    rig.claude.sessions.clear();
+    rig.claude.changed();
+    await rig.send({ body: 'nobody is there' });
+    rig.workspace.pass(299_000);
+    const notices = async () => (await rig.workspace.own.mailboxes.peek(ada)).map(({ message }) => message.body);
+    expect(await notices()).toEqual([]);
+    rig.workspace.pass(2000);
+    await within(10_000, async () => (await notices()).length > 0);
+    rig.follow();
+    rig.workspace.pass(600_000);
+    await within(10_000, async () => (await rig.steps(shown)).includes('escalated'));
+    expect(await notices()).toEqual([expect.stringContaining(`no answer came to message ${shown.slice(0, 8)}`)]);
   });
 });
 
@@ -270,17 +481,18 @@ describe('a captured answer', () => {
     rig.claude.show('s1', id, { id: 't1', end: { how: 'done', text: 'It is 42.' } });
     await within(10_000, async () => (await answers(rig)).length > 0);
     rig.follow();
-    await Bun.sleep(20);
+    await marked(rig);
     expect(await answers(rig)).toEqual([{ body: 'It is 42.', thread: id, captured: true }]);
   });
 
   it('is not taken from a turn that the question only joined, nor from one that was interrupted', async () => {
     const joined = await asked({}, false);
-    await Bun.sleep(100);
+    await marked(joined.rig);
     joined.rig.claude.show('s1', joined.id, { id: 'later', end: { how: 'done', text: 'Something else.' } });
+    await marked(joined.rig);
     const cut = await asked();
     cut.rig.claude.show('s1', cut.id, { id: 't1', end: { how: 'interrupted', text: 'I would' } });
-    await Bun.sleep(100);
+    await marked(cut.rig);
     expect(await answers(joined.rig)).toEqual([]);
     expect(await answers(cut.rig)).toEqual([]);
   });

@@ -2,18 +2,21 @@ import type { Delivered } from '../core/mail/deliver.ts';
 import type { Who, Workspace } from '../core/mail/workspace.ts';
 import { scopeMatches } from '../core/names.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
+import { raiseLate } from '../core/obligations/tick.ts';
 import type { LiveSession, LiveSessions, RecordedProof } from '../core/ports/live-session.ts';
 import type { Watch } from '../core/ports/mailboxes.ts';
 import type { Parcel, Way } from '../core/ports/way-in.ts';
 import type { Log } from '../core/service.ts';
 import { Wakeup } from '../core/wait.ts';
 import { Answers, wantsAnswer } from './answers.ts';
+import { firstWords } from './fit.ts';
 import type { Phrases } from './fit.ts';
-import { handedCopies, isPushed, isRefusedBy, handOver, resolveHanded } from './hand-over.ts';
-import type { Handed } from './hand-over.ts';
-import { OfferedTexts } from './hook-offered.ts';
+import { unprovenCopies, isPushed, isRefusedBy, handOver, resolveHandover } from './hand-over.ts';
+import type { Handover } from './hand-over.ts';
 import type { OfferedDeps } from './hook-offered.ts';
-import { HookSessionFolder, namesIn } from './hook-session.ts';
+import { PrintedMail } from './printed-mail.ts';
+import { Troubles } from './troubles.ts';
+import { endQuiet, noteHindrance, Wakes } from './wakes.ts';
 
 /** A session's mailbox, and the context that its mail must match. */
 export interface SessionMailbox {
@@ -29,8 +32,8 @@ export interface FollowerDeps {
   mailboxesOf(live: LiveSession, all: readonly LiveSession[]): Promise<readonly SessionMailbox[]>;
   /** The client's own record of what our hook printed in a session. */
   hookRecordOf: OfferedDeps['recordOf'];
-  phrases(reader: AgentName, mail: readonly Delivered[], now: number): Phrases;
-  settings: { captureRemote: boolean };
+  phrases(reader: Who, mail: readonly Delivered[], now: number): Promise<Phrases>;
+  settings: { wakesPerHour: number; captureRemote: boolean };
   log: Log;
   limits?: Partial<FollowerLimits>;
 }
@@ -41,13 +44,13 @@ export interface FollowerLimits {
   /** The first pause after a session could not be given its mail; each time in a row twice as long, up to the last. */
   retryMs: number;
   longestRetryMs: number;
+  /** How often leases, quiet times and what is late are looked at, and what was skipped is judged again. */
+  tickMs: number;
 }
 
-const LIMITS: FollowerLimits = { lookMs: 5000, retryMs: 1000, longestRetryMs: 300_000 };
+const LIMITS: FollowerLimits = { lookMs: 5000, retryMs: 1000, longestRetryMs: 300_000, tickMs: 60_000 };
 /** A longer body is not pushed: its reader is told of it by a hook, and fetches it. */
 const LONGEST_BODY = 32_000;
-const FORGET_MS = 60_000;
-const HEAL_MS = 60_000;
 
 /**
  * Gives the running sessions of this home the mail that waits for them, and settles it when the client's own record proves that the
@@ -61,31 +64,37 @@ export class Follower {
   readonly #stop = new AbortController();
   readonly #watches: (() => void)[] = [];
   readonly #mailboxes = new Map<AgentName, { who: Who; arrivals: Watch }>();
-  /** Messages that a way has in hand in this process. */
-  readonly #inHand = new Set<string>();
-  /** Messages that wait and are not handed over. A copy can be raised, so they are judged again after a while. */
-  readonly #passed = new Set<string>();
-  readonly #forgetting = setInterval(() => this.#passed.clear(), FORGET_MS);
+  /** Messages that a way of this process tries to hand over now. */
+  readonly #trying = new Set<string>();
+  /** Messages that wait and are not handed over. They are judged again after a while: a copy can be raised, a quiet time ends. */
+  readonly #skipped = new Set<string>();
   readonly #pauses = new Map<string, { until: number; ms: number }>();
   readonly #running = new Set<Promise<void>>();
   #isRecovered = false;
   /** All running sessions, as of the last look. */
   #live: readonly LiveSession[] = [];
-  #healedAt = 0;
+  #tickedAt = 0;
   /** Those that have a mailbox. */
   #sessions: readonly { live: LiveSession; mailboxes: readonly SessionMailbox[] }[] = [];
   readonly #answers: Answers;
-  /** What hooks printed, by session. */
-  readonly #printed = new Map<string, OfferedTexts>();
+  readonly #wakes: Wakes;
+  readonly #troubles: Troubles;
+  readonly #printed: PrintedMail | null;
   readonly #loop: Promise<void>;
 
   constructor(readonly deps: FollowerDeps) {
     this.#limits = { ...LIMITS, ...deps.limits };
+    const [home] = deps.workspace.homes;
+    this.#printed = home ? new PrintedMail(home, deps.hookRecordOf, deps.log) : null;
+    this.#troubles = new Troubles(deps.workspace);
+    this.#wakes = new Wakes(deps.settings.wakesPerHour, () => deps.workspace.now());
     this.#answers = new Answers({
       workspace: deps.workspace,
       captureRemote: deps.settings.captureRemote,
-      proofOf: (handed) => this.#proofOf(handed),
-      isLive: (session) => this.#sessions.some(({ live }) => live.id === session),
+      proofOf: (handover) => this.#proofOf(handover),
+      // Kimi gives its session an id only with the first prompt.
+      isLive: ({ id, pid }) =>
+        this.#sessions.some(({ live }) => live.id === id || (pid !== undefined && live.pid === pid)),
       lookIn: (ms) => this.#wakeup.notifyIn(ms),
       log: deps.log,
     });
@@ -100,14 +109,13 @@ export class Follower {
 
   /** Whether anything is under way that a later look must end. */
   get isBusy(): boolean {
-    return this.#sessions.length > 0 || this.#inHand.size > 0 || this.#answers.isWaiting;
+    return this.#sessions.length > 0 || this.#trying.size > 0 || this.#answers.isWaiting;
   }
 
   async close(): Promise<void> {
     this.#stop.abort();
     this.#wakeup.notify();
     for (const stop of this.#watches) stop();
-    clearInterval(this.#forgetting);
     await this.#loop;
     await Promise.all(this.#running);
     for (const { arrivals } of this.#mailboxes.values()) arrivals.close();
@@ -134,8 +142,8 @@ export class Follower {
     for (const { mailbox } of reads) await this.#watchMailbox(mailbox.who);
     if (!this.#isRecovered) await this.#recover();
     this.#isRecovered = true;
-    await this.#settlePrinted(this.#live);
-    await this.#heal();
+    await this.#printed?.settle(this.#live);
+    await this.#tick();
     for (const { who } of this.#mailboxes.values()) await this.#resolve(who);
     const byMailbox = Map.groupBy(reads, ({ mailbox }) => mailbox.who.name);
     for (const [name, { arrivals }] of this.#mailboxes) {
@@ -147,49 +155,20 @@ export class Follower {
     await this.#answers.take();
   }
 
-  /** Leases that ran out, and what dead hooks had, wait again. What the record shows of ended sessions is settled before. */
-  async #heal(): Promise<void> {
-    const now = Date.now();
-    const [home] = this.deps.workspace.homes;
-    if (!home || now - this.#healedAt < HEAL_MS) return;
-    this.#healedAt = now;
-    const known = namesIn(`${home.root}/sessions`).flatMap((id) => {
-      const client = HookSessionFolder.open(home.root, id)?.binding()?.by;
-      return client === undefined ? [] : [{ id, client }];
-    });
-    await this.#settlePrinted(known);
-    const ids = new Set(known.map(({ id }) => id));
-    for (const id of this.#printed.keys()) if (!ids.has(id)) this.#printed.delete(id);
+  /**
+   * What time does. Leases that ran out, and what dead hooks had, wait again; what the record shows of ended sessions is settled before. What
+   * was shown and not answered in time goes to the owner.
+   */
+  async #tick(): Promise<void> {
+    const { workspace } = this.deps;
+    const [home] = workspace.homes;
+    if (!home || Date.now() - this.#tickedAt < this.#limits.tickMs) return;
+    this.#tickedAt = Date.now();
+    this.#skipped.clear();
+    await this.#printed?.settleAll();
     await home.mailboxes.heal();
-  }
-
-  /** What hooks printed in these sessions is proven by the same records. Their next event does the rest. */
-  async #settlePrinted(sessions: readonly Pick<LiveSession, 'client' | 'id'>[]): Promise<void> {
-    for (const { client, id } of sessions) {
-      for (const shown of (await this.#printedIn(id)?.settleProven(client)) ?? []) {
-        this.deps.log('mail_resolved', {
-          mailbox: shown.who.name,
-          message: shown.id,
-          client,
-          session: id,
-          outcome: 'shown',
-        });
-      }
-    }
-  }
-
-  #printedIn(id: string): OfferedTexts | null {
-    const known = this.#printed.get(id);
-    const [home] = this.deps.workspace.homes;
-    const session = home && HookSessionFolder.open(home.root, id);
-    if (known || !session) return known ?? null;
-    const texts = new OfferedTexts(session, {
-      readerNamed: async (name) => ((await home.directory.get(name)) ? { name, home } : null),
-      recordOf: this.deps.hookRecordOf,
-      complain: (error) => this.#complain('hook_trouble', error, { session: id }),
-    });
-    this.#printed.set(id, texts);
-    return texts;
+    for (const { who } of this.#mailboxes.values()) await endQuiet(who, workspace.now());
+    await raiseLate(workspace, home, workspace.now(), ({ id }) => this.#answers.isPending(id));
   }
 
   async #list(): Promise<{ live: LiveSession; mailboxes: readonly SessionMailbox[] }[]> {
@@ -229,19 +208,34 @@ export class Follower {
 
   /** Ends what was handed over and is proven, or known not to have arrived. */
   async #resolve(who: Who): Promise<void> {
-    for (const handed of await handedCopies(who)) {
-      if (this.#inHand.has(keyOf(who, handed.id))) continue;
-      const proof = await this.#proofOf(handed);
-      if (!proof) continue;
-      const outcome = await resolveHanded(who, handed, proof, this.deps.workspace.now());
+    for (const handover of await unprovenCopies(who)) {
+      const isTrying = this.#trying.has(keyOf(who, handover.id));
+      if (isTrying && !this.#mayBeStuck(handover)) continue;
+      const proof = await this.#proofOf(handover);
+      if (proof?.step === 'accepted' && (await this.#troubles.note(who, handover, proof))) this.#hold(handover.to.id);
+      if (!proof || isTrying) continue;
+      const outcome = await resolveHandover(who, handover, proof, this.deps.workspace.now());
       if (outcome === 'unknown') continue;
-      const { client, id } = handed.to;
-      this.deps.log('mail_resolved', { mailbox: who.name, message: handed.id, client, session: id, outcome });
-      if (outcome === 'shown') await this.#answers.expect(who, handed);
+      const { client, id } = handover.to;
+      if (this.#troubles.end(who, handover.id)) this.#pauses.delete(id);
+      this.deps.log('mail_resolved', { mailbox: who.name, message: handover.id, client, session: id, outcome });
+      if (outcome === 'shown') await this.#answers.expect(who, handover);
     }
   }
 
-  async #proofOf({ to, id, at }: Handed): Promise<RecordedProof | null> {
+  /** A client that took a message long ago, and is idle without having shown it. */
+  #mayBeStuck({ to, at }: Handover): boolean {
+    const live = this.#live.find(({ client, id }) => client === to.client && id === to.id);
+    return live?.status === 'idle' && this.deps.workspace.now() - at > this.#limits.retryMs;
+  }
+
+  /** The session gets no mail for a while: its model does not answer. Then one message is a try. */
+  #hold(session: string): void {
+    const ms = this.#limits.longestRetryMs;
+    this.#pauses.set(session, { until: this.deps.workspace.now() + ms, ms });
+  }
+
+  async #proofOf({ to, id, at }: Handover): Promise<RecordedProof | null> {
     const sessions = this.deps.clients.get(to.client);
     const live = this.#live.find((one) => one.client === to.client && one.id === to.id);
     return sessions ? sessions.proof({ ...(live ?? { status: 'stopped' }), ...to }, id, at) : null;
@@ -253,11 +247,13 @@ export class Follower {
       const [way] = rankOf(live) === LAST ? [] : (this.deps.clients.get(live.client)?.ways(live) ?? []);
       const pause = this.#pauses.get(live.id);
       if (!way || (pause && pause.until > this.deps.workspace.now())) continue;
-      const ids = this.#together(live, await this.#pushable(mailbox, live.id), pause !== undefined);
+      const ids = this.#together(live, await this.#pushable(mailbox, live), pause !== undefined);
       if (ids.length === 0) continue;
-      for (const id of ids) this.#inHand.add(keyOf(mailbox.who, id));
+      if (live.status === 'idle') this.#wakes.note(live.id);
+      if (this.#troubles.isStuck(live.id)) this.#hold(live.id);
+      for (const id of ids) this.#trying.add(keyOf(mailbox.who, id));
       const attempt = this.#hand(live, mailbox.who, ids, way).finally(() => {
-        for (const id of ids) this.#inHand.delete(keyOf(mailbox.who, id));
+        for (const id of ids) this.#trying.delete(keyOf(mailbox.who, id));
         this.#running.delete(attempt);
         this.#wakeup.notify();
       });
@@ -283,10 +279,13 @@ export class Follower {
   }
 
   /** What should be handed over now, oldest first. What was judged before costs one listing, however much waits. */
-  async #pushable({ who, match }: SessionMailbox, session: string): Promise<Pushable[]> {
+  async #pushable({ who, match }: SessionMailbox, { id: session, status }: LiveSession): Promise<Pushable[]> {
     const { mailboxes, journal } = who.home;
-    const passed = (id: MessageId): string => `${keyOf(who, id)} ${match} ${session}`;
-    const isNews = (id: MessageId): boolean => !this.#inHand.has(keyOf(who, id)) && !this.#passed.has(passed(id));
+    const place = (id: MessageId): string => `${keyOf(who, id)} ${match} ${session}`;
+    const placeWhileIdle = (id: MessageId): string => `${place(id)} idle`;
+    const isSkipped = (id: MessageId): boolean =>
+      this.#skipped.has(place(id)) || (status === 'idle' && this.#skipped.has(placeWhileIdle(id)));
+    const isNews = (id: MessageId): boolean => !this.#trying.has(keyOf(who, id)) && !isSkipped(id);
     if (!(await mailboxes.ids(who.name, true)).some(isNews)) return [];
     await mailboxes.adopt(who.name);
     const found: (Pushable & { ts: string })[] = [];
@@ -295,11 +294,19 @@ export class Follower {
       const copy = message && (await journal.copy(who.name, id));
       if (!message || copy?.state !== 'stored') continue;
       const isFit = isPushed(copy) && message.body.length <= LONGEST_BODY && scopeMatches(message.scope, match);
-      if (isFit && !(await isRefusedBy(who, id, session))) {
-        const { attention } = copy;
-        const isUrgent = attention.injection === 'immediate';
-        found.push({ id, ts: message.ts, isUrgent, wantsAnswer: wantsAnswer({ message, attention }) });
-      } else this.#passed.add(passed(id));
+      if (!isFit || (await isRefusedBy(who, id, session))) {
+        this.#skipped.add(place(id));
+        continue;
+      }
+      const hindrance = await this.#wakes.hindrance(who, message, session);
+      if (hindrance && (status === 'idle' || !hindrance.whileIdle)) {
+        this.#skipped.add(hindrance.whileIdle ? placeWhileIdle(id) : place(id));
+        await noteHindrance(who, id, hindrance.because, this.deps.workspace.now());
+        continue;
+      }
+      const { attention } = copy;
+      const isUrgent = attention.injection === 'immediate';
+      found.push({ id, ts: message.ts, isUrgent, wantsAnswer: wantsAnswer({ message, attention }) });
     }
     return found.sort((x, y) => Number(x.ts > y.ts) - Number(x.ts < y.ts));
   }
@@ -311,17 +318,20 @@ export class Follower {
       const at = workspace.now();
       const proof = (id: MessageId): Promise<RecordedProof | null> =>
         this.#proofOf({ id, to: live, at, way: way.name });
-      const wrap = (copies: readonly Delivered[]): Parcel[] => this.#parcels(who.name, copies, live.status === 'idle');
+      const wrap = (copies: readonly Delivered[]) => this.#parcels(who, copies, live.status === 'idle');
       const reached = await handOver(who, ids, { way, session: live, wrap, proof, now: workspace.now, signal });
       const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
       if (reached.outcome !== 'shown') this.#answers.cancel(live.id);
-      if (reached.outcome === 'handed') this.deps.log('mail_handed', { ...facts, because: reached.because });
+      if (live.status === 'idle' && (reached.outcome === 'left' || reached.outcome === 'nothing'))
+        this.#wakes.undo(live.id);
+      if (reached.outcome === 'unproven') this.deps.log('mail_unproven', { ...facts, because: reached.because });
       if (reached.outcome === 'declined') this.deps.log('mail_declined', { ...facts, because: reached.because });
       else if (reached.outcome === 'left') {
         if (reached.retry) this.#pause(live.id);
         this.deps.log('mail_left', { ...facts, because: reached.because });
-      } else this.#pauses.delete(live.id);
+      } else if (!this.#troubles.isStuck(live.id)) this.#pauses.delete(live.id);
       if (reached.outcome === 'shown') {
+        for (const id of reached.ids) this.#troubles.end(who, id);
         this.deps.log('mail_shown', { ...facts, count: reached.ids.length });
         for (const id of reached.ids) await this.#answers.expect(who, { id, to: live, at, way: way.name });
       }
@@ -332,14 +342,14 @@ export class Follower {
   }
 
   /** The first has the greeting: what is handed over together is read together. */
-  #parcels(reader: AgentName, copies: readonly Delivered[], isIdle: boolean): Parcel[] {
-    const say = this.deps.phrases(reader, copies, this.deps.workspace.now());
+  async #parcels(reader: Who, copies: readonly Delivered[], isIdle: boolean): Promise<Parcel[]> {
+    const say = await this.deps.phrases(reader, copies, this.deps.workspace.now());
     return copies.map((mail, index) => {
       const { id, from } = mail.message;
       const whole = say.whole(mail);
       const ownTurn = isIdle && wantsAnswer(mail);
       const text = index === 0 || ownTurn ? `${say.greeting}\n${whole}` : whole;
-      return { id, from, text, ownTurn };
+      return { id, from, text, ownTurn, preview: firstWords(mail.message) };
     });
   }
 

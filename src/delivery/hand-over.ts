@@ -12,21 +12,21 @@ const BEARER = 'follower';
 const RENEW_MS = OFFERED_MS / 3;
 
 /** Where a copy went. */
-export type HandedTo = Pick<LiveSession, 'client' | 'id' | 'folder' | 'pid' | 'start'>;
+export type HandoverTarget = Pick<LiveSession, 'client' | 'id' | 'folder' | 'pid' | 'start'>;
 
-/** `handed`: it went in, and whether the model was given it is not known yet. */
+/** `unproven`: it went in, and whether the model was given it is not known yet. */
 export type HandOverOutcome =
   | { outcome: 'shown'; ids: MessageId[] }
-  | { outcome: 'handed'; ids: MessageId[]; because: string }
+  | { outcome: 'unproven'; ids: MessageId[]; because: string }
   | { outcome: 'left'; ids: MessageId[]; because: string; retry: boolean }
   | { outcome: 'declined'; ids: MessageId[]; because: string }
   | { outcome: 'nothing' };
 
 export interface HandOverOptions {
   way: Way;
-  session: HandedTo;
+  session: HandoverTarget;
   /** Renders the claimed copies, oldest first. If it throws, everything waits again. */
-  wrap(copies: readonly Delivered[]): readonly Parcel[];
+  wrap(copies: readonly Delivered[]): Promise<readonly Parcel[]>;
   /** What the client's record says about one of them; null if it cannot be read. */
   proof(id: MessageId): Promise<RecordedProof | null>;
   now(): number;
@@ -39,7 +39,7 @@ export interface HandOverOptions {
  * waiting → held under our name, `offered` noted with the session → the way tries
  *   shown:  noted with the client's own evidence, and settled
  *   left:   nothing went in; it waits again at once. What the user of the client declined ends as ignored.
- *   handed: it stays held, so that neither a hook nor another session shows it a second time, until `resolveHanded` knows more
+ *   unproven: it stays held, so that neither a hook nor another session shows it a second time, until `resolveHandover` knows more
  *
  * If we are killed, the copy stays held, and the next process resolves it by the client's record. Where none ever comes, it waits
  * again after an hour, marked.
@@ -52,16 +52,16 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
   const copies = claim.copies.toSorted(
     (a, b) => Number(a.message.ts > b.message.ts) - Number(a.message.ts < b.message.ts),
   );
-  const held = copies.map(({ message }) => message.id);
+  const claimed = copies.map(({ message }) => message.id);
   const at = (): string => new Date(options.now()).toISOString();
   const { client, id: to, folder, pid, start } = session;
   const evidence = { way: way.name, client, session: to, folder, ...(pid && { pid }), ...(start && { start }) };
   let parcels: readonly Parcel[];
   try {
-    parcels = options.wrap(copies);
-    for (const id of held) await journal.record(who.name, id, { step: 'offered', at: at(), evidence });
+    parcels = await options.wrap(copies);
+    for (const id of claimed) await journal.record(who.name, id, { step: 'offered', at: at(), evidence });
   } catch (error) {
-    await mailboxes.release(claim, held, { because: 'it could not be made ready' });
+    await mailboxes.release(claim, claimed, { because: 'it could not be made ready' });
     throw error;
   }
   const renewal = setInterval(() => void mailboxes.renew(claim, { ms: OFFERED_MS }).catch(() => false), RENEW_MS);
@@ -69,62 +69,62 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
   if (said.outcome === 'left' && said.isDeclined) {
     // No hook shows it either: the user has decided.
     const by = { way: way.name, session: session.id, because: said.because };
-    await mailboxes.settle(claim, held, { disposition: 'ignored', by }, 'shown');
-    return { outcome: 'declined', ids: held, because: said.because };
+    await mailboxes.settle(claim, claimed, { disposition: 'ignored', by }, 'shown');
+    return { outcome: 'declined', ids: claimed, because: said.because };
   }
   if (said.outcome === 'left') {
     const isFinal = !said.retry && { session: session.id, final: true };
-    await mailboxes.release(claim, held, { way: way.name, because: said.because, ...isFinal });
-    return { outcome: 'left', ids: held, because: said.because, retry: said.retry };
+    await mailboxes.release(claim, claimed, { way: way.name, because: said.because, ...isFinal });
+    return { outcome: 'left', ids: claimed, because: said.because, retry: said.retry };
   }
   if (said.outcome === 'taken' && said.step === 'shown') {
-    for (const id of held) {
+    for (const id of claimed) {
       const proof = await options.proof(id);
       const own = proof?.step === 'shown' ? proof.evidence : said.evidence;
       await settleShown(who, newHolder(BEARER), id, { ...own, way: way.name, session: session.id }, options.now());
     }
-    return { outcome: 'shown', ids: held };
+    return { outcome: 'shown', ids: claimed };
   }
-  return { outcome: 'handed', ids: held, because: String(said.evidence['because'] ?? '') };
+  return { outcome: 'unproven', ids: claimed, because: String(said.evidence['because'] ?? '') };
 }
 
 /** A copy that was handed to a session, and is not known to have been shown. */
-export interface Handed {
+export interface Handover {
   id: MessageId;
-  to: HandedTo;
+  to: HandoverTarget;
   /** When, Unix ms. */
   at: number;
   way: string;
 }
 
 /** What this mailbox has under way, also what a process before this one handed over. */
-export async function handedCopies(who: Who): Promise<Handed[]> {
-  const all: Handed[] = [];
+export async function unprovenCopies(who: Who): Promise<Handover[]> {
+  const all: Handover[] = [];
   for (const { id } of await who.home.journal.heldBy(who.name, newHolder(BEARER))) {
-    const handed = await lastHandover(who, id);
-    if (handed) all.push(handed);
+    const handover = await lastHandover(who, id);
+    if (handover) all.push(handover);
     // We died between the claim and the note: nothing was handed over.
-    else await putBackHanded(who, id, 'it was not handed over', false);
+    else await putBack(who, id, 'it was not handed over', false);
   }
   return all;
 }
 
 /** To which running session a copy was handed last; null: to none. */
-export async function lastHandover(who: Who, id: MessageId): Promise<Handed | null> {
+export async function lastHandover(who: Who, id: MessageId): Promise<Handover | null> {
   const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
   const note = copy?.receipts.findLast(({ step, evidence }) => step === 'offered' && 'folder' in evidence);
   if (!note) return null;
   const { client, session, folder, way, pid, start } = note.evidence;
-  const to: HandedTo = { client: String(client), id: String(session), folder: String(folder) };
+  const to: HandoverTarget = { client: String(client), id: String(session), folder: String(folder) };
   if (typeof pid === 'number') to.pid = pid;
   if (typeof start === 'string') to.start = start;
   return { id, to, at: Date.parse(note.at), way: String(way) };
 }
 
 /** Ends what was handed over by what the client's record says. `unknown`: it says nothing yet, and the copy stays held. */
-export async function resolveHanded(
+export async function resolveHandover(
   who: Who,
-  { id, to, way }: Handed,
+  { id, to, way }: Handover,
   proof: RecordedProof,
   now: number,
 ): Promise<'shown' | 'declined' | 'waits again' | 'unknown'> {
@@ -143,11 +143,11 @@ export async function resolveHanded(
     await mailboxes.renew(claim, { ms: OFFERED_MS, bearer: BEARER });
     return 'unknown';
   }
-  await putBackHanded(who, id, 'the client ended, or is idle, and its record does not show it');
+  await putBack(who, id, 'the client ended, or is idle, and its record does not show it');
   return 'waits again';
 }
 
-async function putBackHanded(who: Who, id: MessageId, because: string, isBegun = true): Promise<void> {
+async function putBack(who: Who, id: MessageId, because: string, isBegun = true): Promise<void> {
   await who.home.mailboxes.release({ mailbox: who.name, owner: newHolder(BEARER) }, [id], { because }, 0, isBegun);
 }
 

@@ -51,6 +51,10 @@ export interface Moment {
 
 /** At these a prompt begins: the model is asked after them. */
 const PROMPT = ['UserPromptSubmit', 'BeforeAgent'];
+export function isPrompt(event: string): boolean {
+  return PROMPT.includes(event);
+}
+
 /** A model that calls a tool, ends its turn or has its context compacted was asked. spec: hook#proof */
 const TOOL = [
   'PreToolUse',
@@ -76,7 +80,7 @@ export function proofIn(client: HookClient, printed: Moment, event: HookEvent): 
   if (TOOL.includes(now.event) || STOP.includes(now.event) || isCompaction(event)) return 'asked';
   // SessionStart and SessionEnd carry the last prompt's id even if no request was made.
   if (now.event === 'SessionStart' || now.event === 'SessionEnd') return 'not asked';
-  if (client.prolongsOnce && client.endsTurn.includes(printed.event) && PROMPT.includes(now.event)) return 'asked';
+  if (client.prolongsOnce && client.endsTurn.includes(printed.event) && isPrompt(now.event)) return 'asked';
   return now.prompt !== null && now.prompt === printed.prompt ? 'asked' : 'not asked';
 }
 
@@ -96,5 +100,5 @@ export function isCompaction(event: HookEvent): boolean {
 
 function isSameMoment(one: Moment, other: Moment): boolean {
   if (one.tool !== null && one.tool === other.tool) return true;
-  return PROMPT.includes(one.event) && one.event === other.event && one.prompt !== null && one.prompt === other.prompt;
+  return isPrompt(one.event) && one.event === other.event && one.prompt !== null && one.prompt === other.prompt;
 }

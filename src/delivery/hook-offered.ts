@@ -21,8 +21,8 @@ import { isDead, newHolder } from '../platform/holder.ts';
 import type { Trace } from '../core/ports/journal.ts';
 import type { HookClient, HookRecord } from './client.ts';
 import type { FittedMail, Piece } from './fit.ts';
-import { isCompaction, isNewStart, proofIn } from './hook-event.ts';
-import type { HookEvent, Moment } from './hook-event.ts';
+import { isCompaction, isNewStart, isPrompt, proofIn } from './hook-event.ts';
+import type { HookEvent, Moment, Proof } from './hook-event.ts';
 import { namesIn, HookSessionFolder } from './hook-session.ts';
 
 /** One text that a session is shown, until an event proves that its model was asked. */
@@ -62,6 +62,8 @@ export interface OfferedDeps {
   readerNamed(name: AgentName): Promise<Who | null>;
   /** The client's own record of these messages, which were printed after `since` (Unix ms); null if it keeps none that we can read. */
   recordOf(client: string, session: string, ids: readonly MessageId[], since: number): HookRecord | null;
+  /** Since when this session of the client works without a break (Unix ms), by the client's own word; null if it does not say that. */
+  worksSince(client: string, session: string): Promise<number | null>;
   /** Says on stderr what went wrong. */
   complain(error: unknown): void;
 }
@@ -132,8 +134,8 @@ export class OfferedTexts {
   /** A text that cannot be ended does not stop the others, nor new mail. */
   async #resolveOwn(client: HookClient, event: HookEvent): Promise<void> {
     for (const [name, text] of this.#all()) {
-      const proof = text.printed ? proofIn(client, text.printed, event) : isLeft(text) ? 'not asked' : 'same moment';
       try {
+        const proof = await this.#proofOf(client, text, event);
         const shown = await this.#settleProven(name, text, client.name, event.hook_event_name ?? '');
         const isProven = shown?.length === text.whole.length;
         if (isProven || isRecordLate(text) || proof === 'same moment') continue;
@@ -149,6 +151,15 @@ export class OfferedTexts {
       }
     }
     if (isCompaction(event)) this.#noteCompaction([]);
+  }
+
+  /** Claude Code makes one request of several prompts that waited: then one prompt after another says nothing of the first. */
+  async #proofOf(client: HookClient, text: OfferedText, event: HookEvent): Promise<Proof> {
+    if (!text.printed) return isLeft(text) ? 'not asked' : 'same moment';
+    const proof = proofIn(client, text.printed, event);
+    if (proof !== 'not asked' || !isPrompt(text.printed.event) || !isPrompt(event.hook_event_name ?? '')) return proof;
+    const since = await this.deps.worksSince(client.name, this.session.id);
+    return since !== null && since <= text.since ? 'same moment' : proof;
   }
 
   /** Settles what the client's own record proves by now, whatever event comes next. Returns what it proves. */

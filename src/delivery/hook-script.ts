@@ -126,7 +126,7 @@ export function c2cHookScript({ folder, command, shell = '/bin/bash' }: C2cHookP
   const profile: Profile = {
     head: `#!${shell}
 # Puts waiting c2c mail before the model: the client calls it with an event on stdin.
-# Written by \`c2c install\`; changes are overwritten.
+# Written by \`c2c install\`, calls \`c2c hook\`; changes are overwritten.
 `,
     read: [`3.* | 4.0*) IFS= read -r -d '' e`, ''],
     quiet: `d=${shellQuoted(folder)}

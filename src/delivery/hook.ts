@@ -25,7 +25,7 @@ export interface HookMailbox {
   readonly silentAtStart: boolean;
   /** What was printed and is not proven yet. Null: what is printed is settled, the rule of `c2c`. */
   readonly offered: OfferedTexts | null;
-  phrases(reader: AgentName, mail: readonly FittedMail[], now: number): Phrases;
+  phrases(reader: AgentName, mail: readonly FittedMail[], now: number): Phrases | Promise<Phrases>;
   write(fd: 1 | 2, text: string): void;
   /** What waits, loud; with `turnBegins` also what a guard kept for the session's own turn. Takes nothing. */
   look(turnBegins: boolean): Promise<HookLook>;
@@ -103,7 +103,7 @@ async function sayText(
   const now = Date.now();
   const claimed = await claimedBy(who);
   const mail = waiting.map((one) => ({ ...one, attention: asOwed(one.attention, claimed.has(one.message.id)) }));
-  const phrases = mailbox.phrases(who.name, mail, now);
+  const phrases = await mailbox.phrases(who.name, mail, now);
   const isFree = !client.endsTurn.includes(name);
   const limits = { limit: TEXT_LIMIT, length: (text: string) => lengthFor(client, text), free: isFree };
   const plan = planText(phrases, mail, limits);

@@ -30,8 +30,8 @@ export interface WakeParts {
   /** The text that wakes this client: it says that mail waits, and nothing of it. */
   sentinel: string;
   terminal: Terminal;
-  /** How something is typed there: only into an idle client with an empty composer. */
-  typing: (terminal: Terminal) => Way;
+  /** How something is typed there: only into an idle client with an empty composer. `note`: for a way that does not type. */
+  typing: (terminal: Terminal, note: () => void) => Way;
   waits: () => Promise<Waits>;
   notes: WakeNotes;
   /** The first wake after a quiet time is immediate; between two of them lies at least this. */
@@ -58,7 +58,7 @@ export class Waker {
   #noted: Woken | null = null;
 
   constructor(readonly parts: WakeParts) {
-    this.#way = parts.typing(this.#noting(parts.terminal));
+    this.#way = parts.typing(this.#noting(parts.terminal), () => this.#note());
   }
 
   /** Looks once, wakes if it is time, and answers after how many ms to look again; null: when something comes. */
@@ -100,6 +100,10 @@ export class Waker {
     this.#told = null;
   }
 
+  #note(): void {
+    if (this.#noted) this.parts.notes.write(this.#noted);
+  }
+
   /** The same terminal, with a note before each paste. */
   #noting(terminal: Terminal): Terminal {
     return {
@@ -110,7 +114,7 @@ export class Waker {
       },
       screen: () => terminal.screen(),
       paste: async (text) => {
-        if (this.#noted) this.parts.notes.write(this.#noted);
+        this.#note();
         await terminal.paste(text);
       },
       enter: () => terminal.enter(),

@@ -21,6 +21,11 @@ export function isProcessAlive(pid: number): boolean {
   return statOf(pid)?.[0] !== 'Z';
 }
 
+/** Whether a process was stopped, as by Ctrl-Z, and waits to go on. */
+export function isProcessStopped(pid: number): boolean {
+  return statOf(pid)?.[0] === 'T';
+}
+
 /** Sends a signal to a process. Nothing happens if it has ended: that can be a moment after the last look. */
 export function signalTo(pid: number, signal: NodeJS.Signals): void {
   try {

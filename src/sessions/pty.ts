@@ -22,9 +22,12 @@ export interface PtyOptions {
 export class OwnPty implements Terminal {
   readonly name: string;
   readonly tty: string | null;
+  /** Unix ms. */
+  readonly startedAt = Date.now();
   readonly #model: ScreenModel;
   readonly #child: Bun.Subprocess;
   readonly #decoder = new TextDecoder();
+  readonly #drawn = Promise.withResolvers<void>();
 
   constructor(command: readonly string[], options: PtyOptions) {
     const { width = 120, height = 40, shown, cwd, env } = options;
@@ -36,9 +39,11 @@ export class OwnPty implements Terminal {
         cols: width,
         rows: height,
         data: (_terminal, bytes) => {
-          this.#model.write(this.#decoder.decode(bytes, { stream: true }));
+          // A person who looks on sees it first.
           shown?.(bytes);
+          this.#model.write(this.#decoder.decode(bytes, { stream: true }));
         },
+        exit: () => this.#drawn.resolve(),
       },
     });
     this.name = `pty ${this.#child.pid}`;
@@ -54,8 +59,24 @@ export class OwnPty implements Terminal {
     return this.#child.exited;
   }
 
+  /** The signal that ended the program, if one did. */
+  get signal(): NodeJS.Signals | null {
+    const { signalCode } = this.#child;
+    return typeof signalCode === 'string' ? signalCode : null;
+  }
+
+  /** Everything that the program and its children write has been seen: none of them has the terminal open any more. */
+  get drawn(): Promise<void> {
+    return this.#drawn.promise;
+  }
+
   async screen(): Promise<Screen | null> {
     return this.#isGone ? null : this.#model.screen();
+  }
+
+  resize(width: number, height: number): void {
+    this.#model.resize(width, height);
+    if (this.#child.terminal?.closed === false) this.#child.terminal.resize(width, height);
   }
 
   async paste(text: string): Promise<void> {

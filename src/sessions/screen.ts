@@ -103,8 +103,8 @@ export class ScreenModel {
   #rest = '';
 
   constructor(
-    readonly width: number,
-    readonly height: number,
+    public width: number,
+    public height: number,
     /** What the terminal says to the program. */
     readonly answer: (text: string) => void = () => undefined,
   ) {
@@ -122,6 +122,22 @@ export class ScreenModel {
     }
     // A sequence that never ends is no sequence.
     this.#rest = left.length > 65_536 ? '' : left;
+  }
+
+  /** Lines are cut or filled up, not broken anew: programs that draw a screen draw it again after this. */
+  resize(width: number, height: number): void {
+    [this.width, this.height] = [width, height];
+    // What is below the cursor goes first, then what is at the top.
+    const over = Math.max(0, this.#row - height + 1);
+    const fitted = (rows: Cell[][], from: number): Cell[][] => {
+      const kept = rows.slice(from, from + height).map((cells) => [...cells, ...this.#blanks(width)].slice(0, width));
+      return [...kept, ...this.#empty().slice(kept.length)];
+    };
+    this.#rows = fitted(this.#rows, over);
+    if (this.#other) this.#other = fitted(this.#other, 0);
+    this.#row -= over;
+    this.#column = Math.min(this.#column, width - 1);
+    this.#region = { top: 0, bottom: height - 1 };
   }
 
   screen(): Screen {

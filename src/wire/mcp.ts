@@ -44,7 +44,7 @@ export type Answer = (...texts: string[]) => void;
  * other protocols. spec: mcp#faces
  */
 export interface Face {
-  serverInfo: { name: string; version: string };
+  serverInfo: { name: string; version: string; features?: readonly string[] };
   /** What a model should know before it calls anything. */
   instructions?: string;
   /** As `tools/list` answers them. */
@@ -64,6 +64,8 @@ export interface Face {
   call(name: string, given: unknown, answer: Answer, meta: Params): Promise<void>;
   /** How a refusal is worded here. */
   refusal(text: string): string;
+  /** Fields of every result that is no refusal, beside its content. */
+  result?: object;
   /** The client is gone. After this returns nothing is sent to it. */
   close?(): Promise<void>;
 }
@@ -167,7 +169,7 @@ export class McpServer {
     const { face, log, explain, advice } = this.deps;
     const answer: Answer = (...texts) => {
       if (!this.#wanted.get(id)) throw new Cancelled();
-      this.#peer.answer(id, content(texts));
+      this.#peer.answer(id, { ...content(texts), ...face.result });
     };
     try {
       await face.call(name, given, answer, meta);

@@ -29,9 +29,22 @@ describe(`a managed Codex with its hooks${codex.why}`, () => {
     expect(asked.where('CANARY')[0]?.text).toContain('<c2c event="message" from="alice" alias="coder" to="coder"');
   });
 
-  codex.it('gets what waits with the prompt of its user', async () => {
+  codex.it('is woken before its first prompt, and the mail is in that request to the model', async () => {
     const { model, code, start, send } = await aMachine();
     const coder = await start('coder');
+    await code.trustHooks(coder);
+    await code.ready(coder);
+    await coder.type('a draft');
+    await send('coder', 'CANARY to a fresh one');
+    const asked = await model.saw('CANARY to a fresh one');
+    expect([asked.count('CANARY'), asked.count(SENTINEL)]).toEqual([1, 1]);
+    await coder.shows('a draft');
+    expect(asked.has('a draft')).toBe(false);
+  });
+
+  codex.it('gets what waits with the prompt of its user', async () => {
+    const { model, code, start, send } = await aMachine();
+    const coder = await start('coder', '--no-wake');
     await code.trustHooks(coder);
     await send('coder', 'CANARY before the first prompt');
     await code.turn(coder, 'hello');
@@ -100,6 +113,20 @@ describe(`a managed Codex with its hooks${codex.why}`, () => {
   });
 });
 
+describe(`a managed Codex without hooks${codex.why}`, () => {
+  codex.it('is woken before its first prompt and after it, and fetches its mail with the tool', async () => {
+    const { model, code, start, send } = await aMachine([]);
+    model.script(call('mcp__c2c__poll_inbox', {}), say('read it'));
+    const coder = await start('coder');
+    await code.ready(coder);
+    await send('coder', 'CANARY one');
+    expect((await model.saw('CANARY one')).count(SENTINEL)).toBe(1);
+    model.script(call('mcp__c2c__poll_inbox', {}), say('read it'));
+    await send('coder', 'CANARY two');
+    expect((await model.saw('CANARY two')).count(SENTINEL)).toBe(2);
+  });
+});
+
 describe(`a Codex that its user starts${codex.why}`, () => {
   codex.it('is one session for its shell and its tools, beside another window of the same daemon [C2C-6]', async () => {
     const { model, code, send } = await aMachine();
@@ -123,7 +150,7 @@ describe(`a Codex that its user starts${codex.why}`, () => {
 });
 
 /** A machine with Codex, to which `c2c install codex --hooks` was said. */
-async function aMachine() {
+async function aMachine(installed = ['--hooks']) {
   const model = opens(aModel());
   const place = await aPlace();
   const code = aCodex({ place, model });
@@ -133,7 +160,7 @@ async function aMachine() {
     if (run.code !== 0) throw new Error(`c2c ${args.join(' ')} ended with ${run.code}: ${run.err}`);
     return run;
   };
-  await c2c('install', 'codex', '--hooks');
+  await c2c('install', 'codex', ...installed);
   await c2c('register', 'alice', '--session-id', 's-alice');
   const alice = new Program(place.home, { ...code.env, ...SOCKET, C2C_MCP_SESSION_ID: 's-alice' });
   return {

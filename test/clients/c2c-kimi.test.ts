@@ -25,8 +25,15 @@ describe(`a managed Kimi${kimi.why}`, () => {
     expect(asked.where('CANARY')[0]?.text).toContain('<c2c event="message" from="alice" alias="coder" to="coder"');
   });
 
+  kimi.it('is woken before its first prompt, and the mail is in that request to the model', async () => {
+    const { model, send } = await aSession([say('one')]);
+    await send('CANARY to a fresh one');
+    const asked = await model.saw('CANARY to a fresh one');
+    expect([asked.count('CANARY'), asked.count(SENTENCE)]).toEqual([1, 1]);
+  });
+
   kimi.it('gets what waits with the prompt of its user', async () => {
-    const { model, code, terminal, send } = await aSession([say('one')]);
+    const { model, code, terminal, send } = await aSession([say('one')], '--no-wake');
     await send('CANARY before the first prompt');
     await code.turn(terminal, 'hello', 'one');
     const asked = await model.request(1);

@@ -83,9 +83,9 @@ describe(`mail for a running session of the real Claude Code${claude.why}`, () =
     const { model, sends, code } = await aSession([say('done')]);
     await code.terminal.type('half a thought');
     await code.terminal.shows('half a thought');
-    const mail = { ...aParcel('hello'), from: 'alice' };
+    const mail = { ...aParcel('hello'), from: 'alice', preview: 'the first words' };
     expect(await sends([mail]).said).toMatchObject({ outcome: 'taken', step: 'shown' });
-    await code.terminal.shows('Message from @alice');
+    await code.terminal.shows('Message from @alice: "the first words"');
     expect(await code.terminal.screen()).toMatch(/❯.half a thought/);
     expect(model.main.some((asked) => asked.has('half a thought'))).toBe(false);
   });

@@ -60,6 +60,19 @@ describe('a managed session', () => {
     expect(machine.sent('bob')).toEqual(['<c2c event="message_pending">poll mcp__c2c__poll_inbox</c2c>']);
   });
 
+  it.each([
+    ['codex', 'thread-1', ['resume', 'thread-1', '--no-daemon']],
+    ['opencode', 'ses_1', ['--session', 'ses_1']],
+    ['kimi', 'session_1', ['--session', 'session_1']],
+    ['claude', 'my-branch', ['--resume', 'my-branch']],
+    ['claude', '6e45bbe8-998c-4140-b77e-c6f117e6ca4b', ['--session-id', '6e45bbe8-998c-4140-b77e-c6f117e6ca4b']],
+  ])('goes on with a conversation of the client: %s -s %s', async (client, id, words) => {
+    const options = ['-n', 'bob', '-s', id, '--bin', machine.client, '--no-wake', '--json'];
+    await machine.json<Started>(['start', client, ...options]);
+    await machine.until(() => machine.noted('bob').length > 0);
+    expect(machine.noted('bob')[0]).toMatchObject({ started: words, env: { C2C_MCP_SESSION_ID: 'bob' } });
+  });
+
   it('is woken as the doctor says, no matter who runs its loop [C2C-38]', async () => {
     await start('bob');
     expect((await machine.c2c(['doctor'])).out).toContain('session bob: codex: wake (primary), because a loop types');

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'bun:test';
-import { existsSync, readdirSync, readFileSync, renameSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { until } from '../support/bch.ts';
 import type { Running } from '../support/bch.ts';
 import { anOriginalEntry, Brokerage } from '../support/c2c.ts';
@@ -123,5 +123,61 @@ describe('c2c monitor [C2C-60]', () => {
     await c2c.said(['send', 'bob', 'two'], alice);
     await until('the end of the monitor', () => !existsSync(`/proc/${number}/fd/0`));
     shell.kill('SIGKILL');
+  });
+});
+
+describe('c2c monitor of a whole broker', () => {
+  const events = (monitor: Running) =>
+    monitor.out
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+      .map(({ event_type, alias, room_id, from_alias, to_alias }) =>
+        [event_type, from_alias, room_id, alias ?? to_alias].filter(Boolean).join(' '),
+      );
+
+  it('tells of messages, sessions and members of rooms that come and go, and of inboxes that are emptied or removed', async () => {
+    const c2c = await new Brokerage().registered(['alice', 'bob']);
+    await c2c.said(['send', 'bob', 'before'], alice);
+    const monitor = c2c.start('c2c', ['monitor', '--all', '--drains', '--sweeps', '--json', '--broker-root', c2c.root]);
+    running.push(monitor);
+    await monitor.says('monitor.ready');
+    leave(c2c, 'stranger', [anOriginalEntry({ to_alias: 'stranger' })]);
+    await monitor.says('"to_alias":"stranger"');
+    await c2c.said(['poll-inbox'], { session: 's-bob' });
+    await monitor.says('"drain"');
+    await c2c.said(['rooms', 'join', 'ops'], alice);
+    await monitor.says('room.join');
+    await c2c.said(['rooms', 'leave', 'ops'], alice);
+    await monitor.says('room.leave');
+    await c2c.registered(['carol']);
+    await monitor.says('peer.alive');
+    c2c.plant('registry.json.tmp', { registrations: c2c.rows.filter(({ alias }) => alias !== 'bob') });
+    renameSync(`${c2c.root}/registry.json.tmp`, `${c2c.root}/registry.json`);
+    await monitor.says('peer.dead');
+    rmSync(`${c2c.root}/stranger.inbox.json`);
+    await monitor.says('"sweep"');
+    expect(events(monitor)).toEqual([
+      'monitor.ready',
+      'message script stranger',
+      'drain bob',
+      'room.join ops alice',
+      'room.leave ops alice',
+      'peer.alive carol',
+      'peer.dead bob',
+      'sweep stranger',
+    ]);
+  });
+
+  it('says whose mail it is in words, leaves out what the watching session writes, and takes nothing', async () => {
+    const c2c = await new Brokerage().registered(['alice', 'bob', 'carol']);
+    const monitor = await monitoring(c2c, ['--all', '--alias', 'alice']);
+    await c2c.said(['send', 'carol', 'mine'], alice);
+    await c2c.said(['send', 'carol', 'hello'], { session: 's-bob' });
+    await c2c.said(['send', 'alice', 'and you'], { session: 's-bob' });
+    await monitor.says('bob→carol  "hello"');
+    await monitor.says('bob→you  "and you"');
+    expect(monitor.out).not.toContain('mine');
+    expect([c2c.inbox('s-carol').length, c2c.inbox('s-alice').length]).toEqual([2, 1]);
   });
 });

@@ -49,6 +49,14 @@ function aTranscript(hooks: Hooks, text: string): { path: string; answer(): void
   return { path, answer };
 }
 
+/** The registry of Claude Code: its session s1 works since this time. */
+function worksSince(hooks: Hooks, statusUpdatedAt: number): void {
+  const folder = `${hooks.user}/.claude/sessions`;
+  mkdirSync(folder, { recursive: true });
+  const session = { pid: process.pid, sessionId: 's1', cwd: '/', kind: 'interactive', status: 'busy', statusUpdatedAt };
+  writeFileSync(`${folder}/${process.pid}.json`, JSON.stringify(session));
+}
+
 describe('a session that never asks its model anything', () => {
   it.each(['claude', 'codex', 'kimi', 'gemini'])('takes nothing in %s', async (client) => {
     const hooks = await atWork();
@@ -91,6 +99,26 @@ describe('what a hook has printed', () => {
     const { starts } = hooks;
     expect(await hooks.said(prompt('p2'))).toBe('');
     expect(hooks.starts).toBe(starts);
+  });
+
+  it('is not printed again at a prompt that the client joins to the one before, and is settled by their turn', async () => {
+    const hooks = await atWork();
+    worksSince(hooks, Date.now());
+    const { id } = await hooks.send({ body: 'one' });
+    expect(bodies(await hooks.said(prompt('p1')))).toEqual(['one']);
+    await hooks.send({ body: 'two' });
+    expect(bodies(await hooks.said(prompt('p2')))).toEqual(['two']);
+    expect(await hooks.said(stop('p2'))).toBe('');
+    expect(await copyOf(hooks, id)).toMatchObject({ state: 'settled', attempt: 0 });
+  });
+
+  it('waits again at a prompt of a turn that begins after it was printed', async () => {
+    const hooks = await atWork();
+    worksSince(hooks, Date.now());
+    await hooks.send({ body: 'one' });
+    await hooks.said(prompt('p1'));
+    worksSince(hooks, Date.now() + 1);
+    expect(await hooks.said(prompt('p2'))).toContain(REDELIVERED);
   });
 
   it.each([

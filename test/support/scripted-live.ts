@@ -13,19 +13,26 @@ export class ScriptedLive implements LiveSessions {
   readonly sessions = new Map<string, LiveSession>();
   /** What went in, by session: each text once for every time that it was handed over. */
   readonly got = new Map<string, Parcel[]>();
-  /** What its record shows. */
-  readonly record = new Map<string, { turn?: MessageTurn }>();
+  /** What its record shows, and since when (ms). What is older than a handover proves nothing of that. */
+  readonly record = new Map<string, { at: number; turn?: MessageTurn }>();
+  /** What it has and has not shown, and why not. */
+  readonly accepted = new Map<string, { trouble?: string }>();
   /** `prove`: shows it at once. `silent`: takes it and writes nothing. Otherwise the answer of the way. */
   mode: 'prove' | 'silent' | Attempt = 'prove';
   /** A message that is shown at once begins a turn, which ends at once, without a word. */
   beginsTurn = true;
   endsTurn = true;
+  /** How often it was looked at. */
+  lists = 0;
   /** It cannot have anything that its record does not show. */
   isOver = false;
   readonly #looks = new Map<string, number>();
   readonly #watchers = new Set<() => void>();
 
-  constructor(readonly client = 'claude') {}
+  constructor(
+    readonly client: string,
+    readonly now: () => number,
+  ) {}
 
   add(id: string, more: Partial<LiveSession> = {}): this {
     this.sessions.set(id, { client: this.client, id, folder: '/src/api', status: 'idle', ...more });
@@ -42,6 +49,7 @@ export class ScriptedLive implements LiveSessions {
   }
 
   async list(): Promise<LiveSession[]> {
+    this.lists += 1;
     return [...this.sessions.values()];
   }
 
@@ -54,9 +62,12 @@ export class ScriptedLive implements LiveSessions {
     return [{ name: 'socket', attempt: (parcels, signal) => Promise.resolve(this.#attempt(session, parcels, signal)) }];
   }
 
-  async proof(session: LiveSession, id: MessageId): Promise<RecordedProof> {
+  async proof(session: LiveSession, id: MessageId, since: number): Promise<RecordedProof> {
     const shown = this.record.get(`${session.id} ${id}`);
-    if (shown) return { step: 'shown', evidence: { record: 'scripted' }, ...shown };
+    if (shown && shown.at >= since)
+      return { step: 'shown', evidence: { record: 'scripted', offset: 1 }, ...(shown.turn && { turn: shown.turn }) };
+    const accepted = this.accepted.get(`${session.id} ${id}`);
+    if (accepted && session.status !== 'stopped') return { step: 'accepted', evidence: {}, ...accepted };
     return { step: 'none', isOver: this.isOver || session.status === 'stopped' };
   }
 
@@ -74,7 +85,13 @@ export class ScriptedLive implements LiveSessions {
 
   /** The record shows it now. */
   show(session: string, id: string, turn?: MessageTurn): this {
-    this.record.set(`${session} ${id}`, turn ? { turn } : {});
+    this.record.set(`${session} ${id}`, { at: this.now(), ...(turn && { turn }) });
+    return this.changed();
+  }
+
+  /** The client has it, and has not shown it yet. */
+  accept(session: string, id: string, trouble?: string): this {
+    this.accepted.set(`${session} ${id}`, trouble === undefined ? {} : { trouble });
     return this.changed();
   }
 
@@ -91,7 +108,7 @@ export class ScriptedLive implements LiveSessions {
     if (typeof this.mode === 'object') return this.mode;
     this.got.set(session, [...(this.got.get(session) ?? []), ...parcels]);
     if (this.mode === 'silent') return { outcome: 'offered', evidence: {} };
-    for (const { id } of parcels) this.record.set(`${session} ${id}`, this.#turnOf(id));
+    for (const { id } of parcels) this.record.set(`${session} ${id}`, { at: this.now(), ...this.#turnOf(id) });
     return { outcome: 'taken', step: 'shown', evidence: { record: 'scripted' } };
   }
 }

@@ -7,7 +7,7 @@ import { refuseClientWithoutMailbox, Context } from '../context.ts';
 import { ago } from '../../core/time.ts';
 import { clientNamed, HOOK_CLIENTS, hookClient } from '../../clients/clients.ts';
 import type { HookClient } from '../../delivery/client.ts';
-import { fenced, newMark } from '../../delivery/fit.ts';
+import { fenced, newMark, peopleAmong } from '../../delivery/fit.ts';
 import { answerEvent } from '../../delivery/hook.ts';
 import { isNewStart } from '../../delivery/hook-event.ts';
 import type { HookEvent } from '../../delivery/hook-event.ts';
@@ -85,6 +85,10 @@ export async function answerHook(
     readerNamed: async (name) => (name === who.name ? who : agentNamed(context.env, name)),
     recordOf: (name, id, ids, since) =>
       clientNamed(name)?.hookRecord?.({ session: id, env: context.env }, ids, since) ?? null,
+    async worksSince(name, id) {
+      const now = await clientNamed(name)?.state?.({ session: id, env: context.env }).latest();
+      return now?.state === 'busy' ? now.at : null;
+    },
     complain: (error) => complain('parley hook', error),
   });
   const mailbox = homeMailbox({
@@ -93,9 +97,10 @@ export async function answerHook(
     offered,
     fineTimes,
     write: writeAll,
-    phrases(reader, mail, now) {
+    async phrases(reader, mail, now) {
       const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
-      return fenced({ reader, mark, now, ago: (iso) => ago(iso, now) });
+      const people = await peopleAmong(who.home, mail);
+      return fenced({ reader, mark, now, ago: (iso) => ago(iso, now), people });
     },
   });
   await answerEvent(mailbox, client, event);

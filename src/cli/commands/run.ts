@@ -9,6 +9,8 @@ import { holdThread } from '../../clients/codex/thread.ts';
 import type { WantedThread } from '../../clients/codex/thread.ts';
 import { SETTINGS_CLIENTS } from '../../clients/installable.ts';
 import type { Launch, Launcher } from '../../clients/launch.ts';
+import { geminiLauncher } from '../../clients/gemini/launch.ts';
+import { kimiLauncher } from '../../clients/kimi/launch.ts';
 import { opencodeLauncher } from '../../clients/opencode/launch.ts';
 import { command } from '../../core/command.ts';
 import type { Home, Who } from '../../core/mail/workspace.ts';
@@ -23,19 +25,19 @@ import { execProgram } from '../../platform/exec.ts';
 import { ownCommand } from '../../platform/program.ts';
 import { onPath } from '../../platform/search-path.ts';
 import { agentName, Context } from '../context.ts';
+import { canHold, holdClient } from '../hold-client.ts';
 import { contextOf, hookLine, writeScript } from '../hook-setup.ts';
 import { letsMessagesIn } from '../install/consent.ts';
 import { relayMailboxes } from '../relay-mailboxes.ts';
 import { startFollower } from '../start-follower.ts';
 import { makeMailbox } from './setup.ts';
 
-/** Null: it can be run only in a terminal that Parley holds, which is not there yet. */
-const LAUNCHERS: Record<ClientName, Launcher | null> = {
+const LAUNCHERS: Record<ClientName, Launcher> = {
   claude: claudeLauncher,
   codex: codexLauncher,
   opencode: opencodeLauncher,
-  kimi: null,
-  gemini: null,
+  kimi: kimiLauncher,
+  gemini: geminiLauncher,
 };
 
 export default command({
@@ -44,7 +46,8 @@ export default command({
     'Starts a client in this terminal as a session with a name of its own, such as @claude.api in the folder api. It has the tools of ' +
     'Parley, gets mail for that name, and signs with it. The next session in the same folder has the same name; a second one at the ' +
     'same time gets a number.\n' +
-    'The client takes the place of this command: keys, signals and the exit code are its own. No settings file is changed, and ' +
+    'The client takes the place of this command: keys, signals and the exit code are its own. Kimi and Gemini CLI run in a terminal ' +
+    'that this command holds, so that mail can be typed there; every byte goes through. No settings file is changed, and ' +
     'nothing is left but the mailbox and the name. What follows the name of the client goes to the client as it is.',
   options: {
     as: { type: 'string', value: 'name', help: 'give the session this name' },
@@ -67,7 +70,7 @@ export default command({
     if (values['hold-thread'] !== undefined)
       return holdThread(JSON.parse(values['hold-thread']) as WantedThread, (line) => context.say(line));
     const client = clientCalled(word);
-    const launcher = launcherOf(client);
+    const launcher = LAUNCHERS[client];
     const program = programOf(client, context);
     if (!launcher.beginsSession(args)) execProgram(program, [client, ...exactWords(args)], context.env);
     const folder = folderOf(launcher.folderIn?.(args), context.cwd);
@@ -79,7 +82,10 @@ export default command({
     if (launch.session !== undefined) bind(context, who, folder, launch.session);
     context.note(`parley: you are @${who.name}; ${await howReached(context, client, launch)}`);
     for (const note of launch.notes) context.note(`parley: ${note}`);
-    execProgram(program, [client, ...launch.added, ...exactWords(args)], launch.env);
+    if (!launch.isHeld || !canHold()) execProgram(program, [client, ...launch.added, ...exactWords(args)], launch.env);
+    const { name } = who;
+    const words = [...launch.added, ...args];
+    await holdClient({ client, program, args: words, name, cwd: context.cwd, folder, env: launch.env });
   },
 });
 
@@ -91,15 +97,6 @@ function clientCalled(word: string): ClientName {
   throw new Refusal(
     'invalid_request',
     `no client is called "${shown}"; ${near ? `did you mean ${near}?` : `use one of ${CLIENT_NAMES.join(', ')}`}`,
-  );
-}
-
-function launcherOf(client: ClientName): Launcher {
-  const launcher = LAUNCHERS[client];
-  if (launcher) return launcher;
-  throw new Refusal(
-    'not_in_this_version',
-    `\`parley run\` cannot start ${titleOf(client)} yet; type \`parley install ${client}\` once, then start ${client} as usual`,
   );
 }
 
@@ -210,7 +207,8 @@ function bind(context: Context, who: Who, folder: string, session: string): void
 }
 
 async function howReached({ env }: Context, client: ClientName, launch: Launch): Promise<string> {
-  if (!launch.canBeWoken || !clientNamed(client)?.live) return launch.otherwise;
+  const isReachable = launch.canBeWoken && (!launch.isHeld || canHold());
+  if (!isReachable || !clientNamed(client)?.live) return launch.otherwise;
   const follower = await startFollower(env);
   if (follower === 'running') return 'mail reaches this session by itself';
   return follower === 'forbidden' ? launch.otherwise : `${launch.otherwise} (nobody can wake it: ${follower.trouble})`;

@@ -13,7 +13,7 @@ export interface ParleyOrder {
 }
 
 /**
- * What `parley install` adds to a client: the hook of `parley hook`, the server `parley mcp`, and the skill. Hook and server name
+ * What `parley install` adds to a client: the hook of `parley hook` or a plugin, the server `parley mcp`, and the skill. Hook and server name
  * only the client: its mailbox is looked up when they run. spec: c2c#install
  */
 export function parleyProfile(
@@ -33,7 +33,10 @@ export function parleyProfile(
     },
     forProject: project,
     hooks: hooks ? hooksOf(client, target) : [],
-    files: skills === null ? [] : [{ path: join(skills, 'parley/SKILL.md'), what: 'skill', text }],
+    files: [
+      ...(skills === null ? [] : [{ path: join(skills, 'parley/SKILL.md'), what: 'skill', text }]),
+      ...(hooks ? (client.mailFiles?.(target) ?? []) : []),
+    ],
     allow: [],
   };
 }

@@ -156,6 +156,20 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(await live.proof(session, mail.id, since)).toEqual({ step: 'none', isOver: true });
   });
 
+  it('stays in the list while its entry in the registry is half written', async () => {
+    const { live, session, claude } = await runs();
+    const path = `${claude.env['HOME']}/.claude/sessions/${session.pid}.json`;
+    const before = await live.list();
+    expect(before).toHaveLength(1);
+    const whole = readFileSync(path, 'utf8');
+    for (const half of [whole.slice(0, 40), '']) {
+      writeFileSync(path, half);
+      expect(await live.list()).toEqual(before);
+    }
+    rmSync(path);
+    expect(await live.list()).toEqual([]);
+  });
+
   it('is not over while the client runs, also where its entry in the registry is half written', async () => {
     const { sends, live, session, claude, submits } = await runs();
     const since = Date.now();

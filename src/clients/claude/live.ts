@@ -12,12 +12,16 @@ import { transcriptOf } from './transcript.ts';
 
 /** A client that was killed changes nothing in the registry, and a first transcript makes a folder that nobody watches yet. */
 const LOOK_MS = 1000;
+/** So long a session whose entry is half written stays as it was. */
+const HALF_MS = 30_000;
 /** Records that are read on from where the last look ended. */
 const MOST_RECORDS = 200;
 
 /** The sessions of Claude Code that run in a terminal. The registry says what each does, the transcript what its model was given. */
 export class ClaudeLiveSessions implements LiveSessions {
   readonly #inbox = new PeerInbox();
+  /** The entries of the last look, and when each was whole (ms). */
+  #seen: ReadonlyMap<number, { entry: ClaudeSession; at: number }> = new Map();
   readonly #stops = new Set<() => void>();
   readonly #records = new Map<string, RecordedMessage>();
 
@@ -27,7 +31,18 @@ export class ClaudeLiveSessions implements LiveSessions {
   ) {}
 
   async list(): Promise<LiveSession[]> {
-    return (await claudeSessions(this.folder)).filter(isInteractive).map(asLive);
+    const whole = (await claudeSessions(this.folder)).filter(isInteractive);
+    const now = performance.now();
+    // Claude Code writes an entry in place: for that moment the session stays as it was.
+    const half = [...this.#seen.values()].filter(
+      ({ entry, at }) =>
+        now - at < HALF_MS &&
+        !whole.some(({ pid }) => pid === entry.pid) &&
+        entryOf(this.folder, entry.pid) === 'half' &&
+        runs(entry),
+    );
+    this.#seen = new Map([...whole.map((entry) => ({ entry, at: now })), ...half].map((one) => [one.entry.pid, one]));
+    return [...this.#seen.values()].map(({ entry }) => asLive(entry));
   }
 
   watch(changed: () => void): () => void {

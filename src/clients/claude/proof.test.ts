@@ -82,6 +82,13 @@ describe('the transcript of Claude Code', () => {
     expect(proof(lines, { client: 'ended' })).toMatchObject({ step: 'shown', turn: { end: { how: 'failed' } } });
   });
 
+  it('says why the model was not asked, until it was', () => {
+    const lines = [peer('u1', ID), failed('a1', 'u1')];
+    expect(proof(lines)).toMatchObject({ step: 'accepted', trouble: 'API Error' });
+    const later = [...lines, said('u2', 'a1'), answer('a2', 'u2')];
+    expect(proof(later)).toMatchObject({ step: 'shown' });
+  });
+
   it('proves what our hook said, by the line below or by the request itself', () => {
     const before = [said('u0', null), call('a0', 'u0'), hook('x1', 'a0', MAIL)];
     expect(proof(before).step).toBe('accepted');

@@ -38,6 +38,7 @@ interface Entry {
   promptId?: string;
   requestRef?: string;
   isApiErrorMessage?: boolean;
+  message?: { content?: unknown };
   origin?: Origin;
   attachment?: { type?: string; origin?: Origin; content?: unknown; hookEvent?: string };
   /** Of `api-request`: the first `keep` messages of the request `base`, then those of `tail`. */
@@ -68,6 +69,8 @@ interface Found {
   answer?: Place & { request: string };
   /** The turn that it began. */
   turn?: string;
+  /** What the client wrote instead of an answer: no quota, no login. */
+  trouble?: string;
   /** The line in the text of our hook that names it. */
   fence?: string;
 }
@@ -142,6 +145,7 @@ export class ProofReader {
       for (const id of [...above, ...inRequest]) this.#at(id).answer ??= answer;
       return this.#forgetAnswered();
     }
+    if (entry.isApiErrorMessage) for (const id of above) this.#at(id).trouble = textOf(entry.message?.content);
     const own = this.#own(entry);
     for (const id of own) {
       const found = this.#at(id);
@@ -325,9 +329,11 @@ export function proofInRecord(
   }
   // The queue is in the client's memory, and a request that it made is not answered any more.
   if (client === 'ended') return { step: 'none', isOver: true };
-  const { entry, queued } = record ? (reader?.of(record.id) ?? {}) : {};
-  if (record && entry)
-    return { step: 'accepted', evidence: { record: record.path, offset: entry.offset, entry: entry.uuid } };
+  const { entry, queued, trouble } = record ? (reader?.of(record.id) ?? {}) : {};
+  if (record && entry) {
+    const evidence = { record: record.path, offset: entry.offset, entry: entry.uuid };
+    return { step: 'accepted', evidence, ...(trouble !== undefined && { trouble }) };
+  }
   if (record && queued && (client === 'unknown' || isQueuedIn(client, queued)))
     return { step: 'accepted', evidence: { record: record.path, offset: queued.offset, queued: true } };
   if (client === 'unknown' || (reader?.hasHeld === true && !isReported)) return { step: 'none', isOver: false };
@@ -418,4 +424,12 @@ function entryIn(line: string): Entry | null {
   } catch {
     return null;
   }
+}
+
+function textOf(content: unknown): string {
+  const parts: unknown[] = Array.isArray(content) ? content : [{ text: content }];
+  const texts = parts
+    .map((part) => (part as { text?: unknown } | null)?.text)
+    .filter((text) => typeof text === 'string');
+  return texts.join(' ') || 'API error';
 }

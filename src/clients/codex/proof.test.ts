@@ -98,6 +98,14 @@ describe('what a rollout proves', () => {
     }
   });
 
+  it('why the model did not answer, until it did', () => {
+    const error = { message: 'You have hit your usage limit.' };
+    const record = aRecord(started(), prompt(ID), event({ type: 'task_complete', turn_id: T, error }));
+    expect(record.proof().of(ID)).toMatchObject({ step: 'accepted', trouble: error.message });
+    record.add(started('turn-2'), prompt('p', 'turn-2'), output('turn-2'));
+    expect(record.proof().of(ID)).toMatchObject({ step: 'shown' });
+  });
+
   it('that a hook of ours showed a message whole, by the line of the fence', () => {
     const mail = `${greeting}\n[parley ab12] message 3f2b8c1e from @bob to @me · now\nhi\n[parley ab12] end of message 3f2b8c1e`;
     const stop = event({

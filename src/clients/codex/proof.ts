@@ -3,7 +3,7 @@ import type { MessageTurn, RecordedProof, ShownProof } from '../../core/ports/li
 import type { MessageId } from '../../core/names.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import type { HookRecord } from '../../delivery/client.ts';
-import { isMailText, idInFence } from '../../delivery/fit.ts';
+import { fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
 import { linesFrom } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 import { rolloutOf } from './rollout.ts';
@@ -82,7 +82,8 @@ export class RolloutProof {
     if (!found) return null;
     const { offset, turn, isPrompt, shown, isUnknown } = found;
     const evidence = { record: this.path, offset, id, ...(turn && { turn: turn.id }), ...shown };
-    if (!shown) return isUnknown ? 'unknown' : { step: 'accepted', evidence };
+    const trouble = turn?.end?.how === 'failed' ? { trouble: turn.end.text || 'its turn failed' } : {};
+    if (!shown) return isUnknown ? 'unknown' : { step: 'accepted', evidence, ...trouble };
     const isAlone = isPrompt && turn?.began === id && !turn.isShared;
     const its = isAlone && { turn: { id: turn.id, ...(turn.end && { end: turn.end }) } };
     return { step: 'shown', evidence, ...its };
@@ -144,9 +145,7 @@ export class RolloutProof {
   #hookSaid(text: string, from: number): void {
     if (!isMailText(text)) return;
     if (this.#turn) this.#turn.isShared = true;
-    const mark = /^\[parley ([0-9a-f]+)\] /.exec(text)?.[1];
-    if (mark === undefined) return;
-    const shown = new Set(text.split('\n').flatMap((line) => fencedId(line, mark) ?? []));
+    const shown = new Set(fencedIds(text));
     for (const id of this.ids)
       if (shown.has(idInFence(id))) this.#keep(id, { offset: from, turn: this.#turn, isPrompt: false });
   }
@@ -277,12 +276,6 @@ function turnOf({ internal_chat_message_metadata_passthrough: metadata }: Record
 function endOf({ error, last_agent_message: said }: Record<string, unknown>): NonNullable<MessageTurn['end']> {
   if (isRecord(error)) return { how: 'failed', text: wordOf(error['message']) };
   return { how: 'done', text: wordOf(said) };
-}
-
-/** The id in a line of our fence behind which a whole message follows. */
-function fencedId(line: string, mark: string): string | null {
-  const begin = `[parley ${mark}] message `;
-  return line.startsWith(begin) ? (/^\S+(?= from )/.exec(line.slice(begin.length))?.[0] ?? null) : null;
 }
 
 function textsIn(parts: unknown): string[] {

@@ -1,5 +1,9 @@
 import type { Client } from '../../delivery/client.ts';
 import { hook, POLL, wake } from '../ways.ts';
+import { HeldKimi } from './held.ts';
+import { KimiLive } from './live.ts';
+import { KimiHookRecord } from './proof.ts';
+import { kimiHome } from './record.ts';
 import { KimiSession } from './session.ts';
 import { kimiComposer } from './state.ts';
 
@@ -27,6 +31,9 @@ export const kimi: Client = {
   },
   typing: { composer: kimiComposer, enterAfter: ENTER_MS, blindEnterAfter: ENTER_MS },
   session: (target, env) => new KimiSession(target, env),
+  hookRecord: ({ session, env }, ids, since) => new KimiHookRecord(kimiHome(env), session, ids, since),
+  live: (env) => new KimiLive(env),
+  held: (place) => new HeldKimi(place),
   ways: [
     {
       way: 'wire',

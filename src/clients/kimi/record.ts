@@ -1,6 +1,8 @@
 import { existsSync, statSync } from 'node:fs';
+import type { Env } from '../../core/env.ts';
 import type { TurnEvent } from '../../core/ports/session.ts';
 import { isMailText } from '../../delivery/fit.ts';
+import { userHome } from '../../platform/env.ts';
 import { linesFrom } from '../../sessions/follow.ts';
 import type { TurnLines } from '../../sessions/turn-record.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
@@ -14,6 +16,11 @@ export interface KimiSessionFiles {
   /** Of the project. */
   folder: string;
   wire: string;
+}
+
+/** Where Kimi keeps its files. `env` has HOME. */
+export function kimiHome(env: Env): string {
+  return env['KIMI_CODE_HOME'] || `${userHome(env)}/.kimi-code`;
 }
 
 /** The sessions of a Kimi. The index only grows, and is read on. */
@@ -239,7 +246,7 @@ export class FollowedWire {
   }
 }
 
-function objectIn(line: string): Record<string, unknown> | null {
+export function objectIn(line: string): Record<string, unknown> | null {
   try {
     const value: unknown = JSON.parse(line);
     return isRecord(value) ? value : null;
@@ -252,7 +259,8 @@ function timeIn(value: unknown): number {
   return typeof value === 'number' ? value : 0;
 }
 
-function textOf(parts: unknown): string {
+/** The texts of a message, one behind the other. */
+export function textOf(parts: unknown): string {
   const all: unknown[] = Array.isArray(parts) ? parts : [];
   return all.map((part) => (isRecord(part) && typeof part['text'] === 'string' ? part['text'] : '')).join('');
 }

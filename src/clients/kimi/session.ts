@@ -13,14 +13,13 @@ import type {
 import { Refusal } from '../../core/refusal.ts';
 import { saveClientFile } from '../../sessions/client-files.ts';
 import { typeInto } from '../../delivery/terminal.ts';
-import { userHome } from '../../platform/env.ts';
 import { realPath } from '../../platform/files.ts';
 import type { ClientState, StateReader } from '../../sessions/client-state.ts';
 import { ClientWindow } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { type LiveClient, TurnRecord } from '../../sessions/turn-record.ts';
 import { isCommand, isSamePrompt, preparePrompt } from '../typed-prompt.ts';
-import { begunAt, FollowedWire, KimiIndex, KimiTurns, PromptSearch, writtenAt } from './record.ts';
+import { begunAt, FollowedWire, kimiHome, KimiIndex, KimiTurns, PromptSearch, writtenAt } from './record.ts';
 import { isKimi, isKimiReady, kimiComposer, kimiHolds } from './state.ts';
 
 const TICK_MS = 1000;
@@ -66,7 +65,7 @@ export class KimiSession implements SessionDriver {
     readonly target: SessionTarget,
     readonly env: Env,
   ) {
-    this.#home = env['KIMI_CODE_HOME'] || `${userHome(env)}/.kimi-code`;
+    this.#home = kimiHome(env);
     this.#folder = realPath(target.folder);
     this.#index = new KimiIndex(this.#home);
     this.#window = new ClientWindow({

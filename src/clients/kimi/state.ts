@@ -44,6 +44,12 @@ export function isKimiReady({ lines }: Screen): boolean {
   return lines.some((line) => /\bcontext: \d+/.test(line));
 }
 
+/** The id of the conversation that its first box names; null if the box is not on the screen, or there is none yet. */
+export function sessionShown({ lines }: Screen): string | null {
+  const row = lines.findLast((line) => /^\s*│\s+Session:/.test(line)) ?? '';
+  return /Session:\s+(session_[0-9a-f-]{36})\s/.exec(`${row} `)?.[1] ?? null;
+}
+
 /** Whether the composer holds this very text. A long one is shown as `[paste #1 +40 lines]`. */
 export function kimiHolds({ lines }: Screen, text: string): boolean {
   const row = lines.findLastIndex((line, at) => /^\s*│ > /.test(line) && /^\s*╭─/.test(lines[at - 1] ?? ''));

@@ -1,5 +1,6 @@
 import type { Client } from '../../delivery/client.ts';
 import { POLL, wake } from '../ways.ts';
+import { OpenCodeLive } from './live.ts';
 import { OpenCodeSession } from './session.ts';
 import { openCodeComposer, OpenCodeStateReader } from './state.ts';
 import { statefilePath } from './statefile.ts';
@@ -12,6 +13,7 @@ export const opencode: Client = {
   state: ({ session, instance, env }) =>
     new OpenCodeStateReader({ path: statefilePath(env, instance), sessionId: session }),
   session: (target, env) => new OpenCodeSession(target, env),
+  live: (env) => new OpenCodeLive(env),
   ways: [
     {
       way: 'plugin',

@@ -1,6 +1,10 @@
+import { resolve } from 'node:path';
+import { parleyHome, userHome } from '../../platform/env.ts';
 import { tableIn } from '../settings/client-settings.ts';
 import { isSession } from '../launch.ts';
 import type { Launch, Launcher, LaunchOrder } from '../launch.ts';
+import { hasPackage, writePlugin } from './plugin.ts';
+import { opencodeFolder } from './settings.ts';
 
 /** Commands of OpenCode that begin no session of their own. */
 const OTHER_COMMANDS = [
@@ -25,27 +29,54 @@ const OTHER_COMMANDS = [
   'plug',
   'db',
 ];
+/** These begin a session without a window. */
+const NO_WINDOW = ['run', 'serve', 'web'];
 const SETTINGS = 'OPENCODE_CONFIG_CONTENT';
+const WAITS = 'mail waits until its model asks for it';
 
-/** OpenCode 1.18 takes settings from a variable, and joins them with those in its files. */
+/** OpenCode 1.18 takes settings from a variable, and joins them with those in its files: our server, and our plugin for a window. */
 export const opencodeLauncher: Launcher = {
   beginsSession: (args) => isSession(args, OTHER_COMMANDS),
-  sessionIn: () => undefined,
-  async prepare({ env, name, server }: LaunchOrder): Promise<Launch> {
-    const launch = { added: [], canBeWoken: false, otherwise: 'mail waits until its model asks for it' };
+  folderIn: ([first = '']) => (first.startsWith('-') || NO_WINDOW.includes(first) ? undefined : first || undefined),
+  sessionIn(args) {
+    const at = args.findIndex((word) => /^(-s|--session)(=|$)/.test(word));
+    const word = args[at] ?? '';
+    return at < 0 ? undefined : word.includes('=') ? word.slice(word.indexOf('=') + 1) : args[at + 1];
+  },
+  async prepare({ args, env, name, server }: LaunchOrder): Promise<Launch> {
+    const [first = ''] = args;
+    const canBeWoken = !NO_WINDOW.includes(first) && !args.includes('--pure');
     const given = settingsIn(env[SETTINGS]);
     if (given === null)
       return {
-        ...launch,
+        added: [],
         env: { ...env, PARLEY_AGENT: name },
+        canBeWoken: false,
+        otherwise: WAITS,
         notes: [`${SETTINGS} is not JSON, so it is used as it is and the tools of Parley are left out`],
       };
     const { command, args: words, env: environment } = server;
     const parley = { type: 'local', command: [command, ...words], environment, enabled: true };
-    const settings = { ...given, mcp: { ...tableIn(given['mcp']), parley } };
-    return { ...launch, env: { ...env, PARLEY_AGENT: name, [SETTINGS]: JSON.stringify(settings) }, notes: [] };
+    const theirs: unknown[] = Array.isArray(given['plugin']) ? given['plugin'] : [];
+    const settings = {
+      ...given,
+      mcp: { ...tableIn(given['mcp']), parley },
+      ...(canBeWoken && { plugin: [...theirs, writePlugin(resolve(parleyHome(env)))] }),
+    };
+    const isSlow = canBeWoken && !hasPackage(opencodeFolder({ home: userHome(env), env }));
+    return {
+      added: [],
+      env: { ...env, PARLEY_AGENT: name, [SETTINGS]: JSON.stringify(settings) },
+      canBeWoken,
+      otherwise: WAITS,
+      notes: isSlow ? [SLOW] : [],
+    };
   },
 };
+
+const SLOW =
+  'OpenCode fetches its package for plugins now, which takes half a minute, or well over a minute without the network; ' +
+  '`parley install opencode` avoids that';
 
 /** What the user put into the variable; null if it cannot be read. */
 function settingsIn(text: string | undefined): Record<string, unknown> | null {

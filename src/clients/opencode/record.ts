@@ -10,7 +10,7 @@ const REST_MS = 5000;
 const LATE_MS = 5000;
 
 /** A message of OpenCode 1.18, as far as a turn is read from it. */
-interface Message {
+export interface Message {
   role?: 'user' | 'assistant';
   parentID?: string;
   time?: { created?: number; completed?: number };
@@ -19,7 +19,7 @@ interface Message {
   summary?: unknown;
 }
 
-interface MessageRow {
+export interface MessageRow {
   id: string;
   time_created: number;
   time_updated: number;
@@ -139,11 +139,11 @@ export class OpenCodeRecord {
     let open: OpenPrompt[] = [];
     let { behind } = place;
     let updated = 0;
-    const rows = place.conversation === '' ? [] : this.#rows<MessageRow>(MESSAGES, place.conversation, behind);
+    const rows = place.conversation === '' ? [] : this.rows<MessageRow>(MESSAGES, place.conversation, behind);
     for (const [at, row] of rows.entries()) {
       const message = messageIn(row);
       if (message.role === 'user') {
-        const text = this.#textOf(row.id);
+        const text = this.textOf(row.id);
         // Its text is written a moment after it.
         if (text === null && at === rows.length - 1) break;
         const isNew = place.behind !== '' || row.time_created >= place.after;
@@ -156,7 +156,7 @@ export class OpenCodeRecord {
         const ended = open.filter(({ id }) => id <= (message.parentID ?? ''));
         open = open.filter((prompt) => !ended.includes(prompt));
         events.push(
-          ...ends(ended, { ...outcomeOf(message, () => this.#textOf(row.id) ?? '') }, message.time?.completed),
+          ...ends(ended, { ...outcomeOf(message, () => this.textOf(row.id) ?? '') }, message.time?.completed),
         );
       }
       behind = row.id;
@@ -174,8 +174,8 @@ export class OpenCodeRecord {
   }
 
   /** The text of a message; null if none of its parts is written yet. What OpenCode adds itself is no part of it. */
-  #textOf(message: string): string | null {
-    const parts = this.#rows<{ data: string }>(TEXTS, message).flatMap(({ data }) => {
+  textOf(message: string): string | null {
+    const parts = this.rows<{ data: string }>(TEXTS, message).flatMap(({ data }) => {
       const part: unknown = JSON.parse(data);
       return isRecord(part) && part['type'] === 'text' ? [part] : [];
     });
@@ -185,11 +185,11 @@ export class OpenCodeRecord {
   }
 
   #first(sql: string, ...values: string[]): MessageRow | null {
-    return this.#rows<MessageRow>(sql, ...values)[0] ?? null;
+    return this.rows<MessageRow>(sql, ...values)[0] ?? null;
   }
 
-  /** Nothing while there is no such file. */
-  #rows<T>(sql: string, ...values: string[]): T[] {
+  /** What a query finds. Nothing while there is no such file. */
+  rows<T>(sql: string, ...values: string[]): T[] {
     if (!this.#opened && !existsSync(this.path)) return [];
     this.#opened ??= new Database(this.path, OPTIONS);
     try {
@@ -215,17 +215,17 @@ export function endingOf(key: string): string {
   return new Bun.CryptoHasher('sha256').update(key).digest('hex').slice(0, KEY_LENGTH);
 }
 
-function messageIn({ data }: MessageRow): Message {
+export function messageIn({ data }: MessageRow): Message {
   const value: unknown = JSON.parse(data);
   return isRecord(value) ? value : {};
 }
 
 /** Nothing follows this answer in its turn. */
-function isLast({ time, finish, error }: Message): boolean {
+export function isLast({ time, finish, error }: Message): boolean {
   return error !== undefined || (time?.completed !== undefined && finish !== undefined && !GOES_ON.includes(finish));
 }
 
-function outcomeOf({ error }: Message, text: () => string): Omit<End, 'at'> {
+export function outcomeOf({ error }: Message, text: () => string): Omit<End, 'at'> {
   if (!error) return { how: 'done', text: text() };
   if (error.name === 'MessageAbortedError') return { how: 'interrupted', text: text() };
   return { how: 'failed', text: error.data?.message ?? error.name ?? '' };

@@ -17,6 +17,7 @@ import { ClientWindow } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { tmuxNameOf } from '../../sessions/tmux-session.ts';
 import { plainPrompt } from '../plain-prompt.ts';
+import { WAITING_FOR } from './live.ts';
 import { endingOf, messageId, OpenCodeRecord } from './record.ts';
 import { NoServer, NotTaken, OpenCodeServer } from './server.ts';
 import { isOpenCodeHome, isOpenCodeWindow, openCodeComposer } from './state.ts';
@@ -28,7 +29,6 @@ const PAUSE_MS = 100;
 /** So long a window may take to show a conversation that a prompt begins. */
 const SHOW_MS = 5000;
 const NOTHING_THERE = /Session not found/;
-const WAITING = { permission: 'permission prompt', question: 'input needed' } as const;
 const BY_HAND =
   'OpenCode was opened here by hand, where it takes prompts only from its keyboard; end it, and send again to start it in tmux';
 
@@ -77,7 +77,7 @@ export class OpenCodeSession implements SessionDriver {
     const { pid } = live;
     const state = await this.#doing(live);
     if (state === 'permission' || state === 'question')
-      return { status: 'waiting', waitingFor: WAITING[state], ...known, pid };
+      return { status: 'waiting', waitingFor: WAITING_FOR[state], ...known, pid };
     return { status: state, ...known, pid };
   }
 

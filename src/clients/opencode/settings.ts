@@ -3,8 +3,9 @@ import { join, resolve } from 'node:path';
 import { hasMember, readJson } from '../settings/jsonc.ts';
 import { member, tableIn, variables } from '../settings/client-settings.ts';
 import type { ClientSettings, InstallTarget } from '../settings/client-settings.ts';
+import { packageFiles, parleyPluginText } from './plugin.ts';
 
-/** OpenCode: servers in `opencode.json` of the user or the project. It runs no hooks; a plugin is a file in its folder. */
+/** OpenCode: servers in `opencode.json` of the user or the project. It runs no hooks; plugins are files in a folder of its settings. */
 export const opencodeSettings: ClientSettings = {
   name: 'opencode',
   title: 'OpenCode',
@@ -32,6 +33,12 @@ export const opencodeSettings: ClientSettings = {
   // It asks only where its settings say so.
   mayAsk: (text) => text !== null && hasMember(text, ['permission']),
   skills: (target) => join(opencodeFolder(target), 'skills'),
+  mailFiles(target) {
+    const folder = opencodeFolder(target);
+    const { PARLEY_HOME: home } = target.env;
+    const text = parleyPluginText(home ? resolve(home) : undefined);
+    return [{ path: join(folder, 'plugins/parley.ts'), what: 'plugin', text }, ...packageFiles(folder)];
+  },
   advice: (_target, profile) =>
     profile.files.some(({ path }) => path.endsWith('/plugins/c2c.ts'))
       ? [
@@ -41,7 +48,7 @@ export const opencodeSettings: ClientSettings = {
       : [],
 };
 
-export function opencodeFolder({ home, env }: InstallTarget): string {
+export function opencodeFolder({ home, env }: Pick<InstallTarget, 'home' | 'env'>): string {
   const { OPENCODE_CONFIG_DIR: named, XDG_CONFIG_HOME: config } = env;
   if (named) return resolve(named);
   return join(config?.startsWith('/') ? config : join(home, '.config'), 'opencode');

@@ -76,6 +76,8 @@ export interface ClientSettings {
   inboundRule?(target: InstallTarget): AllowRule;
   /** The folder from which it was seen to list skills to its model; null where none was. */
   skills(target: InstallTarget): string | null;
+  /** Files of ours that bring mail to its sessions, where it runs no hooks. */
+  mailFiles?(target: InstallTarget): InstallProfile['files'];
   /** Its file of instructions for the model. */
   instructions?(target: InstallTarget): string;
   /** What only the user can do, and what to expect. */

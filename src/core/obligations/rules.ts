@@ -52,6 +52,9 @@ export const RESERVED_MS = 60_000;
 /** When what was deferred without a time is owed again. */
 export const DEFER_MS = 30 * 60_000;
 
+/** Where no host runs, what is late by more than this raises no alarm any more. */
+const LATE_MS = 24 * 60 * 60_000;
+
 const RETURNS = { reply: 2, obligation: 3 } as const;
 
 /** The louder something came, the sooner it comes back. What stands still in silence is no obligation. */
@@ -105,6 +108,14 @@ export function step(obligation: Obligation, now: number): ObligationStep {
   if (isOwedAgain(obligation)) return { do: 'return', obligation: returned(obligation, now) };
   if (isAbove(obligation)) return { do: 'expire', obligation: expired(obligation, now) };
   return { do: 'escalate', obligation: escalated(obligation, now) };
+}
+
+/** The same where nobody keeps time: what is late goes up once, also if it never came back. What is older is left alone. */
+export function stepIfLate(obligation: Obligation, now: number): ObligationStep {
+  const { ended, due, tier, state } = obligation;
+  const lateMs = now - deadlineOf(obligation);
+  const isLate = !ended && due !== null && tier === 0 && state === 'open' && lateMs >= 0 && lateMs < LATE_MS;
+  return isLate ? { do: 'escalate', obligation: escalated(obligation, now) } : { do: 'nothing', obligation };
 }
 
 /** What a signal does to a duty, and what must be done besides. An ended one stays as it is. spec: c2a#signals */

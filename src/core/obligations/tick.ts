@@ -9,12 +9,13 @@ import { Refusal } from '../refusal.ts';
 import { LEASE_MS, WaitingPages } from '../mail/deliver.ts';
 import type { Workspace, Who, Home } from '../mail/workspace.ts';
 import { send } from '../mail/send.ts';
-import { step } from './rules.ts';
+import { step, stepIfLate } from './rules.ts';
 import type { ObligationStep, Obligation } from './rules.ts';
 import type { CopyRecord } from '../ports/journal.ts';
 import { afterEnd, endObligation, enterObligations, stateOf } from './obligation.ts';
 import { isAgent, isQuietAt } from '../mail/attend.ts';
 import { escalate } from './escalate.ts';
+import { owe } from './owed.ts';
 import { sendKeyOf, post, sendHeld } from './owners.ts';
 import { applyLate } from './react.ts';
 import { isOffered, passOn } from './responders.ts';
@@ -129,6 +130,30 @@ export async function tick(workspace: Workspace, home: Home, now: number, act: A
   return home.journal.nextDue();
 }
 
+/**
+ * What time does where no host runs: what agents were shown and did not answer in time goes up, once each. Nothing comes back to its
+ * reader by this, and nothing runs out. `isWorkedOn`: the turn that it began has not ended.
+ */
+export async function raiseLate(
+  workspace: Workspace,
+  home: Home,
+  now: number,
+  isWorkedOn: (obligation: Obligation) => boolean,
+): Promise<void> {
+  const rising: Obligation[] = [];
+  for (const { name, parley } of await home.directory.list()) {
+    const owed = parley?.kind === 'agent' ? (await owe({ name, home }, { limit: BITE })).obligations : [];
+    for (const { message: _, ...obligation } of owed) {
+      const copy = await home.journal.copy(name, obligation.id);
+      if (copy?.state !== 'settled' || isWorkedOn(obligation)) continue;
+      const done = await taken(home, obligation, now, stepIfLate);
+      if (done.do === 'escalate') rising.push(done.obligation);
+    }
+  }
+  await escalate(workspace, home, rising);
+  for (const obligation of rising) await isUp(workspace, home, obligation, now);
+}
+
 /** Sees to one duty; what is to go up is put among those that rise. False if nothing was to be done, or another process did it. */
 async function see(
   workspace: Workspace,
@@ -167,10 +192,10 @@ async function waitOn(home: Home, { mailbox, id }: Obligation, now: number): Pro
 }
 
 /** Takes the step that is due, alone among all processes. What is told to others may fail: until it is done, it is due again soon. */
-async function taken(home: Home, { mailbox, id }: Obligation, now: number): Promise<ObligationStep> {
+async function taken(home: Home, { mailbox, id }: Obligation, now: number, next = step): Promise<ObligationStep> {
   let done: ObligationStep | undefined;
   await home.journal.changeObligation(mailbox, id, (open) => {
-    done = step(open, now);
+    done = next(open, now);
     if (done.do === 'nothing') return null;
     return done.do === 'expire' ? done.obligation : { ...open, due: now + SOON_MS };
   });

@@ -23,14 +23,15 @@ export interface LiveSession {
 
 /**
  * What a client's record says about one message that was handed to one of its sessions.
- * `shown`: it was in a request to the model. `accepted`: the client has it and will show it.
+ * `shown`: it was in a request to the model. `accepted`: the client has it and will show it. `trouble`: it
+ * asked its model with it and got no answer, in the client's words.
  * `none`: the record does not have it. `isOver`: the client cannot have it any more, so it may be handed over again.
  * `declined`: the user of the client does not want it.
  * What a reader does not understand is `none` with `isOver` false.
  */
 export type RecordedProof =
   | ShownProof
-  | { step: 'accepted'; evidence: Evidence }
+  | { step: 'accepted'; evidence: Evidence; trouble?: string }
   | { step: 'declined'; because: string }
   | { step: 'none'; isOver: boolean };
 

@@ -22,6 +22,8 @@ export interface Parcel {
   text: string;
   /** It asks something: where the client can, it begins a turn of its own, so that the answer is known. */
   ownTurn?: boolean;
+  /** Its first words in one line, for a client whose window shows only the first line of a text. */
+  preview?: string;
   /** Who wrote it, for a client that shows that beside the text. */
   from?: string;
 }

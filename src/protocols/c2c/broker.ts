@@ -7,7 +7,7 @@ import { readObjects, sweepDrafts, takeRepairs } from './files.ts';
 import type { Repair } from './files.ts';
 import { clearMail, copyMail, registered, returnDeadLetters } from './register.ts';
 import type { Registration } from './register.ts';
-import { isSessionAlive, lastSeen, RegistryFile, rowOf } from './registry.ts';
+import { lastSeen, RegistryFile } from './registry.ts';
 import { RoomFiles } from './rooms.ts';
 import type { Member } from './rooms.ts';
 import { isSameAlias } from './shapes.ts';
@@ -41,12 +41,12 @@ export class Broker {
 
   async sessions(): Promise<BrokerSession[]> {
     this.registry.mend();
-    return this.registry.rows().map(sessionOf);
+    return this.registry.rows().map((row) => this.#session(row));
   }
 
   async session(sessionId: string): Promise<BrokerSession | null> {
     const row = this.#row(sessionId);
-    return row ? sessionOf(row) : null;
+    return row ? this.#session(row) : null;
   }
 
   /** The alias of a session; null if it is not registered. Does not look for its process. */
@@ -56,8 +56,8 @@ export class Broker {
 
   /** The session that has this alias, compared without case. */
   async called(alias: string): Promise<BrokerSession | null> {
-    const row = rowOf(this.registry.rows(), alias);
-    return row ? sessionOf(row) : null;
+    const row = this.registry.rowOf(alias);
+    return row ? this.#session(row) : null;
   }
 
   /**
@@ -70,7 +70,7 @@ export class Broker {
   async register(wish: Registration): Promise<BrokerSession> {
     const { row, before } = this.registry.change(
       (kept) => {
-        const done = registered(kept, wish, this.now());
+        const done = registered(kept, wish, this.now(), (row) => this.registry.isAlive(row));
         const moved = done.ended.map((from) => ({ from, mail: copyMail(this.root, from, wish.sessionId) }));
         this.onStep('copied');
         return { rows: done.rows, answer: { ...done, moved } };
@@ -81,17 +81,18 @@ export class Broker {
         this.onStep('cleared');
       },
     );
+    this.registry.touchLease(row.session_id, this.now());
     this.#followToRooms(row, before);
     this.onStep('in its rooms');
     returnDeadLetters(this.root, row.session_id, row.alias);
     sweepDrafts(this.root, this.now());
-    return sessionOf(row);
+    return this.#session(row);
   }
 
   /** Changes fields of a row, as one act; undefined removes one. Null if there is no such session. */
   async amend(sessionId: string, change: (row: SessionRow) => Record<string, unknown>): Promise<BrokerSession | null> {
     const row = this.registry.amend((rows) => rows.find((one) => one.session_id === sessionId), change);
-    return row ? sessionOf(row) : null;
+    return row ? this.#session(row) : null;
   }
 
   /** The members of a room, each with the session that it has now; null if there is no such room. */
@@ -110,7 +111,7 @@ export class Broker {
   }
 
   async join(room: string, alias: AgentName): Promise<void> {
-    const row = rowOf(this.registry.rows(), alias);
+    const row = this.registry.rowOf(alias);
     if (!row) throw new Refusal('not_found', `no session is called ${alias}; run \`c2c register ${alias}\` first`);
     this.#rooms.join(room, row, this.now());
   }
@@ -144,6 +145,10 @@ export class Broker {
     return takeRepairs(this.root);
   }
 
+  #session(row: SessionRow): BrokerSession {
+    return { row, alive: this.registry.isAlive(row), lastSeen: lastSeen(row) };
+  }
+
   #row(sessionId: string): SessionRow | undefined {
     return this.registry.rows().find((row) => row.session_id === sessionId);
   }
@@ -156,8 +161,4 @@ export class Broker {
       if (isIn) this.#rooms.join(room, row, this.now());
     }
   }
-}
-
-function sessionOf(row: SessionRow): BrokerSession {
-  return { row, alive: isSessionAlive(row), lastSeen: lastSeen(row) };
 }

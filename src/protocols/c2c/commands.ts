@@ -224,7 +224,7 @@ const versionCommand = command({
   options: { json: JSON_FLAG },
   async run(c2c: C2c, { json }) {
     if (json) return c2c.sayJson({ program: 'parley', version: VERSION });
-    c2c.say(`c2c, spoken by parley ${VERSION}`);
+    c2c.say(`${VERSION} (c2c by Parley)`);
   },
 });
 

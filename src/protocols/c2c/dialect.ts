@@ -22,6 +22,7 @@ Mail
   c2c peek-inbox                         the same, taking nothing
   c2c history [--limit <n>]              what was taken; \`--prune --older-than 30d\` forgets what is older
   c2c monitor [--alias <alias or session>]    one line for every arrival, until stopped
+      (--all: at every inbox, and who comes and goes; --drains, --sweeps: inboxes that are emptied or removed)
   c2c dead-letter [--limit <n>]          mail that another program set aside
 Rooms
   c2c rooms [list], c2c my-rooms
@@ -36,6 +37,9 @@ Clients
   c2c install claude|codex|opencode|kimi|gemini   add c2c to a client; --uninstall takes it out byte for byte
       (--global --alias <alias> --hooks --project-plugin --dry-run)
   c2c start <client> [-n <name>], c2c stop|restart <name>, c2c instances    sessions that c2c runs
+      (-s <id> goes on with a conversation of the client)
+  c2c status                             who runs, how much each sent and took, rooms, sessions that c2c runs
+  c2c get-tmux-location                  the tmux pane of this shell
   c2c mcp                                serve the tools to a client, on stdio (also \`serve\`)
   c2c hook                               for a client's hook: what waits, in the form that the client shows
   c2c deliver-inbox                      wake a client in its terminal when mail comes (also \`c2c-deliver-inbox\`)
@@ -90,11 +94,34 @@ export function c2c(names: readonly string[]): Dialect<C2c> {
   };
 }
 
-/** A text that begins with a hyphen is still a text: nobody who sends a list by a program thinks of `--`. */
+const SEND_FLAGS = /^(-j|--(json|fail|blocking|urgent|deferrable|ephemeral|no-warn-substitution))$/;
+
+/**
+ * Options of `send` are read before the text and behind it. All between is text, also what looks like an option: a message may say
+ * `run git log --oneline`.
+ */
 function withTextLast(argv: string[]): string[] {
-  const [to = '', text = '', ...rest] = argv;
-  const isText = /^-[^]*\s/.test(text) && !/^--[a-z-]+=/.test(text);
-  return isText ? [...rest, '--', to, text] : argv;
+  const before = optionsIn(argv);
+  const [to, ...rest] = argv.slice(before);
+  // Who asks for help behind a text is told how; nothing is sent.
+  if (to === undefined || to.startsWith('-') || rest.some(isHelp)) return argv;
+  const lead = optionsIn(rest);
+  let end = rest.length;
+  for (let at = end - 1; at > lead; at -= 1) if (optionsIn(rest.slice(at, end)) === end - at) end = at;
+  const text = rest[lead] === '--' ? rest.slice(lead + 1) : rest.slice(lead, end);
+  const options = [...argv.slice(0, before), ...rest.slice(0, lead), ...(rest[lead] === '--' ? [] : rest.slice(end))];
+  return [...options, '--', to, ...text];
+}
+
+/** How many words at the start are options of `send`, with their values. */
+function optionsIn(words: readonly string[]): number {
+  let at = 0;
+  for (let word = words[at]; word !== undefined; word = words[at]) {
+    if (/^(-F|--from)$/.test(word) && words[at + 1] !== undefined) at += 2;
+    else if (SEND_FLAGS.test(word) || word.startsWith('--from=')) at += 1;
+    else break;
+  }
+  return at;
 }
 
 /** What the OpenCode plugin asks of us is two words; people do not call it. */

@@ -12,7 +12,7 @@ import {
   refuseUnreadable,
   rolesIn,
 } from '../../store/directory/rules.ts';
-import { lastSeen, RegistryFile, rowOf, rowsIn } from './registry.ts';
+import { lastSeen, RegistryFile, rowsIn } from './registry.ts';
 import type { Kept } from './registry.ts';
 import { RoomFiles } from './rooms.ts';
 import { isRoom, isSameAlias, readRoom } from './shapes.ts';
@@ -149,6 +149,7 @@ export class C2cDirectory implements Directory {
 
   async seen(name: AgentName): Promise<void> {
     const row = this.#row(name);
+    if (row) this.registry.touchLease(row.session_id, this.now());
     if (!row || seenLately(this.#record(row, NO_CHANNELS), this.now())) return;
     this.registry.amend(
       (rows) => rows.find((one) => one.session_id === row.session_id),
@@ -184,18 +185,18 @@ export class C2cDirectory implements Directory {
   }
 
   #row(name: AgentName): SessionRow | undefined {
-    return rowOf(this.registry.rows(), name);
+    return this.registry.rowOf(name);
   }
 
   /** Each alias once. */
   #eachOnce(): SessionRow[] {
     const byAlias = Map.groupBy(this.registry.rows(), ({ alias }) => alias.toLowerCase());
-    return [...byAlias].flatMap(([alias, rows]) => rowOf(rows, alias) ?? []);
+    return [...byAlias].flatMap(([alias, rows]) => this.registry.rowOf(alias, rows) ?? []);
   }
 
   #amend(name: AgentName, change: (row: SessionRow, rows: SessionRow[]) => Record<string, unknown> | null): SessionRow {
     const row = this.registry.amend((rows, kept) => {
-      const found = rowOf(rows, name);
+      const found = this.registry.rowOf(name, rows);
       if (!found) refuseUnread(kept, name, this.registry.path);
       return found;
     }, change);

@@ -25,7 +25,7 @@ import type { C2cOrder } from './install-profile.ts';
 import { recordChangedHooks, tablesLine } from '../../clients/codex/trust.ts';
 
 export default command({
-  usage: `install ${CLIENT_NAMES.join('|')} [--global] [--alias <alias>] [--hooks] [--project-plugin] [--target-dir <folder>] [--dry-run] [--uninstall [--yes]] [--json]`,
+  usage: `install ${CLIENT_NAMES.join('|')} [--global] [--alias <alias>] [--hooks] [--project-plugin] [--target-dir <folder>] [--broker-root <folder>] [--dry-run] [--uninstall [--yes]] [--json]`,
   options: {
     global: FLAG,
     alias: { ...TEXT, short: 'a' },
@@ -34,13 +34,17 @@ export default command({
     // The plugin is installed for the user in any case.
     'install-global-plugin': FLAG,
     'target-dir': TEXT,
+    'broker-root': TEXT,
+    // A second run is always allowed, and what others wrote is never replaced.
+    force: FLAG,
     'dry-run': FLAG,
     uninstall: FLAG,
     yes: FLAG,
     json: { ...FLAG, short: 'j' },
   },
   words: [1, 1],
-  async run(c2c: C2c, values, [name = '']) {
+  async run(given: C2c, values, [name = '']) {
+    const c2c = given.at(values['broker-root']);
     const client = clientCalled(name);
     const dry = values['dry-run'] ?? false;
     const folder = values['target-dir'] === undefined ? undefined : resolve(c2c.cwd, values['target-dir']);

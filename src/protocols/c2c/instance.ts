@@ -2,13 +2,14 @@ import * as v from 'valibot';
 import type { Env } from '../../core/env.ts';
 import { readSessionId } from './shapes.ts';
 import type { Ancestor } from '../../platform/process.ts';
-import { ancestors, isClient } from '../../platform/process.ts';
+import { ancestors, isClient, isProcessAlive } from '../../platform/process.ts';
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { userHome } from '../../platform/env.ts';
 import type { AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { Schema } from '../../core/schema.ts';
 import type { Described } from '../../core/schema.ts';
-import { isMissing } from '../../core/disk.ts';
+import { ifThere, isMissing } from '../../core/disk.ts';
 import { platform } from '../../platform/os.ts';
 import { instancesFolder, writeWhole } from './loop-files.ts';
 import type { LoopOrder } from './loop-files.ts';
@@ -37,9 +38,24 @@ export const Instance = new Schema(() =>
     pid_start: v.string(),
     loop: v.picklist(['wake', 'none']),
     rooms: v.optional(v.string()),
+    /** The conversation of the client that it goes on with. */
+    conversation: v.optional(v.string()),
   }),
 );
 export type Instance = Described<typeof Instance>;
+
+/** A session that the original keeps in the same folder. It is listed; only the original starts and stops it. */
+const OtherInstance = new Schema(() =>
+  v.object({
+    name: v.string(),
+    client: v.string(),
+    session_id: v.string(),
+    alias: v.string(),
+    broker_root: v.optional(v.string(), ''),
+    created_at: v.optional(v.number(), 0),
+  }),
+);
+export type OtherInstance = Described<typeof OtherInstance> & { pid: number | null };
 
 export function folderOf(env: Env, name: string): string {
   return `${instancesFolder(env)}/${name}`;
@@ -68,8 +84,16 @@ export function keep(env: Env, instance: Instance): void {
 }
 
 export function known(env: Env, name: string): Instance | null {
+  return configOf(env, name, Instance);
+}
+
+function configOf<T extends { name: string }>(
+  env: Env,
+  name: string,
+  schema: { safeParse(value: unknown): { success: true; data: T } | { success: false } },
+): T | null {
   try {
-    const read = Instance.safeParse(JSON.parse(readFileSync(`${folderOf(env, name)}/config.json`, 'utf8')));
+    const read = schema.safeParse(JSON.parse(readFileSync(`${folderOf(env, name)}/config.json`, 'utf8')));
     return read.success && read.data.name === name ? read.data : null;
   } catch (error) {
     if (isMissing(error) || error instanceof SyntaxError) return null;
@@ -80,15 +104,30 @@ export function known(env: Env, name: string): Instance | null {
 export function mustKnow(env: Env, text: string): Instance {
   const instance = known(env, readInstanceName(text));
   if (instance) return instance;
+  if (others(env).some(({ name }) => name === text))
+    throw new Refusal('not_yours', `${text} was started by the original c2c; end it there, then start it here`);
   const names = all(env).map(({ name }) => name);
   const there = names.length > 0 ? `there is ${names.slice(0, 10).join(', ')}` : 'none was ever started here';
   throw new Refusal('not_found', `no instance is called "${text}"; ${there}`);
 }
 
 export function all(env: Env): Instance[] {
+  return instanceNames(env).flatMap((name) => known(env, name) ?? []);
+}
+
+/** Those of the original. `pid`: the process that it noted, if that runs. */
+export function others(env: Env): OtherInstance[] {
+  return instanceNames(env).flatMap((name) => {
+    const other = known(env, name) ? null : configOf(env, name, OtherInstance);
+    if (!other) return [];
+    const noted = Number(ifThere(() => readFileSync(`${folderOf(env, name)}/outer.pid`, 'utf8')) ?? Number.NaN);
+    return { ...other, pid: noted > 0 && isProcessAlive(noted) ? noted : null };
+  });
+}
+
+function instanceNames(env: Env): string[] {
   const folder = instancesFolder(env);
-  const names = existsSync(folder) ? readdirSync(folder).sort() : [];
-  return names.flatMap((name) => known(env, name) ?? []);
+  return existsSync(folder) ? readdirSync(folder).sort() : [];
 }
 
 /** The instance whose session this is. */
@@ -234,15 +273,32 @@ export type LaunchPlan = Pick<
   | 'loop'
   | 'rooms'
   | 'pty'
+  | 'conversation'
 >;
 
 /**
  * Codex runs without the daemon that its windows share. The daemon runs the hooks and shells of this session outside of our process, with
  * the environment of another window. spec: c2c#managed-codex
  */
-export function commandOf({ client, command: [program = '', ...args] }: LaunchPlan): string[] {
+export function commandOf({ client, command: [program = '', ...args], conversation }: LaunchPlan, env: Env): string[] {
   const isSaid = args.some((word) => word === '--no-daemon' || word.startsWith('--remote'));
-  return [program, ...(client === 'codex' && !isSaid ? ['--no-daemon'] : []), ...args];
+  const apart = client === 'codex' && !isSaid ? ['--no-daemon'] : [];
+  return [program, ...(conversation ? resumeWords(client, conversation, env) : []), ...apart, ...args];
+}
+
+/** How a client is told to go on with a conversation. Claude Code begins one under an id that it does not know yet. */
+function resumeWords(client: string, id: string, env: Env): string[] {
+  if (client === 'codex') return ['resume', id];
+  if (client === 'opencode' || client === 'kimi') return ['--session', id];
+  const isNew = /^[0-9a-f-]{36}$/i.test(id) && !hasTranscript(env, id);
+  return [isNew ? '--session-id' : '--resume', id];
+}
+
+function hasTranscript(env: Env, id: string): boolean {
+  const projects = `${env['CLAUDE_CONFIG_DIR'] || `${userHome(env)}/.claude`}/projects`;
+  return (ifThere(() => readdirSync(projects)) ?? []).some((project) =>
+    existsSync(`${projects}/${project}/${id}.jsonl`),
+  );
 }
 
 /** Writes down what runs, and registers its alias with its process. */
@@ -265,7 +321,8 @@ export function environment(env: Env, plan: LaunchPlan): Env {
 }
 
 export function loopFor(instance: Instance): LoopOrder {
-  const { name, client, session_id, terminal, broker_root, pid, alias, cwd } = instance;
+  const { name, client, session_id, terminal, broker_root, pid, alias, cwd, conversation, command } = instance;
+  const codex = client === 'codex' && conversation !== undefined && { thread: conversation, command: command[0] };
   return {
     kind: 'wake',
     session: session_id,
@@ -273,6 +330,6 @@ export function loopFor(instance: Instance): LoopOrder {
     terminal,
     broker_root,
     pid,
-    options: { alias, work_dir: cwd, instance: name },
+    options: { alias, work_dir: cwd, instance: name, ...codex },
   };
 }

@@ -36,6 +36,8 @@ export const LoopOrder = new Schema(() =>
       work_dir: v.optional(v.string()),
       alias: v.optional(v.string()),
       instance: v.optional(v.string()),
+      /** The conversation of Codex that its window shows. */
+      thread: v.optional(v.string()),
     }),
   }),
 );

@@ -279,7 +279,7 @@ export async function rounds(
 }
 
 /** Called any number of times, it wakes the loop once. */
-class Wakeup {
+export class Wakeup {
   #isAsked = false;
   #round = true;
   #resolve = (): void => {};

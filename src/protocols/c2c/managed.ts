@@ -1,6 +1,8 @@
 import type { Env } from '../../core/env.ts';
 import { readAlias, readSessionId } from './shapes.ts';
-import { mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync, realpathSync } from 'node:fs';
+import { basename } from 'node:path';
+import { newThread } from '../../clients/codex/queue.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import { startInBackground } from '../../platform/background.ts';
 import { servingLog } from '../../platform/log.ts';
@@ -8,7 +10,6 @@ import { Refusal } from '../../core/refusal.ts';
 import { OwnPty } from '../../sessions/pty.ts';
 import { holdLock } from '../../platform/lock-file.ts';
 import {
-  all,
   commandOf,
   dropPid,
   endTmux,
@@ -25,11 +26,10 @@ import {
   startOrGone,
 } from './instance.ts';
 import type { Instance, LaunchPlan } from './instance.ts';
-import { loopsFolder, wantedFor } from './loop-files.ts';
 import { endLoop, runInBackground } from './loop-process.ts';
-import { startLoop, whoRuns } from './loop.ts';
+import { startLoop } from './loop.ts';
 import { forgetSigns } from './terminal-loop.ts';
-import { JSON_FLAG } from './workspace.ts';
+import { JSON_FLAG, SESSION_ID } from './workspace.ts';
 import type { C2c } from './workspace.ts';
 
 /** How long a client may take to end by itself. */
@@ -48,7 +48,8 @@ async function bringUp(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
   }
 }
 
-async function start(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
+async function start(c2c: C2c, wanted: LaunchPlan): Promise<Instance> {
+  const plan = await withThread(c2c.env, wanted);
   const before = known(c2c.env, plan.name);
   if (before && isUp(before)) {
     throw new Refusal(
@@ -61,7 +62,7 @@ async function start(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
   forgetSigns({ session: plan.session_id, broker_root: plan.broker_root }, c2c.env);
   const { socket, path, session, pane, pid } = await startInTmux({
     ...plan,
-    command: commandOf(plan),
+    command: commandOf(plan, c2c.env),
     env: environment(c2c.env, plan),
   });
   const instance: Instance = {
@@ -73,24 +74,31 @@ async function start(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
     pid_start: startOrGone(pid),
   };
   try {
-    refuseEnded(instance);
+    if (!isUp(instance)) throw endedAtOnce(c2c.env, instance);
     await registerAndKeep(c2c, instance);
     await arm(c2c.env, instance);
   } catch (error) {
-    const ended = isUp(instance) ? null : endedAtOnce(instance);
+    const ended = isUp(instance) ? null : endedAtOnce(c2c.env, instance);
     await bringDown(c2c.env, instance, 0);
     throw ended ?? error;
   }
   return instance;
 }
 
-function refuseEnded(instance: Instance): void {
-  if (!isUp(instance)) throw endedAtOnce(instance);
+/** A Codex that begins a conversation is told which one: so it can be reached before its first prompt. spec: c2c#managed-codex */
+async function withThread(env: Env, plan: LaunchPlan): Promise<LaunchPlan> {
+  const { client, conversation, cwd, alias, command } = plan;
+  const [program = '', first = '-'] = command;
+  const isCodex = client === 'codex' && /^codex(\.js)?$/.test(basename(realpathSync(program)));
+  const isElsewhere = command.some((word) => word.startsWith('--remote'));
+  if (!isCodex || conversation !== undefined || !first.startsWith('-') || isElsewhere) return plan;
+  const thread = await newThread({ program, cwd, env }, alias);
+  return thread === null ? plan : { ...plan, conversation: thread };
 }
 
 /** Its last words went with its terminal: only the user can make it say them again. */
-function endedAtOnce(instance: Instance): Refusal {
-  const command = commandOf(instance).join(' ');
+function endedAtOnce(env: Env, instance: Instance): Refusal {
+  const command = commandOf(instance, env).join(' ');
   return new Refusal('unreachable', `the client ended at once; run it by hand to see why: ${command}`);
 }
 
@@ -139,11 +147,11 @@ const CLIENTS: Record<string, { program: string; loop: LaunchPlan['loop'] }> = {
 /** `c2c start <client>`: a session that we keep, in a tmux session of its own. spec: c2c#instances */
 const startCommand = command({
   usage:
-    'start claude|codex|opencode|kimi [-n <name>] [--alias <alias>] [--bin <program>] [--auto-join <room,…>] [--wake|--no-wake] [--pty] [--json] [-- <arguments of the client>]',
+    'start claude|codex|opencode|kimi [-n <name>] [-s <conversation of the client>] [--alias <alias>] [--bin <program>] [--auto-join <room,…>] [--wake|--no-wake] [--pty] [--json] [-- <arguments of the client>]',
   options: {
     name: { ...TEXT, short: 'n' },
     alias: TEXT,
-    'session-id': TEXT,
+    'session-id': SESSION_ID,
     bin: TEXT,
     'auto-join': TEXT,
     pty: FLAG,
@@ -159,7 +167,7 @@ const startCommand = command({
     const plan = planFor(c2c, client, args, values);
     if (values.pty && process.stdin.isTTY && process.stdout.isTTY) {
       await refuseTaken(c2c, plan);
-      return hold(c2c, plan);
+      return hold(c2c, await withThread(c2c.env, plan));
     }
     const instance = await bringUp(c2c, plan);
     const { name, session_id, alias, pid, terminal, tmux } = instance;
@@ -193,7 +201,7 @@ function planFor(c2c: C2c, client: string, args: string[], values: Values): Laun
   return {
     name,
     client,
-    session_id: readSessionId(values['session-id'] ?? before?.session_id ?? name),
+    session_id: before?.session_id ?? name,
     alias: readAlias(values.alias ?? before?.alias ?? name),
     broker_root: c2c.root,
     cwd: c2c.cwd,
@@ -202,6 +210,7 @@ function planFor(c2c: C2c, client: string, args: string[], values: Values): Laun
     loop: values['no-wake'] ? 'none' : values.wake ? 'wake' : kind.loop,
     ...(values.pty && { pty: true }),
     ...(values['auto-join'] !== undefined && { rooms: values['auto-join'] }),
+    ...(values['session-id'] !== undefined && { conversation: readSessionId(values['session-id']) }),
   };
 }
 
@@ -250,61 +259,6 @@ function planOf(instance: Instance): LaunchPlan {
   return plan;
 }
 
-const DAY_S = 24 * 3600;
-
-/** `c2c instances`: the sessions that we keep, and whether each and its loop run. spec: c2c#instances */
-const instancesCommand = command({
-  usage: 'instances [--json] [--prune-older-than <days>]',
-  options: { json: JSON_FLAG, 'prune-older-than': TEXT },
-  async run(c2c: C2c, { json, 'prune-older-than': days }) {
-    if (days !== undefined) prune(c2c, Number(days));
-    const rows = all(c2c.env).map((instance) => rowOf(c2c, instance));
-    if (json) return c2c.sayJson(rows);
-    if (rows.length === 0) c2c.say('no session is kept here; start one with `c2c start <client>`');
-    for (const { name, client, session_id, alias, alive, since, terminal, loop } of rows) {
-      const looped =
-        loop && (alive || loop.running) ? `, ${loop.kind} loop ${loop.running ? 'runs' : 'does not run'}` : '';
-      const next =
-        alive && loop?.running === false ? ` (to have it again: \`${startAgain(c2c, name, session_id)}\`)` : '';
-      const state = alive ? `runs since ${since} in ${terminal}` : `stopped; last started ${since}`;
-      c2c.say(`${name}  ${client} as ${alias}  ${state}${looped}${next}`);
-    }
-  },
-});
-
-/** A daemon that was ended left word of the loop, and takes it up again; only a new start brings one that ran alone. */
-function startAgain({ env }: C2c, name: string, session: string): string {
-  return wantedFor(loopsFolder(env), session) ? 'parley up --with loops' : `c2c restart ${name}`;
-}
-
-function rowOf(c2c: C2c, instance: Instance) {
-  const { name, client, session_id, alias, pid, terminal, started_at, broker_root } = instance;
-  const alive = isUp(instance);
-  const notice = instance.loop === 'none' ? null : whoRuns(c2c.env, loopFor(instance));
-  return {
-    name,
-    client,
-    status: alive ? ('running' as const) : ('stopped' as const),
-    alive,
-    since: new Date(started_at * 1000).toISOString(),
-    session_id,
-    alias,
-    pid: alive ? pid : null,
-    terminal,
-    broker_root,
-    delivery_mode: instance.loop,
-    loop: instance.loop === 'none' ? null : { kind: instance.loop, running: notice !== null, pid: notice?.pid ?? null },
-  };
-}
-
-function prune(c2c: C2c, days: number): void {
-  if (!(days >= 0)) throw new Refusal('invalid_request', '--prune-older-than takes a number of days');
-  for (const instance of all(c2c.env)) {
-    if (isUp(instance) || instance.started_at > Date.now() / 1000 - days * DAY_S) continue;
-    rmSync(folderOf(c2c.env, instance.name), { recursive: true, force: true });
-  }
-}
-
 const START_MS = 15_000;
 
 /** Starts a client in a terminal that a process of ours holds in the background, together with its loop. Nobody looks at it. */
@@ -333,7 +287,7 @@ export async function hold(c2c: C2c, plan: LaunchPlan): Promise<void> {
   const isSeen = process.stdin.isTTY && process.stdout.isTTY;
   const env = { ...environment(c2c.env, plan) };
   forgetSigns({ session: plan.session_id, broker_root: plan.broker_root }, c2c.env);
-  const pty = new OwnPty(['/bin/sh', '-c', WITH_PID, 'sh', ...commandOf(plan)], {
+  const pty = new OwnPty(['/bin/sh', '-c', WITH_PID, 'sh', ...commandOf(plan, c2c.env)], {
     cwd: plan.cwd,
     env,
     width: process.stdout.columns || 120,
@@ -384,5 +338,4 @@ export const commands = {
   start: startCommand,
   stop: stopCommand,
   restart: restartCommand,
-  instances: instancesCommand,
 };

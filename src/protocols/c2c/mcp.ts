@@ -108,7 +108,7 @@ const C2C_TOOLS: Readonly<Record<string, Tool<Takes>>> = {
     takes: { alive_only: 'flag' },
     looks: true,
     async run({ broker }, { alive_only }) {
-      return (await broker.sessions()).filter(({ alive }) => !alive_only || alive !== false).map(sessionJson);
+      return (await broker.sessions()).filter(({ alive }) => !alive_only || alive === true).map(sessionJson);
     },
   }),
   whoami: tool({
@@ -250,7 +250,11 @@ const INSTRUCTIONS =
 export function c2cFace(deps: C2cFaceDeps): Face {
   const [daily, rare] = [listed(false), listed(true)];
   return {
-    serverInfo: { name: 'c2c', version: deps.version },
+    serverInfo: {
+      name: 'c2c',
+      version: deps.version,
+      features: ['mail', 'rooms', 'channel', 'dnd', 'pending_replies'],
+    },
     instructions: INSTRUCTIONS,
     tools: deps.allTools ? [...daily, ...rare] : daily,
     unlisted: deps.allTools ? [] : rare,
@@ -266,6 +270,8 @@ export function c2cFace(deps: C2cFaceDeps): Face {
       if (value !== undefined) answer(jsonForModel(value));
     },
     refusal: (text) => plainLine(text),
+    // Callers of the original read it in every result.
+    result: { isError: false },
   };
 }
 

@@ -1,16 +1,24 @@
-import { entryOf } from './mail.ts';
-import type { MailEntry } from './mail.ts';
-import { readSessionId } from './shapes.ts';
+import { mkdirSync, readdirSync } from 'node:fs';
 import { FLAG, TEXT, command } from '../../core/command.ts';
+import { ifThere } from '../../core/disk.ts';
 import { lineForModel } from '../../core/gate.ts';
 import type { Who } from '../../core/mail/workspace.ts';
-import type { MessageId } from '../../core/names.ts';
-import { rounds } from './loop.ts';
+import type { AgentName, MessageId } from '../../core/names.ts';
+import { stampOf } from '../../platform/files.ts';
+import { watchFolder } from '../../store/maildir/maildir.ts';
+import { isEmptyInbox } from './commands.ts';
+import { rounds, Wakeup } from './loop.ts';
+import { entryOf } from './mail.ts';
+import type { MailEntry } from './mail.ts';
+import { RoomFiles } from './rooms.ts';
+import { isSameAlias, readSessionId } from './shapes.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';
 import type { C2c } from './workspace.ts';
 
 /** How often we look whether our parent still runs. */
 const PARENT_MS = 500;
+/** Members of rooms are in folders of their own, which nobody watches. */
+const ROOMS_MS = 500;
 const BRIEF = 80;
 /** More ids than this are not remembered beyond their stay in the inbox. */
 const REMEMBERED = 100_000;
@@ -20,23 +28,44 @@ const REMEMBERED = 100_000;
  * reader, its parent or a signal. spec: c2c#monitor
  */
 const monitorCommand = command({
-  usage: 'monitor [--alias <alias or session id>] [--from <alias>] [--full-body] [--include-self] [--json]',
+  usage:
+    'monitor [--alias <alias or session id>] [--all] [--drains] [--sweeps] [--from <alias>] [--full-body] [--include-self] [--json] [--broker-root <folder>]',
   options: {
     alias: { ...TEXT, short: 'a' },
     'session-id': SESSION_ID,
     from: TEXT,
     json: JSON_FLAG,
+    all: FLAG,
+    drains: FLAG,
+    sweeps: FLAG,
     'full-body': FLAG,
     body: FLAG,
     'include-self': FLAG,
     'broker-root': TEXT,
     root: TEXT,
+    // Ends a second monitor of one alias in the original; here each may have any number.
+    force: FLAG,
   },
   async run(given: C2c, values) {
     const c2c = given.at(values['broker-root'] ?? values.root);
-    const session = await watchedSession(c2c, values['session-id'] ?? values.alias);
-    const form = { json: values.json ?? false, full: values['full-body'] ?? values.body ?? false, from: values.from };
-    await monitor(c2c, session, form);
+    const named = values['session-id'] ?? values.alias;
+    const { all = false, drains = false, sweeps = false } = values;
+    const isAnyone = all && named === undefined && c2c.sessionId === null;
+    const session = isAnyone ? null : await watchedSession(c2c, named);
+    const teller = new Teller(c2c, {
+      json: values.json ?? false,
+      full: values['full-body'] ?? values.body ?? false,
+      from: values.from,
+      except: values['include-self'] || session === null ? null : await c2c.broker.aliasOf(session),
+    });
+    await untilStopped(async (stop) => {
+      if (all || drains || sweeps)
+        return followBroker(new BrokerEvents(c2c, teller, { session, all, drains, sweeps }), stop);
+      if (session === null) return;
+      const arrivals = new Arrivals(teller);
+      const reader = async (): Promise<Who> => ({ name: await c2c.mailbox(session), home: c2c.home });
+      await rounds(reader, (who) => arrivals.look(who), stop);
+    });
   },
 });
 
@@ -47,76 +76,191 @@ async function watchedSession(c2c: C2c, named: string | undefined): Promise<stri
   return (await c2c.broker.called(named))?.row.session_id ?? readSessionId(named);
 }
 
-interface Form {
-  json: boolean;
-  full: boolean;
-  from: string | undefined;
-}
-
-async function monitor(c2c: C2c, session: string, form: Form): Promise<void> {
+async function untilStopped(act: (stop: AbortSignal) => Promise<void>): Promise<void> {
   const stop = new AbortController();
   const parent = process.ppid;
   const orphaned = setInterval(() => {
     if (process.ppid !== parent) stop.abort();
   }, PARENT_MS);
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => stop.abort());
-  const arrivals = new Arrivals(c2c, form);
-  const reader = async (): Promise<Who> => ({ name: await c2c.mailbox(session), home: c2c.home });
   try {
-    await rounds(reader, (who) => arrivals.tell(who), stop.signal);
+    await act(stop.signal);
   } finally {
     clearInterval(orphaned);
   }
 }
 
-/** What has arrived since the first look. What waits already is no arrival. */
-class Arrivals {
-  #known: Set<MessageId> | undefined;
+async function followBroker(events: BrokerEvents, stop: AbortSignal): Promise<void> {
+  const wakeup = new Wakeup(stop);
+  mkdirSync(events.c2c.root, { recursive: true, mode: 0o700 });
+  const watcher = watchFolder(events.c2c.root, () => wakeup.wake());
+  try {
+    while (!stop.aborted) {
+      await events.look();
+      await wakeup.next(ROOMS_MS);
+    }
+  } finally {
+    watcher.close();
+  }
+}
 
+/** How things are told, and which messages. */
+interface Form {
+  json: boolean;
+  full: boolean;
+  /** Only messages of this sender. */
+  from: string | undefined;
+  /** No messages of this one: the session that watches. */
+  except: string | null;
+}
+
+class Teller {
   constructor(
     readonly c2c: C2c,
     readonly form: Form,
   ) {}
 
-  async tell({ name, home: { mailboxes } }: Who): Promise<null> {
+  ready(): void {
+    if (this.form.json) this.c2c.sayJson({ event_type: 'monitor.ready', monitor_ts: seconds() });
+  }
+
+  event(type: string, fields: { alias: string; room_id?: string }, words: string): void {
+    if (this.form.json) this.c2c.sayJson({ event_type: type, ...fields, monitor_ts: seconds() });
+    else this.c2c.say(`[${time()}] ${words}`);
+  }
+
+  /** `reader`: whose mail it is; undefined for the mail of the one who watches. */
+  message(entry: MailEntry, reader?: string): void {
+    const { from, except, json, full } = this.form;
+    if (from !== undefined && !isSameAlias(from, entry.from_alias)) return;
+    if (except !== null && isSameAlias(except, entry.from_alias)) return;
+    if (json) this.c2c.sayJson({ event_type: 'message', monitor_ts: seconds(), ...entry });
+    else this.c2c.say(lineOf(entry, full, reader));
+  }
+}
+
+/** What has arrived in one inbox since the first look. What waits then is no arrival, unless `known` is empty from the start. */
+class Arrivals {
+  constructor(
+    readonly teller: Teller,
+    public known?: ReadonlySet<MessageId>,
+  ) {}
+
+  async look({ name, home: { mailboxes } }: Who, reader?: string): Promise<null> {
     const ids = await mailboxes.ids(name);
-    const known = this.#known;
+    const { known } = this;
     if (!known) {
-      this.#known = new Set(ids);
-      if (this.form.json) this.c2c.sayJson({ event_type: 'monitor.ready', monitor_ts: now() });
+      this.known = new Set(ids);
+      if (reader === undefined) this.teller.ready();
       return null;
     }
     const unseen = new Set(ids.filter((id) => !known.has(id)));
     if (unseen.size === 0) return null;
-    this.#known = (known.size > REMEMBERED ? known.intersection(new Set(ids)) : known).union(unseen);
+    this.known = (known.size > REMEMBERED ? new Set(known).intersection(new Set(ids)) : new Set(known)).union(unseen);
     // What was taken between these two looks has found its reader.
     for (const { message } of await mailboxes.peek(name)) {
-      if (unseen.has(message.id) && this.#isWanted(message.from)) this.#say(entryOf(name, message));
+      if (unseen.has(message.id)) this.teller.message(entryOf(name, message), reader);
     }
     return null;
   }
+}
 
-  #isWanted(sender: string): boolean {
-    const { from } = this.form;
-    return from === undefined || from.toLowerCase() === sender.toLowerCase();
+interface Inbox {
+  alias: string;
+  stamp: string;
+  isEmpty: boolean;
+  arrivals: Arrivals;
+}
+
+/**
+ * Everything that happens at a broker: messages, inboxes that were emptied (`drain`) or removed (`sweep`), sessions and members of rooms
+ * that come and go. Each look is held against the one before.
+ */
+class BrokerEvents {
+  readonly #inboxes = new Map<string, Inbox>();
+  #peers = new Set<string>();
+  #rooms = new Map<string, Set<string>>();
+  #isFirst = true;
+
+  constructor(
+    readonly c2c: C2c,
+    readonly teller: Teller,
+    /** `session`: the one that watches, if it is one. */
+    readonly wanted: { session: string | null; all: boolean; drains: boolean; sweeps: boolean },
+  ) {}
+
+  async look(): Promise<void> {
+    const rows = this.c2c.broker.registry.rows();
+    await this.#lookAtInboxes(new Map(rows.map(({ session_id, alias }) => [session_id, alias])));
+    if (this.wanted.all) {
+      this.#lookAtPeers(new Set(rows.map(({ alias }) => alias)));
+      this.#lookAtRooms(new RoomFiles(this.c2c.root));
+    }
+    if (this.#isFirst) this.teller.ready();
+    this.#isFirst = false;
   }
 
-  #say(entry: MailEntry): void {
-    if (this.form.json) this.c2c.sayJson({ event_type: 'message', monitor_ts: now(), ...entry });
-    else this.c2c.say(lineOf(entry, this.form.full));
+  async #lookAtInboxes(aliases: ReadonlyMap<string, string>): Promise<void> {
+    const names = ifThere(() => readdirSync(this.c2c.root)) ?? [];
+    const sessions = new Set(names.flatMap((name) => /^(.+)\.inbox\.json$/.exec(name)?.[1] ?? []));
+    for (const session of sessions) {
+      const { root, home } = this.c2c;
+      const stamp = stampOf(`${root}/${session}.inbox.json`);
+      const before = this.#inboxes.get(session);
+      if (before?.stamp === stamp) continue;
+      const alias = aliases.get(session) ?? session;
+      const arrivals = before?.arrivals ?? new Arrivals(this.teller, this.#isFirst ? undefined : new Set());
+      const isEmpty = isEmptyInbox(root, session);
+      this.#inboxes.set(session, { alias, stamp, isEmpty, arrivals });
+      if (this.wanted.all || session === this.wanted.session)
+        await arrivals.look({ name: alias as AgentName, home }, session === this.wanted.session ? 'you' : alias);
+      if (this.wanted.drains && before && isEmpty && !before.isEmpty)
+        this.teller.event('drain', { alias }, `📤  ${alias} took its mail`);
+    }
+    for (const [session, { alias }] of this.#inboxes) {
+      if (sessions.has(session)) continue;
+      this.#inboxes.delete(session);
+      if (this.wanted.sweeps) this.teller.event('sweep', { alias }, `🗑️  the inbox of ${alias} was removed`);
+    }
+  }
+
+  #lookAtPeers(peers: Set<string>): void {
+    for (const alias of this.#isFirst ? [] : peers.difference(this.#peers))
+      this.teller.event('peer.alive', { alias }, `🟢  ${alias} is registered`);
+    for (const alias of this.#peers.difference(peers))
+      this.teller.event('peer.dead', { alias }, `🔴  ${alias} is not registered any more`);
+    this.#peers = peers;
+  }
+
+  #lookAtRooms(files: RoomFiles): void {
+    const rooms = new Map(
+      files.names().map((room) => [room, new Set<string>(files.members(room).map(({ alias }) => alias))]),
+    );
+    for (const room_id of new Set([...rooms.keys(), ...this.#rooms.keys()])) {
+      const now = rooms.get(room_id) ?? new Set();
+      const before = this.#rooms.get(room_id) ?? new Set();
+      for (const alias of this.#isFirst ? [] : now.difference(before))
+        this.teller.event('room.join', { room_id, alias }, `🚪  ${alias} is in ${room_id}`);
+      for (const alias of before.difference(now))
+        this.teller.event('room.leave', { room_id, alias }, `👋  ${alias} is not in ${room_id} any more`);
+    }
+    this.#rooms = rooms;
   }
 }
 
 /** One line, whatever stands in the message: who reads lines must not see two. */
-function lineOf({ from_alias, to_alias, content }: MailEntry, full: boolean): string {
+function lineOf({ from_alias, to_alias, content }: MailEntry, full: boolean, reader = 'you'): string {
   const [, room] = to_alias.split('#', 2);
   const text = lineForModel(content, full ? Infinity : BRIEF);
-  const time = new Date().toTimeString().slice(0, 8);
-  return `[${time}] 📬  ${lineForModel(from_alias, 64)}→${room ? `@${room}` : 'you'}  "${text}"`;
+  return `[${time()}] 📬  ${lineForModel(from_alias, 64)}→${room ? `@${room}` : reader}  "${text}"`;
+}
+
+function time(): string {
+  return new Date().toTimeString().slice(0, 8);
 }
 
 /** Seconds with three decimals, as a text: so other programs know it. */
-function now(): string {
+function seconds(): string {
   return (Date.now() / 1000).toFixed(3);
 }
 

@@ -10,7 +10,7 @@ import { inboxEntry, merged, readInbox, writeInbox } from './inbox.ts';
 import type { InboxEntry } from './inbox.ts';
 import { jsonValue } from './json-list.ts';
 import { withLock } from './lock.ts';
-import { isSessionAlive, processFields, whyHeld } from './registry.ts';
+import { processFields, whyHeld } from './registry.ts';
 import type { Kept } from './registry.ts';
 import { AliasTaken, isSameAlias } from './shapes.ts';
 import type { SessionRow } from './shapes.ts';
@@ -35,6 +35,7 @@ interface Registered {
 }
 
 type Fields = Record<string, unknown>;
+type IsAlive = (row: SessionRow) => boolean | null;
 
 /** Fields of the ended process. The rest of its row passes on with the alias. */
 const OF_THE_PROCESS = [
@@ -50,14 +51,18 @@ const OF_THE_PROCESS = [
 ];
 
 /** Decides who has an alias from now on. Writes nothing: the caller does, and holds the registry's lock. spec: c2c#aliases */
-export function registered(kept: readonly Kept[], wish: Registration, now: number): Registered {
+export function registered(kept: readonly Kept[], wish: Registration, now: number, isAlive: IsAlive): Registered {
   const mine = kept.find(({ row }) => row?.session_id === wish.sessionId);
   const wanted = wish.alias ?? mine?.row?.alias;
   if (wanted === undefined) {
     throw new Refusal('no_identity', 'this session has no alias yet; say which: `c2c register <alias>`');
   }
   const holders = kept.filter((one) => one !== mine && one.row !== null && isSameAlias(one.row.alias, wanted));
-  refuseTaken(kept, holders, wanted, now);
+  refuseReserved(kept, wanted);
+  for (const { row } of holders) {
+    const why = row && whyHeld(row, isAlive(row), now);
+    if (row && why) throw new AliasTaken(row.alias, row.session_id, freeAlias(kept, wanted), why);
+  }
   // Mail is kept under the name as it was first written.
   const named = mine?.row && isSameAlias(mine.row.alias, wanted) ? mine : holders[0];
   const alias = named?.row?.alias ?? wanted;
@@ -67,7 +72,7 @@ export function registered(kept: readonly Kept[], wish: Registration, now: numbe
     ...(mine ? fieldsOf(mine) : inherited(holders[0])),
     ...(parley !== undefined && { parley }),
     ...(tokenHash !== undefined && { tokenHash }),
-    ...freshFields(mine, wish),
+    ...freshFields(mine, wish, isAlive),
     session_id: wish.sessionId,
     alias,
     registered_at: now / 1000,
@@ -85,13 +90,9 @@ export function registered(kept: readonly Kept[], wish: Registration, now: numbe
   };
 }
 
-function refuseTaken(kept: readonly Kept[], holders: readonly Kept[], wanted: string, now: number): void {
+function refuseReserved(kept: readonly Kept[], wanted: string): void {
   if (wanted.toLowerCase() === HOST_NAME) {
     throw new Refusal('name_taken', `under "${HOST_NAME}" Parley itself writes; pick another alias`);
-  }
-  for (const { row } of holders) {
-    const why = row && whyHeld(row, now);
-    if (row && why) throw new AliasTaken(row.alias, row.session_id, freeAlias(kept, wanted), why);
   }
   for (const { alias, parley } of kept.map(fieldsOf)) {
     const roles = isObject(parley) ? parley['roles'] : null;
@@ -119,10 +120,10 @@ function inherited(holder: Kept | undefined): Fields {
 }
 
 /** The process that was named now; without one, the row's own if it still runs. */
-function freshFields(mine: Kept | undefined, { pid }: Registration): Fields {
+function freshFields(mine: Kept | undefined, { pid }: Registration, isAlive: IsAlive): Fields {
   const named = processFields(pid);
   if (named.pid !== undefined) return { pid_start_time: undefined, ...named };
-  const keeps = mine?.row?.pid !== undefined && isSessionAlive(mine.row) !== false;
+  const keeps = mine?.row?.pid !== undefined && isAlive(mine.row) !== false;
   return keeps ? {} : { pid: undefined, pid_start_time: undefined };
 }
 

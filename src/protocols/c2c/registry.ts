@@ -1,8 +1,8 @@
-import { mkdirSync } from 'node:fs';
+import { closeSync, futimesSync, mkdirSync, openSync, statSync } from 'node:fs';
 import { explained } from '../../core/disk.ts';
 import { stampOf } from '../../platform/files.ts';
 import { platform } from '../../platform/os.ts';
-import { readList, writeList } from './files.ts';
+import { isObject, readList, withFloats, writeList } from './files.ts';
 import type { JsonList } from './json-list.ts';
 import { withLock } from './lock.ts';
 import { isSameAlias, readRow } from './shapes.ts';
@@ -10,6 +10,8 @@ import type { SessionRow } from './shapes.ts';
 
 /** A row that names no process holds its alias for this long after its last sign of life. */
 const UNPROVEN_S = 3600;
+/** A lease counts for this long after it was touched. spec: c2c#containers */
+const LEASE_MS = 300_000;
 
 /** One element of the registry: the value in the file, and the row that we read from it. Null: unreadable, it stays as it is. */
 export interface Kept {
@@ -30,7 +32,7 @@ export class RegistryFile {
   all(): Kept[] {
     const stamp = stampOf(this.path, true);
     if (this.#read?.stamp !== stamp) {
-      const list: JsonList = stamp === '' ? { values: [], texts: [] } : readList(this.path);
+      const list: JsonList = stamp === '' ? { values: [], texts: [] } : readRegistry(this.path);
       this.#read = { stamp, kept: keptIn(list), isBroken: list.broken !== undefined };
     }
     return this.#read.kept;
@@ -38,6 +40,44 @@ export class RegistryFile {
 
   rows(): SessionRow[] {
     return rowsIn(this.all());
+  }
+
+  /**
+   * Does the process of a session run? Null where nothing proves it either way: a row without a process, or one without the start time
+   * of its process (the number may be another's by now). A number means nothing in another container: there a lease decides.
+   * spec: c2c#alive
+   */
+  isAlive({ session_id, pid, pid_start_time: start }: SessionRow): boolean | null {
+    if (pid === 0 || isContainer()) return this.#isLeased(session_id) || (pid === 0 ? null : false);
+    if (pid === undefined) return null;
+    const runs = Number.isSafeInteger(pid) && pid > 0 ? platform.processStart(pid) : null;
+    if (runs === null) return false;
+    if (start === undefined || runs === 'unknown') return null;
+    return runs === String(start);
+  }
+
+  /** The row with this alias. Of two that others left, the one whose process may run, else the first. */
+  rowOf(alias: string, rows: readonly SessionRow[] = this.rows()): SessionRow | undefined {
+    const alike = rows.filter((row) => isSameAlias(row.alias, alias));
+    return alike.length > 1 ? (alike.find((row) => this.isAlive(row) !== false) ?? alike[0]) : alike[0];
+  }
+
+  /** In a container: says to the others that this session lives. spec: c2c#containers */
+  touchLease(sessionId: string, now: number): void {
+    if (!isContainer()) return;
+    mkdirSync(`${this.root}/.leases`, { recursive: true, mode: 0o700 });
+    const fd = openSync(this.#lease(sessionId), 'a', 0o600);
+    futimesSync(fd, now / 1000, now / 1000);
+    closeSync(fd);
+  }
+
+  #isLeased(sessionId: string): boolean {
+    const touched = statSync(this.#lease(sessionId), { throwIfNoEntry: false })?.mtimeMs;
+    return touched !== undefined && Date.now() - touched <= LEASE_MS;
+  }
+
+  #lease(sessionId: string): string {
+    return `${this.root}/.leases/${sessionId}`;
   }
 
   /** If another program left the file broken: keeps a copy, and writes what can be saved of it. */
@@ -51,7 +91,7 @@ export class RegistryFile {
     try {
       mkdirSync(this.root, { recursive: true, mode: 0o700 });
       return withLock(`${this.path}.lock`, () => {
-        const before = readList(this.path);
+        const before = readRegistry(this.path);
         const { rows, answer } = act(keptIn(before));
         if (rows) writeList(this.root, this.path, rows, before);
         this.#read = undefined;
@@ -87,22 +127,17 @@ export function rowsIn(kept: readonly Kept[]): SessionRow[] {
   return kept.flatMap(({ row }) => row ?? []);
 }
 
-/** The row with this alias. Of two that others left, the one whose process may run, else the first. */
-export function rowOf(rows: readonly SessionRow[], alias: string): SessionRow | undefined {
-  const alike = rows.filter((row) => isSameAlias(row.alias, alias));
-  return alike.length > 1 ? (alike.find((row) => isSessionAlive(row) !== false) ?? alike[0]) : alike[0];
+/** The rows of a registry: an array, or an object with the array `registrations`, which some programs write. */
+function readRegistry(path: string): JsonList {
+  const list = readList(path);
+  const [only] = list.values;
+  const rows = list.values.length === 1 && isObject(only) ? only['registrations'] : undefined;
+  return Array.isArray(rows) ? { values: rows, texts: rows.map(withFloats) } : list;
 }
 
-/**
- * Does the process of a session run? Null where nothing proves it either way: a row without a process, or one without the start time
- * of its process (the number may be another's by now). spec: c2c#alive
- */
-export function isSessionAlive({ pid, pid_start_time: start }: SessionRow): boolean | null {
-  if (pid === undefined) return null;
-  const runs = Number.isSafeInteger(pid) && pid > 0 ? platform.processStart(pid) : null;
-  if (runs === null) return false;
-  if (start === undefined || runs === 'unknown') return null;
-  return runs === String(start);
+/** The user's word that sessions of this broker run in several containers. */
+export function isContainer(): boolean {
+  return /^(1|true|yes|on)$/i.test(process.env['C2C_IN_DOCKER'] ?? '');
 }
 
 /** Seconds since 1970 of the last sign of life; 0 if there never was one. */
@@ -111,18 +146,19 @@ export function lastSeen({ last_activity_ts: activity, registered_at: registered
 }
 
 /** Why an alias must not be taken from this session; null if it may. */
-export function whyHeld(row: SessionRow, now: number): string | null {
-  const alive = isSessionAlive(row);
-  if (alive) return `its process ${row.pid} runs`;
-  if (alive === false) return null;
+export function whyHeld(row: SessionRow, alive: boolean | null, now: number): string | null {
+  if (alive) return row.pid ? `its process ${row.pid} runs` : 'it was active less than 5 min ago';
+  // A process without a number that anyone could look for cannot keep its alias by it.
+  if (alive === false || row.pid === 0) return null;
   const quiet = now / 1000 - lastSeen(row);
   // A future time is no sign of life: a clock was turned back, or another program counts in milliseconds.
   if (Math.abs(quiet) >= UNPROVEN_S) return null;
   return `seen ${quiet < 60 ? 'just now' : `${Math.floor(quiet / 60)} min ago`}; without a process it keeps its alias for an hour`;
 }
 
-/** The process of a row, with its start time: its number alone could become another's. */
+/** The process of a row, with its start time: its number alone could become another's. 0: it runs where nobody else sees it. */
 export function processFields(pid: number | undefined): Pick<SessionRow, 'pid' | 'pid_start_time'> {
+  if (pid === 0) return { pid };
   const start = pid === undefined ? null : platform.processStart(pid);
   return start === null ? {} : { pid, ...(/^\d+$/.test(start) && { pid_start_time: Number(start) }) };
 }

@@ -1,5 +1,6 @@
 import { clientNamed } from '../../clients/clients.ts';
 import { dndOf } from './sessions.ts';
+import { isContainer } from './registry.ts';
 import { readSessionId } from './shapes.ts';
 import { clientProcess, enrol } from './session-commands.ts';
 import { serveMcp } from '../../wire/mcp-stdio.ts';
@@ -17,6 +18,9 @@ import { bindHookSession } from './hook-session.ts';
 import { environment, instanceAbove } from './instance.ts';
 import { isSupervisor, supervisors } from './supervisors.ts';
 import { homedir } from 'node:os';
+
+/** How often a server in a container says that its session lives. */
+const LEASE_MS = 60_000;
 
 const mcpCommand = command({
   usage: 'mcp [--all-tools]',
@@ -44,7 +48,10 @@ const mcpCommand = command({
     const face = faceOf(sessionId, { onThread: boundOnce(c2c, sessionId), channel });
     await enrolAtStart(c2c, sessionId, pid, log);
     await channel.prepare();
+    const touch = (): void => c2c.broker.registry.touchLease(sessionId, Date.now());
+    const lease = isContainer() ? setInterval(touch, LEASE_MS) : undefined;
     await serveMcp(isNamed(given) ? face : byThread(face, (thread) => faceOf(thread, {})), log);
+    clearInterval(lease);
   },
 });
 
@@ -81,7 +88,7 @@ function named(c2c: C2c): C2c {
   const instance = instanceAbove(c2c.env);
   if (instance) return new C2c(environment(c2c.env, instance), c2c.cwd);
   const alias = c2c.env['C2C_MCP_AUTO_REGISTER_ALIAS'];
-  const session = readSessionId(alias || `mcp-${clientProcess(c2c.env) ?? process.ppid}`);
+  const session = readSessionId(alias || `mcp-${clientProcess(c2c.env) || process.ppid}`);
   return c2c.as(session);
 }
 

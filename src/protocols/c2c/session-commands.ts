@@ -56,7 +56,7 @@ const listCommand = command({
   options: { all: { ...FLAG, short: 'a' }, alive: FLAG, json: JSON_FLAG },
   words: [0, 0],
   async run(c2c: C2c, values) {
-    const sessions = (await c2c.broker.sessions()).filter(({ alive }) => !values.alive || alive !== false);
+    const sessions = (await c2c.broker.sessions()).filter(({ alive }) => !values.alive || alive === true);
     if (values.json) return c2c.sayJson(sessions.map(sessionJson));
     if (sessions.length === 0) return c2c.say('nobody is registered here; be the first: `c2c register <alias>`');
     for (const { row, alive, lastSeen } of sessions) {
@@ -155,7 +155,7 @@ async function joinAtStart(c2c: C2c, alias: AgentName): Promise<Joined> {
  */
 export function clientProcess(env: Env): number | undefined {
   const told = env['C2C_MCP_CLIENT_PID'];
-  if (told && /^[1-9]\d{0,9}$/.test(told)) return Number(told);
+  if (told && /^(0|[1-9]\d{0,9})$/.test(told)) return Number(told);
   for (const ancestor of ancestors()) if (isClient(ancestor)) return ancestor.pid;
   return undefined;
 }

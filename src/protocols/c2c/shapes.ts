@@ -28,7 +28,10 @@ export function isSameAlias(one: string, other: string): boolean {
 /** An alias as its owner writes it. spec: c2c#aliases */
 export function readAlias(text: unknown): AgentName {
   if (isAlias(text)) return text;
-  throw refused(text, 'alias; use 1 to 64 letters, digits, . _ - and no dot in front (c2c and c2c-system are taken)');
+  throw refused(
+    text,
+    'alias; use 1 to 64 letters, digits, . _ - and no dot in front (c2c and c2c-system are reserved)',
+  );
 }
 
 /** A session's own name. It becomes a file name: nothing that could leave its folder passes. spec: c2c#sessions */

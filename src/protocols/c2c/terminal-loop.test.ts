@@ -9,7 +9,7 @@ import { startOf } from '../../platform/process.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
 import { signsFolder } from './loop-files.ts';
 import type { LoopOrder } from './loop-files.ts';
-import { signsOf, openTarget } from './terminal-loop.ts';
+import { signsOf, openTarget, FreshKimi } from './terminal-loop.ts';
 
 const nowhere: Terminal = {
   name: 'nowhere',
@@ -133,5 +133,49 @@ describe('what a session says of itself', () => {
     expect(await machine.state(aWish({ client: 'claude', pid: process.pid }))).toBe('dialog');
     expect(await machine.state(aWish({ client: 'claude', session: 'uuid-1' }))).toBe('dialog');
     expect(await machine.state(aWish({ client: 'claude', pid: 1 }))).toBeUndefined();
+  });
+});
+
+describe('a Kimi that had no prompt yet', () => {
+  const EMPTY = ['╭────────╮', '│ >      │', '╰────────╯', 'context: 0%'];
+  const screenOf = (lines: string[]) => ({ lines, bright: ['', '>', '', ''], cursor: { row: 1, column: 4 } });
+
+  /** What is reported at each of these screens, one after the other. */
+  async function reports(
+    screens: string[][],
+    { hooks = true, said = null as Activity | null, pid = process.pid } = {},
+  ) {
+    const env = { HOME: temporaryHome() };
+    const hook = `${env.HOME}/.local/share/c2c/hooks/kimi`;
+    if (hooks) {
+      mkdirSync(hook, { recursive: true });
+      writeFileSync(`${hook}/sign.sh`, '');
+    }
+    const reported = { latest: async () => said && { state: said, at: 1, source: 'hook' as const } };
+    let lines: string[] = [];
+    const kimi = new FreshKimi(reported, pid, { screen: async () => screenOf(lines) }, env);
+    const states: (string | null)[] = [];
+    for (lines of screens) {
+      states.push((await kimi.latest())?.state ?? null);
+      await Bun.sleep(310);
+    }
+    return states;
+  }
+
+  it('counts as idle after two looks at its empty composer', async () => {
+    expect(await reports([EMPTY, EMPTY])).toEqual([null, 'idle']);
+  });
+
+  it('does not while it starts, works or asks, nor after it ended, nor without its hooks', async () => {
+    const starting = EMPTY.slice(0, 3);
+    expect(await reports([EMPTY, starting, EMPTY])).toEqual([null, null, null]);
+    expect(await reports([EMPTY, ['🌕 thinking', ...EMPTY]])).toEqual([null, null]);
+    expect(await reports([EMPTY, [...EMPTY, '▶ 1. Allow once']])).toEqual([null, null]);
+    expect(await reports([EMPTY, EMPTY], { pid: 2 ** 22 + 1 })).toEqual([null, null]);
+    expect(await reports([EMPTY, EMPTY], { hooks: false })).toEqual([null, null]);
+  });
+
+  it('says itself how it is as soon as it does', async () => {
+    expect(await reports([EMPTY, EMPTY], { said: 'busy' })).toEqual(['busy', 'busy']);
   });
 });

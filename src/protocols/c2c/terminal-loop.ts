@@ -7,9 +7,12 @@ import type { StateReader, ClientState } from '../../sessions/client-state.ts';
 import { attempt } from '../../core/mail/attempt.ts';
 import type { Typing } from '../../delivery/client.ts';
 import { clientNamed } from '../../clients/clients.ts';
+import { QueueWay } from '../../clients/codex/queue.ts';
+import { isKimiReady, kimiComposer } from '../../clients/kimi/state.ts';
+import { isProcessAlive } from '../../platform/process.ts';
 import { sentinel, heartbeat } from './envelope.ts';
 import type { Broker } from './broker.ts';
-import { readFileSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { HookSession, hookFolder } from './hook-session.ts';
 import { TerminalWay } from '../../delivery/terminal.ts';
 import { Heart, Waker } from '../../delivery/wake.ts';
@@ -22,7 +25,7 @@ import type { MessageId } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { Schema } from '../../core/schema.ts';
 import { enveloped } from './commands.ts';
-import { signsFolder, writeWhole } from './loop-files.ts';
+import { dataFolder, signsFolder, writeWhole } from './loop-files.ts';
 import type { LoopOrder } from './loop-files.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
 import { TmuxServer } from '../../sessions/tmux.ts';
@@ -40,7 +43,7 @@ const LONGEST_PAUSE_MS = 5000;
 interface SessionTarget {
   terminal: Terminal;
   signs: StateReader;
-  typing: (terminal: Terminal) => Way;
+  typing: (terminal: Terminal, note?: () => void) => Way;
 }
 
 interface TerminalParts {
@@ -159,16 +162,66 @@ export async function openTarget(
   own?: Terminal,
 ): Promise<SessionTarget & { close(): Promise<void> }> {
   const { terminal, close } = own ? { terminal: own, close: async () => {} } : await openTerminal(wanted, env);
-  const signs = await signsOf(wanted, env);
+  const reported = await signsOf(wanted, env);
+  const isOurKimi = wanted.client === 'kimi' && wanted.options.instance !== undefined;
+  const signs = isOurKimi ? new FreshKimi(reported, wanted.pid, terminal, env) : reported;
   const known = clientNamed(wanted.client)?.typing ?? UNKNOWN;
   // The screen of a terminal that is not ours cannot be read.
   const typed = wanted.terminal?.startsWith('pty:')
     ? { ...known, composer: unseen, enterAfter: known.blindEnterAfter }
     : known;
   const enterAfter = wanted.options.submit_delay_ms ?? typed.enterAfter;
-  const typing = (where: Terminal) =>
-    new TerminalWay({ ...typed, terminal: where, states: signs, enterAfter, proofWithin: PROOF_MS });
+  const typing = (where: Terminal, note?: () => void): Way => {
+    const way = new TerminalWay({ ...typed, terminal: where, states: signs, enterAfter, proofWithin: PROOF_MS });
+    const queue = note && queueOf(wanted, env, note);
+    return queue ? whicheverWay(way, queue, signs) : way;
+  };
   return { terminal, signs, typing, close };
+}
+
+/** Between the two looks at the screen of a fresh client. */
+const FRESH_MS = 300;
+
+/**
+ * A Kimi that had no prompt yet has no session, so its hooks report nothing. One that we started counts as idle while its process runs
+ * and two looks at its screen show the empty composer. Only with the hooks installed: they report the first prompt.
+ */
+export class FreshKimi implements StateReader {
+  #emptySince: number | null = null;
+
+  constructor(
+    readonly reported: StateReader,
+    readonly pid: number | undefined,
+    readonly terminal: Pick<Terminal, 'screen'>,
+    readonly env: Env,
+  ) {}
+
+  async latest(): Promise<ClientState | null> {
+    const reported = await this.reported.latest();
+    if (reported || this.pid === undefined || !isProcessAlive(this.pid)) return reported;
+    if (!existsSync(`${dataFolder(this.env)}/hooks/kimi/sign.sh`)) return null;
+    const screen = await this.terminal.screen();
+    const composer = screen && isKimiReady(screen) ? kimiComposer(screen) : 'unknown';
+    // What is typed there after the first look is a draft: that forbids typing by itself.
+    const isFree = composer === 'empty' || (composer === 'draft' && this.#emptySince !== null);
+    this.#emptySince = isFree ? (this.#emptySince ?? Date.now()) : null;
+    if (this.#emptySince === null || Date.now() - this.#emptySince < FRESH_MS) return null;
+    return { state: 'idle', at: this.#emptySince, source: 'event', detail: 'it had no prompt yet', pid: this.pid };
+  }
+}
+
+/** A window of Codex whose conversation is known. */
+function queueOf({ options: { thread, command, work_dir } }: LoopOrder, env: Env, note: () => void): Way | null {
+  if (thread === undefined || command === undefined) return null;
+  return new QueueWay({ program: command, cwd: work_dir ?? process.cwd(), env }, thread, note);
+}
+
+/** Types if the client reports its state. One that reports none had no prompt yet, or its user does not trust its hooks: then `silent`. */
+function whicheverWay(typing: Way, silent: Way, signs: StateReader): Way {
+  return {
+    name: typing.name,
+    attempt: async (parcels, signal) => ((await signs.latest()) === null ? silent : typing).attempt(parcels, signal),
+  };
 }
 
 async function openTerminal(wanted: LoopOrder, env: Env): Promise<{ terminal: Terminal; close(): Promise<void> }> {

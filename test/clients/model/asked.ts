@@ -11,6 +11,9 @@ export interface Piece {
 
 /** One request that reached the model. */
 export class Asked {
+  /** When it came, Unix ms. */
+  readonly at = Date.now();
+
   constructor(
     readonly wire: 'anthropic' | 'openai' | 'responses',
     readonly pieces: readonly Piece[],

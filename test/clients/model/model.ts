@@ -110,6 +110,8 @@ export class Model {
     for (const look of this.#waiters) look();
     await step.after;
     this.#turn += 1;
+    if (step.refusal !== undefined)
+      return json({ type: 'error', error: { type: 'api_error', message: 'the scripted model refuses' } }, step.refusal);
     return answer(asked, step, this.#turn);
   }
 

@@ -11,6 +11,8 @@ export interface Step {
   text?: string;
   calls?: readonly Call[];
   after?: Promise<unknown>;
+  /** It does not answer but refuses, with this HTTP status. */
+  refusal?: number;
 }
 
 /** The model says this, and its turn ends. */
@@ -25,6 +27,9 @@ export const call = (tool: string, input: Record<string, unknown>, after?: Promi
 /** A shell command by the Bash tool of Claude Code. */
 export const bash = (command: string, after?: Promise<unknown>): Step =>
   call('Bash', { command, description: 'a scripted step' }, after);
+
+/** The model refuses to answer: 500 is trouble of its own, 429 too many requests. */
+export const refuse = (refusal = 500): Step => ({ refusal });
 
 /** A gate that a test opens when it wants the model to go on. */
 export function gate(): { opened: Promise<void>; open: () => void } {

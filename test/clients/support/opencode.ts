@@ -67,12 +67,18 @@ export class OpenCode {
     return startServer([this.program, 'serve', ...args], this.options.place.project, this.env, DEADLINE);
   }
 
-  /** The TUI, when it takes input. What is typed before that is lost. */
-  async terminal(args: string[] = []): Promise<Terminal> {
+  /** The TUI, when it takes input. What is typed before that is lost. One that shows a session has no hint: `shows` says what it has. */
+  async terminal(args: string[] = [], shows?: RegExp): Promise<Terminal> {
     const terminal = await aTerminal(this.options.place, [this.program, ...args], { env: this.env });
+    if (shows) await terminal.shows(shows, DEADLINE);
+    else await this.ready(terminal);
+    return terminal;
+  }
+
+  /** Waits until a TUI takes input. */
+  async ready(terminal: Terminal): Promise<void> {
     await terminal.shows(EMPTY, DEADLINE);
     await takesInput(terminal);
-    return terminal;
   }
 }
 

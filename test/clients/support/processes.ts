@@ -40,6 +40,30 @@ export async function endAll(pids: readonly number[]): Promise<void> {
   await within(10_000, async () => !pids.some(isRunning));
 }
 
+/** So many looks in a row find a process at rest, so far apart. */
+const [LOOKS, LOOK_MS] = [10, 50];
+
+/** Waits until these processes rest: none of their threads has anything to do, or waits for a core. */
+export async function atRest(pids: readonly number[], ms: number): Promise<void> {
+  let seen = 0;
+  await within(ms, async () => {
+    await Bun.sleep(LOOK_MS);
+    seen = pids.every(isResting) ? seen + 1 : 0;
+    return seen >= LOOKS;
+  });
+}
+
+function isResting(pid: number): boolean {
+  return readdirSync(`/proc/${pid}/task`).every((thread) => {
+    try {
+      return /\) [SI] /.test(readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8'));
+    } catch {
+      // The thread has ended.
+      return true;
+    }
+  });
+}
+
 function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name);

@@ -3,6 +3,8 @@
 //   const terminal = await aTerminal(place, ['/bin/cat']);
 //   await terminal.paste('several\nlines'); await terminal.keys('Enter'); await terminal.shows('lines');
 //   terminal.pane, terminal.socket                       // for a product that types into tmux itself
+import { isProcessAlive } from '../../../src/platform/process.ts';
+import { within } from '../../support/within.ts';
 import { opens } from './opened.ts';
 import type { Place } from './place.ts';
 
@@ -81,6 +83,11 @@ export class Terminal {
   async submit(text: string): Promise<void> {
     await this.paste(text);
     await this.keys('Enter');
+  }
+
+  /** Waits until the client has ended by itself. */
+  async ended(): Promise<void> {
+    await within(DEADLINE, async () => !isProcessAlive(this.pid));
   }
 
   tmux(...args: string[]): Promise<string> {

@@ -1,0 +1,366 @@
+// Parley for OpenCode: says which session a window shows and what it does, and hands it the mail that Parley brings.
+//
+// One file without packages. It has one export: OpenCode calls every export of a plugin file as a plugin.
+//
+//   state   `<Parley's home>/opencode/<pid>.json`, written at each change: the session, what it does, and the socket.
+//   socket  only its user can open it. It takes the calls below, and passes them on inside this process. A window of OpenCode listens on
+//           no port, and none is opened.
+//   crash   the file stays, and the process that it names is gone: Parley sees that.
+// It answers a permission or a question only when Parley passes on the answer of the user. Mail never does that.
+// Nothing that fails here reaches OpenCode.
+import { spawnSync } from 'node:child_process';
+import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/** The home of Parley, if an installer put one here. The environment's PARLEY_HOME goes before it. */
+const HOME = '';
+/** A path of a socket must be shorter than this. */
+const SOCKET_PATH = 100;
+/** Events come in groups. */
+const SOON_MS = 10;
+/** In its first seconds a window may not hear which session it should show. */
+const STARTING_S = 45;
+const SHOW_MS = 1000;
+const BODY_LIMIT = 4_000_000;
+/** Ids of messages that are remembered. */
+const KEPT = 10_000;
+/** Commands of OpenCode that show no window of their own. */
+const NO_WINDOW =
+  'run serve web acp attach auth providers models upgrade uninstall export import session mcp agent debug github pr stats db plugin plug completion'.split(
+    ' ',
+  );
+
+// What is used of OpenCode, in the shapes of its own client.
+type Facts = Record<string, unknown>;
+interface Answer {
+  data?: unknown;
+  error?: unknown;
+  response?: { status?: number };
+}
+interface Input {
+  client: { _client: Record<'get' | 'post', (call: Facts) => Promise<Answer>> };
+  directory: string;
+}
+interface Hooks {
+  event?(input: { event: { type: string; properties?: Facts } }): Promise<void>;
+  dispose?(): Promise<void>;
+}
+
+/** What a call of Parley gets: a status of HTTP, and JSON. */
+interface Reply {
+  status: number;
+  body?: unknown;
+}
+
+/** Two copies of this file may be loaded, and one again after OpenCode has read its settings anew. One at a time serves. */
+interface Shared {
+  owner: Window | null;
+  /** The session that the window shows, as far as it is known. */
+  current: string | null;
+  /** Ends of the ids of messages that OpenCode was given. */
+  taken: Set<string>;
+}
+const KEY = Symbol.for('parley.opencode');
+const words = wordsOfThis();
+const world = globalThis as { [KEY]?: Shared };
+const shared: Shared = (world[KEY] ??= { owner: null, current: null, taken: new Set() });
+
+/** The window of this process. */
+class Window {
+  readonly #folder = join(
+    process.env['PARLEY_HOME'] || HOME || join(process.env['HOME'] || homedir(), '.parley'),
+    'opencode',
+  );
+  readonly #file = join(this.#folder, `${process.pid}.json`);
+  readonly #socket = socketIn(this.#folder);
+  readonly #data = join(
+    process.env['XDG_DATA_HOME'] || join(process.env['HOME'] || homedir(), '.local/share'),
+    'opencode',
+  );
+  readonly #server: Server;
+  /** Sessions that are a part of another one's work. */
+  readonly #parents = new Map<string, string | null>();
+  #state: Facts = {};
+  #written = '';
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #looking: Promise<void> = Promise.resolve();
+  #isClosed = false;
+
+  constructor(readonly input: Input) {
+    this.#server = createServer((request, response) => void this.#serve(request, response));
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    rmSync(this.#socket, { force: true });
+    this.#server.on('error', () => this.close());
+    this.#server.listen(this.#socket, () => {
+      chmodSync(this.#socket, 0o600);
+      this.#server.unref();
+      this.#soon();
+    });
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    this.#server.close();
+    for (const path of [this.#file, this.#socket]) rmSync(path, { force: true });
+    if (shared.owner === this) shared.owner = null;
+  }
+
+  /** Something happened in this folder. */
+  async heard(type: string, facts: Facts): Promise<void> {
+    const info = factsIn(facts['info']);
+    const session = wordIn(facts['sessionID']) ?? wordIn(info['id']);
+    if (type === 'session.created' && session) this.#parents.set(session, wordIn(info['parentID']));
+    if (type === 'session.deleted' && session === shared.current) shared.current = null;
+    const isPrompted = type === 'message.updated' && info['role'] === 'user';
+    const isChosen = type === 'tui.session.select' || type === 'session.created' || isPrompted;
+    if (isChosen && session && session !== shared.current && (await this.#parentOf(session)) === null) {
+      shared.current = session;
+      this.#soon();
+    }
+    if (/^(session\.(status|idle|error|deleted)|permission\.|question\.)/.test(type)) this.#soon();
+  }
+
+  async #parentOf(session: string): Promise<string | null> {
+    if (!this.#parents.has(session)) {
+      const { data } = await this.#call('get', `/session/${session}`);
+      this.#parents.set(session, wordIn(factsIn(data)['parentID']));
+    }
+    return this.#parents.get(session) ?? null;
+  }
+
+  #soon(): void {
+    if (!this.#isClosed)
+      this.#timer ??= setTimeout(() => ((this.#timer = undefined), void this.#look().catch(() => {})), SOON_MS);
+  }
+
+  /** Asks OpenCode what it does, and writes it down. One at a time: an older answer never replaces a newer one. */
+  #look(): Promise<void> {
+    const look = this.#looking.then(() => this.#ask());
+    this.#looking = look.catch(() => {});
+    return look;
+  }
+
+  async #ask(): Promise<void> {
+    if (shared.current === null) shared.current = await this.#named();
+    const [statuses, permissions, questions] = await Promise.all(
+      ['/session/status', '/permission', '/question'].map(async (url) => (await this.#call('get', url)).data),
+    );
+    const asks = isFull(permissions) ? 'permission' : isFull(questions) ? 'question' : null;
+    const type = wordIn(factsIn(factsIn(statuses)[shared.current ?? ''])['type']) ?? 'idle';
+    this.#state = { session: shared.current, isBusy: type !== 'idle', asks };
+    this.#write();
+  }
+
+  /** The session that the words of the command line name. */
+  async #named(): Promise<string | null> {
+    const at = words.findIndex((word) => /^(-s|--session)(=|$)/.test(word));
+    const word = words[at] ?? '';
+    if (words.includes('--fork')) return null;
+    if (at >= 0) return word.includes('=') ? word.slice(word.indexOf('=') + 1) : (words[at + 1] ?? null);
+    if (!words.some((one) => one === '-c' || one === '--continue')) return null;
+    const { data } = await this.#call('get', '/session');
+    const updated = (one: Facts): number => Number(factsIn(one['time'])['updated'] ?? 0);
+    const roots = (Array.isArray(data) ? data.map(factsIn) : []).filter((one) => !one['parentID']);
+    return wordIn(roots.sort((a, b) => updated(b) - updated(a))[0]?.['id']);
+  }
+
+  #write(): void {
+    if (this.#isClosed) return;
+    const about = {
+      v: 1,
+      pid: process.pid,
+      start: startOfThis(),
+      folder: this.input.directory,
+      socket: this.#socket,
+      data: this.#data,
+      ...this.#state,
+    };
+    const text = `${JSON.stringify(about)}\n`;
+    if (text === this.#written) return;
+    this.#written = text;
+    writeFileSync(`${this.#file}.new`, text, { mode: 0o600 });
+    renameSync(`${this.#file}.new`, this.#file);
+  }
+
+  // ------------------------------------------------------------------------------------------------------- the calls of Parley
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { status, body } = await this.#answer(request).catch((error: unknown): Reply => {
+      return { status: 500, body: { because: String(error) } };
+    });
+    response.writeHead(status, { 'content-type': 'application/json' });
+    response.end(body === undefined ? '' : JSON.stringify(body));
+  }
+
+  async #answer(request: IncomingMessage): Promise<Reply> {
+    const { method = '', url = '' } = request;
+    if (method === 'GET' && /^\/(permission|question)$/.test(url)) return this.#passed('get', url);
+    const body = method === 'POST' ? await bodyOf(request) : null;
+    if (body === null) return { status: 404 };
+    if (/^\/(permission|question)\/[\w-]+\/(reply|reject)$/.test(url)) return this.#passed('post', url, body);
+    if (url === '/hand') return this.#hand(body);
+    if (url === '/open') return this.#open();
+    if (url === '/nudge') return this.#nudge(body);
+    if (url === '/has') return { status: 200, body: { has: shared.taken.has(wordIn(body['ending']) ?? '') } };
+    return { status: 404 };
+  }
+
+  /**
+   * Gives the session one message. Its id ends as Parley says, so that Parley finds it in OpenCode's record, and it is made here: OpenCode
+   * answers only what has a later id than its last answer. The same message is never given twice.
+   */
+  async #hand({ session, ending, text }: Facts): Promise<Reply> {
+    if (typeof session !== 'string' || typeof ending !== 'string' || typeof text !== 'string') return { status: 400 };
+    if (shared.taken.has(ending)) return { status: 200 };
+    const refusal = await this.#refusal(session);
+    if (refusal) return refusal;
+    if (shared.taken.has(ending)) return { status: 200 };
+    shared.taken.add(ending);
+    for (const oldest of shared.taken) if (shared.taken.size > KEPT) shared.taken.delete(oldest);
+    const time = ((BigInt(Date.now()) * 0x1000n + 0xfffn) & 0xffff_ffff_ffffn).toString(16).padStart(12, '0');
+    const said = { messageID: `msg_${time}${ending}`, parts: [{ id: `prt_${time}${ending}`, type: 'text', text }] };
+    const reply = await this.#passed('post', `/session/${session}/prompt_async`, {
+      ...(await this.#usual(session)),
+      ...said,
+    });
+    if (reply.status >= 400 && reply.status < 500) shared.taken.delete(ending);
+    return reply;
+  }
+
+  /** Lets the session go on with messages that it has and did not answer: its user stopped the turn that they waited for. */
+  async #nudge({ session }: Facts): Promise<Reply> {
+    if (typeof session !== 'string') return { status: 400 };
+    const refusal = await this.#refusal(session);
+    if (refusal) return refusal;
+    if (this.#state['isBusy'] === true) return { status: 409, body: { because: 'busy' } };
+    return this.#passed('post', `/session/${session}/prompt_async`, { ...(await this.#usual(session)), parts: [] });
+  }
+
+  /** Begins a session in a window that shows none, and lets the window show it. */
+  async #open(): Promise<Reply> {
+    if (shared.current === null) {
+      const made = await this.#call('post', '/session', {});
+      shared.current = wordIn(factsIn(made.data)['id']);
+    }
+    const sessionID = shared.current;
+    if (sessionID === null) return { status: 500 };
+    this.#show(sessionID);
+    await this.#look();
+    return { status: 200, body: { session: sessionID } };
+  }
+
+  /** A window that has only just started does not hear it, and says nothing: so it is told again for a while. */
+  #show(sessionID: string): void {
+    if (this.#isClosed || shared.current !== sessionID) return;
+    void this.#call('post', '/tui/select-session', { sessionID }).catch(() => {});
+    if (process.uptime() < STARTING_S) setTimeout(() => this.#show(sessionID), SHOW_MS).unref();
+  }
+
+  /** Mail goes to the session that the window shows, and never while it asks its user something. */
+  async #refusal(session: string): Promise<Reply | null> {
+    await this.#look();
+    if (session !== shared.current) return { status: 410, body: { because: 'another session' } };
+    return this.#state['asks'] === null ? null : { status: 409, body: { because: 'dialog' } };
+  }
+
+  /** The agent and model that its user chose last for the session. Without them OpenCode takes its defaults, which may do more. */
+  async #usual(session: string): Promise<Facts> {
+    const { agent, model } = factsIn((await this.#call('get', `/session/${session}`)).data);
+    const { providerID, id: modelID, variant } = factsIn(model);
+    return {
+      ...(wordIn(agent) && { agent }),
+      ...(wordIn(modelID) && { model: { providerID, modelID } }),
+      ...(wordIn(variant) && variant !== 'default' && { variant }),
+    };
+  }
+
+  async #passed(method: 'get' | 'post', url: string, body?: Facts): Promise<Reply> {
+    const { data, error, response } = await this.#call(method, url, body);
+    return { status: response?.status ?? (error === undefined ? 200 : 500), body: error ?? data };
+  }
+
+  #call(method: 'get' | 'post', url: string, body?: Facts): Promise<Answer> {
+    const headers = { 'Content-Type': 'application/json' };
+    return this.input.client._client[method]({ url, ...(body && { body, headers }) });
+  }
+}
+
+function socketIn(folder: string): string {
+  const path = join(folder, `${process.pid}.sock`);
+  if (path.length < SOCKET_PATH) return path;
+  const own = join(process.env['XDG_RUNTIME_DIR'] || tmpdir(), `parley-${process.getuid?.() ?? 0}`);
+  mkdirSync(own, { recursive: true, mode: 0o700 });
+  return join(own, `opencode-${process.pid}.sock`);
+}
+
+/** When this process started, in the words of the system; null where it does not tell. */
+function startOfThis(): string | null {
+  try {
+    const [, rest = ''] = /\)\s(.*)$/s.exec(readFileSync('/proc/self/stat', 'utf8')) ?? [];
+    return rest.split(' ')[19] ?? null;
+  } catch {
+    return null;
+  }
+}
+
+async function bodyOf(request: IncomingMessage): Promise<Facts | null> {
+  let text = '';
+  for await (const piece of request.setEncoding('utf8')) {
+    text += String(piece);
+    if (text.length > BODY_LIMIT) return null;
+  }
+  try {
+    return factsIn(JSON.parse(text || '{}'));
+  } catch {
+    return null;
+  }
+}
+
+function factsIn(value: unknown): Facts {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Facts) : {};
+}
+
+function wordIn(value: unknown): string | null {
+  return typeof value === 'string' && value !== '' ? value : null;
+}
+
+function isFull(value: unknown): boolean {
+  return Array.isArray(value) && value.length > 0;
+}
+
+/** The words that OpenCode was started with. A plugin of a window runs in a worker, which is not given them. */
+function wordsOfThis(): string[] {
+  try {
+    return readFileSync('/proc/self/cmdline', 'utf8').split('\0').slice(1, -1);
+  } catch {
+    const { stdout } = spawnSync('ps', ['-o', 'args=', '-p', String(process.pid)], { encoding: 'utf8' });
+    return (stdout ?? '').trim().split(' ').slice(1);
+  }
+}
+
+function isWindow(): boolean {
+  return !NO_WINDOW.includes(words.find((word) => !word.startsWith('-')) ?? '');
+}
+
+export default async function parley(input: Input): Promise<Hooks> {
+  try {
+    if (shared.owner || !isWindow()) return {};
+    const window = new Window(input);
+    shared.owner = window;
+    return {
+      async event({ event }) {
+        await window.heard(event.type, event.properties ?? {}).catch(() => {});
+      },
+      async dispose() {
+        window.close();
+      },
+    };
+  } catch {
+    // Without a place for its state, Parley does not see this window.
+    return {};
+  }
+}

@@ -1,0 +1,87 @@
+import type { Env } from '../../core/env.ts';
+import type { Attempt, Parcel, Way } from '../../core/ports/way-in.ts';
+import { isRecord, JsonRpcPeer } from '../../wire/jsonrpc.ts';
+import type { Params } from '../../wire/jsonrpc.ts';
+import { readLines } from '../../wire/lines.ts';
+
+const CALL_MS = 15_000;
+const QUEUE_MS = 15_000;
+const LINE_BYTES = 4 * 1024 * 1024;
+
+export interface CodexPlace {
+  program: string;
+  cwd: string;
+  env: Env;
+}
+
+/**
+ * Begins a conversation that a window can resume before it had a prompt, with or without the daemon. Codex gives a new one its id and its
+ * record only with the first prompt; named over its server, it has both at once. Seen with 0.166. Null if this Codex cannot do it.
+ */
+export async function newThread({ program, cwd, env }: CodexPlace, name: string): Promise<string | null> {
+  const child = Bun.spawn([program, 'app-server'], { cwd, env, stdio: ['pipe', 'pipe', 'ignore'] });
+  const peer = new JsonRpcPeer(
+    (frame) => void child.stdin.write(`${frame}\n`),
+    { request() {}, notification() {}, broken() {} },
+    'optional',
+  );
+  const call = async (method: string, params: Params): Promise<Params> => {
+    const { answer } = peer.request(method, params, { ms: CALL_MS });
+    void child.stdin.flush();
+    const result = await answer;
+    return isRecord(result) ? result : {};
+  };
+  const read = readLines(child.stdout, LINE_BYTES, { receive: (bytes) => peer.receive(bytes), tooLong() {} });
+  // Its end is the end of every call that waits.
+  void read.finally(() => peer.close());
+  try {
+    await call('initialize', {
+      clientInfo: { name: 'codex-tui', title: null, version: '0' },
+      capabilities: { experimentalApi: true },
+    });
+    peer.notify('initialized', {});
+    const { thread } = await call('thread/start', { cwd, threadSource: 'user' });
+    const id = isRecord(thread) ? thread['id'] : undefined;
+    if (typeof id !== 'string') return null;
+    await call('thread/name/set', { threadId: id, name });
+    return id;
+  } catch {
+    return null;
+  } finally {
+    child.kill();
+    await child.exited;
+  }
+}
+
+/**
+ * A prompt by `codex queue`, which Codex takes up when it is idle: also in a window without the daemon, in one that had no prompt yet, and
+ * after an open dialog. The composer is not touched. Each call is a prompt of its own, so one is tried once.
+ */
+export class QueueWay implements Way {
+  readonly name = 'rpc';
+
+  constructor(
+    readonly place: CodexPlace,
+    readonly thread: string,
+    /** Called before Codex has it. */
+    readonly before: () => void,
+  ) {}
+
+  async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
+    if (parcels.length === 0) return { outcome: 'left', because: 'there is nothing to hand over', retry: false };
+    if (signal.aborted) return { outcome: 'left', because: 'it was stopped before', retry: true };
+    const { program, cwd, env } = this.place;
+    this.before();
+    const text = parcels.map((parcel) => parcel.text).join('\n');
+    const child = Bun.spawn([program, 'queue', '--thread', this.thread, '--message', text], {
+      cwd,
+      env,
+      stdio: ['ignore', 'ignore', 'pipe'],
+      timeout: QUEUE_MS,
+    });
+    const [said, code] = await Promise.all([new Response(child.stderr).text(), child.exited]);
+    if (code === 0)
+      return { outcome: 'offered', evidence: { way: this.name, by: 'codex queue', session: this.thread } };
+    return { outcome: 'left', because: `codex queue: ${said.trim().slice(0, 200) || `exit ${code}`}`, retry: true };
+  }
+}

@@ -1,0 +1,170 @@
+import { dirname } from 'node:path';
+import type { Env } from '../../core/env.ts';
+import type { MessageId } from '../../core/names.ts';
+import type { LiveSession, LiveSessions, RecordedProof } from '../../core/ports/live-session.ts';
+import type { SessionStatus } from '../../core/ports/session.ts';
+import type { Way } from '../../core/ports/way-in.ts';
+import { askHolder, HeldSessions } from '../../delivery/held-session.ts';
+import type { HeldSession } from '../../delivery/held-session.ts';
+import { HeldWay } from '../../delivery/held-way.ts';
+import { hasLiveProcess } from '../../delivery/session-names.ts';
+import { parleyHome } from '../../platform/env.ts';
+import { FolderWatch } from '../../sessions/follow.ts';
+import { LATE_MS, WireProof, wirePlaceAt } from './proof.ts';
+import { FollowedWire, kimiHome, KimiIndex, writtenAt } from './record.ts';
+
+/** A process that was killed changes no file. */
+const TICK_MS = 2000;
+/** Kimi writes many lines in a turn. */
+const RECORD_MS = 50;
+const ASK_MS = 2000;
+/** Records that are read on from where the last look ended. */
+const MOST_READERS = 200;
+
+/** The sessions of Kimi 2.1 whose terminals `parley run` holds. `wire.jsonl` of a conversation says what it does and proves what it was given. */
+export class KimiLive implements LiveSessions {
+  readonly #held: HeldSessions;
+  readonly #index: KimiIndex;
+  readonly #stops = new Set<() => void>();
+  readonly #readers = new Map<string, WireProof>();
+  readonly #wires = new Map<string, FollowedWire>();
+  /** The last attempt at each holder: one types after the other. */
+  readonly #turns = new Map<number, Promise<unknown>>();
+
+  constructor(readonly env: Env) {
+    this.#held = new HeldSessions(parleyHome(env));
+    this.#index = new KimiIndex(kimiHome(env));
+  }
+
+  async list(): Promise<LiveSession[]> {
+    return this.#sessions().map((held) => this.#asLive(held));
+  }
+
+  watch(changed: () => void): () => void {
+    let soon: ReturnType<typeof setTimeout> | undefined;
+    const folders = new FolderWatch(() => (soon ??= setTimeout(() => ((soon = undefined), changed()), RECORD_MS)));
+    let seen = '';
+    const look = (): void => {
+      const held = this.#sessions();
+      folders.set([this.#held.folder, ...this.#recordFolders(held)]);
+      const now = JSON.stringify(held);
+      if (now !== seen) changed();
+      seen = now;
+    };
+    look();
+    const timer = setInterval(look, TICK_MS);
+    const stop = (): void => {
+      clearInterval(timer);
+      clearTimeout(soon);
+      folders.close();
+      this.#stops.delete(stop);
+    };
+    this.#stops.add(stop);
+    return stop;
+  }
+
+  ways(session: LiveSession): readonly Way[] {
+    const held = this.#holderOf(session);
+    if (!held) return [];
+    const { holder } = held;
+    return [
+      new HeldWay({
+        sessions: this.#held,
+        holder,
+        inTurn: (act) => this.#inTurn(holder.pid, act),
+        proof: (id, since) => this.proof(session, id, since),
+        recordFolders: () => this.#recordFolders(this.#sessions()),
+      }),
+    ];
+  }
+
+  async proof(session: LiveSession, id: MessageId, since: number): Promise<RecordedProof> {
+    const found = this.#recorded(session, id, since);
+    if (found?.step === 'shown') return found;
+    const held = this.#holderOf(session);
+    if (!held) {
+      // Who is known and gone cannot show it any more; of others nothing is known.
+      const isGone = session.pid !== undefined && !hasLiveProcess({ pid: session.pid, start: session.start ?? null });
+      return isGone ? { step: 'none', isOver: true } : (found ?? { step: 'none', isOver: false });
+    }
+    if (found) return found;
+    const said = await askHolder(this.#held.socketOf(held), { typed: id }, ASK_MS);
+    const isOver = said !== null && said.typed !== 'entered' && said.typed !== 'stranded';
+    // It may have come into the record meanwhile.
+    return this.#recorded(session, id, since) ?? { step: 'none', isOver };
+  }
+
+  async close(): Promise<void> {
+    for (const stop of this.#stops) stop();
+  }
+
+  #sessions(): HeldSession[] {
+    return this.#held.all().filter(({ client }) => client === 'kimi');
+  }
+
+  #holderOf({ pid, start }: LiveSession): HeldSession | null {
+    return pid === undefined ? null : this.#held.of(pid, start);
+  }
+
+  #asLive(held: HeldSession): LiveSession {
+    const { holder, folder, session } = held;
+    return {
+      client: 'kimi',
+      // It has none before its first prompt.
+      id: session ?? `kimi-${holder.pid}-${holder.start ?? ''}`,
+      folder,
+      pid: holder.pid,
+      ...(holder.start !== null && { start: holder.start }),
+      ...this.#doing(held),
+    };
+  }
+
+  #doing({ seen, session, startedAt }: HeldSession): { status: SessionStatus; waitingFor?: string } {
+    if (seen === 'starting') return { status: 'starting' };
+    if (seen === 'dialog') return { status: 'waiting', waitingFor: 'dialog open' };
+    const path = session === null ? null : (this.#index.find(session)?.wire ?? null);
+    const { turnSince, waitingFor } = path === null ? { turnSince: null, waitingFor: null } : this.#wire(path).look();
+    const isInTurn = turnSince !== null && turnSince >= startedAt;
+    if (isInTurn && waitingFor !== null) return { status: 'waiting', waitingFor };
+    return { status: isInTurn || seen === 'busy' ? 'active' : 'idle' };
+  }
+
+  #wire(path: string): FollowedWire {
+    const wire = this.#wires.get(path) ?? new FollowedWire(path);
+    this.#wires.set(path, wire);
+    for (const oldest of this.#wires.keys()) if (this.#wires.size > MOST_READERS) this.#wires.delete(oldest);
+    return wire;
+  }
+
+  /** Looks in its own conversation and in those of its folder: a Kimi without one begins one with the message. */
+  #recorded({ id: session, folder }: LiveSession, id: MessageId, since: number) {
+    const own = this.#index.find(session);
+    const others = this.#index
+      .inFolder(folder)
+      .filter((one) => one.id !== session && writtenAt(one) >= since - LATE_MS);
+    const found = [...(own ? [own] : []), ...others].flatMap(({ wire }) => this.#reader(wire, id, since).read() ?? []);
+    return found.find(({ step }) => step === 'shown') ?? found[0] ?? null;
+  }
+
+  #reader(path: string, id: MessageId, since: number): WireProof {
+    const key = JSON.stringify([path, id, since]);
+    const reader = this.#readers.get(key) ?? new WireProof(path, wirePlaceAt(path, since - LATE_MS), id);
+    this.#readers.delete(key);
+    this.#readers.set(key, reader);
+    for (const oldest of this.#readers.keys()) if (this.#readers.size > MOST_READERS) this.#readers.delete(oldest);
+    return reader;
+  }
+
+  /** Where the conversations of these sessions are written down, and where a new one is announced. */
+  #recordFolders(held: readonly HeldSession[]): string[] {
+    const wires = held.flatMap(({ session }) => (session === null ? [] : (this.#index.find(session)?.wire ?? [])));
+    return [this.#index.home, ...wires.map(dirname)];
+  }
+
+  #inTurn<T>(holder: number, act: () => Promise<T>): Promise<T> {
+    const turn = (this.#turns.get(holder) ?? Promise.resolve()).then(act, act);
+    this.#turns.set(holder, turn);
+    void turn.catch(() => null).then(() => this.#turns.get(holder) === turn && this.#turns.delete(holder));
+    return turn;
+  }
+}

@@ -1,0 +1,197 @@
+import { statSync } from 'node:fs';
+import type { MessageId } from '../../core/names.ts';
+import type { MessageTurn, RecordedProof, ShownProof } from '../../core/ports/live-session.ts';
+import type { Evidence } from '../../core/receipt.ts';
+import type { HookRecord } from '../../delivery/client.ts';
+import { fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
+import { linesFrom } from '../../sessions/follow.ts';
+import { isRecord } from '../../wire/jsonrpc.ts';
+import { KimiIndex, objectIn, textOf } from './record.ts';
+
+/** The search for a time in a record ends when the rest is not longer than this. */
+const NEAR = 256 * 1024;
+/** An entry bears the time at which something was said, and is written a little later. */
+export const LATE_MS = 5000;
+/** A line that begins otherwise says nothing about a message. Lines can have megabytes. */
+const OURS =
+  /^\{"type":"(?:turn\.(?:prompt|steer|ended)|context\.append_(?:message|loop_event)|llm\.request|usage\.record|context\.(?:clear|undo|apply_compaction))"/;
+const HOW: Record<string, 'done' | 'interrupted'> = { completed: 'done', cancelled: 'interrupted' };
+
+/** A turn of the record. */
+interface Turn {
+  id: string;
+  /** The message that began it, and that nothing else joined. */
+  alone: string | null;
+  /** The texts of the step that runs, or ran last. */
+  texts: string[];
+  /** What the model had said, before mail made it go on. */
+  answer?: string[];
+  end?: MessageTurn['end'];
+}
+
+/**
+ * What `wire.jsonl` of a conversation proves about one message. Kimi 2.1 writes down a prompt (`turn.prompt`) and whatever joins the
+ * conversation (`context.append_message`: also the text of a hook), then each request to its model (`llm.request`), then what came back
+ * (`usage.record`, `content.part`). A request alone proves nothing: Kimi writes it before it is made. The message was in a request if the
+ * model answered one that stands behind it.
+ *
+ * A message is known by the line of our fence, with a mark that no sender knows. So it does not matter in which conversation it is found.
+ */
+export class WireProof {
+  #offset: number;
+  #turn: Turn | null = null;
+  /** Mail of a hook that belongs to the turn which begins next. */
+  #hasMailBefore = false;
+  #found: { offset: number; turn: Turn | null } | null = null;
+  #isRequested = false;
+  #isCut = false;
+  #shown: Evidence | null = null;
+
+  constructor(
+    readonly path: string,
+    from: number,
+    readonly id: MessageId,
+  ) {
+    this.#offset = from;
+  }
+
+  /** Reads what was written since. Null if the record does not have the message. */
+  read(): Exclude<RecordedProof, { step: 'none' }> | null {
+    for (const { text, from, to } of linesFrom(this.path, this.#offset)) {
+      this.#offset = to;
+      const entry = OURS.test(text) ? objectIn(text) : null;
+      if (entry) this.#take(entry, from);
+    }
+    if (!this.#found) return null;
+    const { offset, turn } = this.#found;
+    const evidence = { record: this.path, offset, id: this.id, ...(turn && { turn: turn.id }), ...this.#shown };
+    if (!this.#shown) return { step: 'accepted', evidence };
+    const isAlone = turn !== null && turn.alone === this.id;
+    return { step: 'shown', evidence, ...(isAlone && { turn: { id: turn.id, ...(turn.end && { end: turn.end }) } }) };
+  }
+
+  #take(entry: Record<string, unknown>, from: number): void {
+    switch (entry['type']) {
+      case 'turn.prompt':
+        return this.#begin(entry, from);
+      case 'turn.steer':
+        if (this.#turn) this.#turn.alone = null;
+        return this.#look(textOf(entry['input']), from);
+      case 'turn.ended':
+        return this.#end(entry);
+      case 'context.append_message':
+        return this.#appended(entry['message'], from);
+      case 'llm.request':
+        // Other requests sum up a conversation, or name it.
+        if (entry['kind'] === 'loop' && this.#found && !this.#isCut) this.#isRequested = true;
+        return;
+      case 'usage.record':
+        return this.#answered(from);
+      case 'context.append_loop_event':
+        return this.#step(entry['event'], from);
+      default:
+        // The conversation was cut: what was not shown by then may be gone.
+        this.#isCut ||= this.#found !== null;
+    }
+  }
+
+  #begin(entry: Record<string, unknown>, from: number): void {
+    // A Kimi that was killed writes no end.
+    this.#close({ how: 'interrupted', text: '' });
+    const text = textOf(entry['input']);
+    const [only, ...others] = fencedIds(text);
+    const isOne = only === idInFence(this.id) && others.length === 0 && !this.#hasMailBefore;
+    this.#turn = { id: String(entry['promptId']), alone: isOne ? this.id : null, texts: [] };
+    this.#hasMailBefore = false;
+    this.#look(text, from);
+  }
+
+  #appended(message: unknown, from: number): void {
+    const { role, content, origin } = isRecord(message) ? message : {};
+    // So it wraps what a hook says with a prompt.
+    const text = textOf(content).replace(/^<hook_result [^>\n]*>\n/, '');
+    if (role !== 'user' || !isMailText(text)) return;
+    // The prompt itself is appended, too.
+    const isHook = !isRecord(origin) || origin['kind'] !== 'user';
+    if (isHook && !this.#turn) this.#hasMailBefore = true;
+    else if (isHook && this.#turn && this.#turn.texts.length > 0) this.#turn.answer ??= this.#turn.texts;
+    else if (isHook && this.#turn) this.#turn.alone = null;
+    this.#look(text, from);
+  }
+
+  #look(text: string, from: number): void {
+    if (this.#found || !fencedIds(text).includes(idInFence(this.id))) return;
+    this.#found = { offset: from, turn: this.#turn };
+  }
+
+  #step(event: unknown, from: number): void {
+    if (!isRecord(event)) return;
+    if (event['type'] === 'step.begin' && this.#turn) this.#turn.texts = [];
+    if (event['type'] !== 'content.part') return;
+    this.#answered(from);
+    const part = isRecord(event['part']) ? event['part'] : {};
+    if (part['type'] === 'text' && typeof part['text'] === 'string') this.#turn?.texts.push(part['text']);
+  }
+
+  #answered(from: number): void {
+    if (this.#isRequested) this.#shown ??= { provenAt: from };
+  }
+
+  #end({ reason, error }: Record<string, unknown>): void {
+    const how = HOW[String(reason)] ?? 'failed';
+    const { answer, texts = [] } = this.#turn ?? {};
+    if (how === 'failed' && !answer) {
+      const why = isRecord(error) ? String(error['message'] ?? reason) : String(reason);
+      return this.#close({ how, text: why });
+    }
+    this.#close({ how: answer ? 'done' : how, text: (answer ?? texts).join('\n\n') });
+  }
+
+  #close(end: NonNullable<MessageTurn['end']>): void {
+    if (this.#turn) this.#turn.end = end;
+    this.#turn = null;
+    // A request that was cut off with its turn was answered by nobody. The next one has the message again.
+    this.#isRequested = false;
+  }
+}
+
+/** What the record of a session shows of the mail that our hook printed there. */
+export class KimiHookRecord implements HookRecord {
+  readonly #index: KimiIndex;
+  #readers: readonly WireProof[] | null = null;
+
+  constructor(
+    home: string,
+    readonly session: string,
+    readonly ids: readonly MessageId[],
+    readonly since: number,
+  ) {
+    this.#index = new KimiIndex(home);
+  }
+
+  get isThere(): boolean {
+    return this.#readers !== null;
+  }
+
+  shown(): ReadonlyMap<MessageId, ShownProof> {
+    const wire = this.#index.find(this.session)?.wire;
+    if (wire === undefined) return new Map();
+    const from = this.#readers ? 0 : wirePlaceAt(wire, this.since - LATE_MS);
+    this.#readers ??= this.ids.map((id) => new WireProof(wire, from, id));
+    const proofs = this.#readers.map((reader) => [reader.id, reader.read()] as const);
+    return new Map(proofs.flatMap(([id, proof]) => (proof?.step === 'shown' ? [[id, proof] as const] : [])));
+  }
+}
+
+/** A place in a record from which everything is read that was written at this time or later (Unix ms). Not much of what was before. */
+export function wirePlaceAt(path: string, since: number): number {
+  let [from, to] = [0, statSync(path, { throwIfNoEntry: false })?.size ?? 0];
+  while (to - from > NEAR) {
+    const middle = Math.floor((from + to) / 2);
+    const [, line] = linesFrom(path, middle);
+    const at = Number(/"time":(\d{13})(?:,"kind":"\w+")?\}$/.exec(line?.text ?? '')?.[1] ?? Number.NaN);
+    if (line && at < since) from = middle;
+    else to = middle;
+  }
+  return from;
+}

@@ -1,0 +1,144 @@
+import { readFileSync } from 'node:fs';
+import type { Env } from '../../core/env.ts';
+import type { MessageId } from '../../core/names.ts';
+import type { LiveSession, LiveSessions, RecordedProof } from '../../core/ports/live-session.ts';
+import type { Way } from '../../core/ports/way-in.ts';
+import { hasLiveProcess } from '../../delivery/session-names.ts';
+import { parleyHome, userHome } from '../../platform/env.ts';
+import { parentOf, startOf, ttyOf } from '../../platform/process.ts';
+import { FolderWatch } from '../../sessions/follow.ts';
+import { OpeningWay, PluginWay, SILENT_MS } from './plugin-way.ts';
+import { proofIn } from './proof.ts';
+import { endingOf, OpenCodeRecord } from './record.ts';
+import { hasTaken, openCodeWindows, windowFolder } from './window.ts';
+import type { OpenCodeWindow } from './window.ts';
+
+/** Nobody tells that a window was closed. */
+const TICK_MS = 2000;
+/** All OpenCodes of a user write into one file, and often. */
+const RECORD_MS = 100;
+export const WAITING_FOR = { permission: 'permission prompt', question: 'input needed' } as const;
+
+/**
+ * The running sessions of OpenCode 1.18: one for each window that has our plugin, the session that it shows. A window that shows none yet
+ * has an id of ours until mail, or its user, begins one.
+ */
+export class OpenCodeLive implements LiveSessions {
+  readonly #home: string;
+  readonly #stops = new Set<() => void>();
+  readonly #records = new Map<string, OpenCodeRecord>();
+
+  constructor(
+    readonly env: Env,
+    readonly silentMs = SILENT_MS,
+  ) {
+    this.#home = parleyHome(env);
+  }
+
+  async list(): Promise<LiveSession[]> {
+    return this.#windows().map((window) => ({
+      client: 'opencode',
+      id: idOf(window),
+      folder: window.folder,
+      ...processOf(window),
+      ...stateOf(window),
+    }));
+  }
+
+  watch(changed: () => void): () => void {
+    let soon: ReturnType<typeof setTimeout> | undefined;
+    const records = new FolderWatch(() => (soon ??= setTimeout(() => ((soon = undefined), changed()), RECORD_MS)));
+    let seen = '';
+    const look = (): void => {
+      windows.set([windowFolder(this.#home)]);
+      const now = this.#windows();
+      records.set([...new Set(now.map(({ data }) => data))]);
+      const picture = JSON.stringify(now);
+      if (picture !== seen) changed();
+      seen = picture;
+    };
+    const windows = new FolderWatch(look);
+    look();
+    const timer = setInterval(look, TICK_MS);
+    const stop = (): void => {
+      clearInterval(timer);
+      clearTimeout(soon);
+      for (const one of [windows, records]) one.close();
+      this.#stops.delete(stop);
+    };
+    this.#stops.add(stop);
+    return stop;
+  }
+
+  ways({ id }: LiveSession): readonly Way[] {
+    const find = (): OpenCodeWindow | null => this.#windows().find((one) => idOf(one) === id) ?? null;
+    const window = find();
+    if (!window) return [];
+    if (window.session === null) return [new OpeningWay(window)];
+    const record = this.#record(window.data);
+    const folders = [windowFolder(this.#home), window.data];
+    return [new PluginWay(id, { window: find, proof: (one) => proofIn(record, id, one), folders }, this.silentMs)];
+  }
+
+  async proof(session: LiveSession, id: MessageId): Promise<RecordedProof> {
+    const window = this.#windows().find((one) => processOf(one).pid === session.pid);
+    const hasEnded =
+      !window && session.pid !== undefined && !hasLiveProcess({ pid: session.pid, start: session.start ?? null });
+    const record = this.#record(window?.data ?? this.#usualData());
+    const recorded = () => proofIn(record, session.id, id);
+    let found = recorded();
+    const isKnown = found === null && window ? await hasTaken(window, endingOf(id)) : null;
+    // It may have come into the record meanwhile.
+    found ??= recorded();
+    if (found === null) return { step: 'none', isOver: hasEnded || isKnown === false };
+    // What it has and did not show stays in the conversation. A window that shows it again goes on with it.
+    if (found === 'unknown' || (found.step === 'accepted' && hasEnded)) return { step: 'none', isOver: hasEnded };
+    if (found.step === 'shown') return found;
+    return { step: 'accepted', evidence: found.evidence };
+  }
+
+  async close(): Promise<void> {
+    for (const stop of this.#stops) stop();
+    for (const record of this.#records.values()) record.close();
+  }
+
+  #windows(): OpenCodeWindow[] {
+    return openCodeWindows(this.#home);
+  }
+
+  #record(data: string): OpenCodeRecord {
+    const record = this.#records.get(data) ?? new OpenCodeRecord(`${data}/opencode.db`);
+    this.#records.set(data, record);
+    return record;
+  }
+
+  #usualData(): string {
+    return `${this.env['XDG_DATA_HOME'] || `${userHome(this.env)}/.local/share`}/opencode`;
+  }
+}
+
+function idOf({ session, pid, start }: OpenCodeWindow): string {
+  return session ?? `window-${pid}-${start ?? 0}`;
+}
+
+function stateOf({ asks, isBusy }: OpenCodeWindow): Pick<LiveSession, 'status' | 'waitingFor'> {
+  if (asks !== null) return { status: 'waiting', waitingFor: WAITING_FOR[asks] };
+  return { status: isBusy ? 'active' : 'idle' };
+}
+
+/** The process that was started in the terminal: npm's script, if it started the program. */
+function processOf({ pid: own, start: its }: OpenCodeWindow): Pick<LiveSession, 'pid' | 'start'> {
+  const parent = parentOf(own);
+  const isStarted = ttyOf(own) !== null && ttyOf(parent) === ttyOf(own) && isLauncher(parent);
+  const [pid, start] = isStarted ? [parent, startOf(parent)] : [own, its];
+  return { pid, ...(start !== null && { start }) };
+}
+
+function isLauncher(pid: number): boolean {
+  try {
+    const [, script = ''] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+    return /\/opencode(\.js|\.mjs)?$/.test(script);
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,105 @@
+import { afterEach, describe, expect, it } from 'bun:test';
+import { anOpenCodeFile, closeOpenCodeFiles } from '../../../test/support/opencode-file.ts';
+import { MessageId } from '../../core/names.ts';
+import { proofIn } from './proof.ts';
+import { endingOf } from './record.ts';
+
+afterEach(closeOpenCodeFiles);
+
+const ID = MessageId.parse('0193f6d2-0000-7000-8000-000000000001');
+const STOP = { finish: 'stop' };
+const ENDED = { how: 'done', text: 'the answer' } as const;
+
+/** An id of a message, the n-th in its conversation. */
+const nth = (n: number, ending = 'other'): string => `msg_${n}${ending}`;
+const OURS = nth(5, endingOf(ID));
+
+function aConversation() {
+  const file = anOpenCodeFile();
+  return { ...file, proof: () => proofIn(file.record, 's', ID) };
+}
+
+describe("what OpenCode's record proves about a message", () => {
+  it('is nothing where it does not have it', () => {
+    const { said, proof } = aConversation();
+    said(nth(1), 'hello');
+    expect(proof()).toBeNull();
+  });
+
+  it('is `accepted` until a model has said something in an answer to it', () => {
+    const { said, answers, parts, proof, record } = aConversation();
+    said(OURS, 'mail');
+    const evidence = { record: record.path, id: ID, message: OURS };
+    expect(proof()).toEqual({ step: 'accepted', evidence, hasFailed: false });
+    answers(nth(6), OURS, { time: { created: 1 } });
+    expect(proof()).toEqual({ step: 'accepted', evidence, hasFailed: false });
+    parts(nth(6), { type: 'step-start' });
+    const shown = { ...evidence, answer: nth(6), parent: OURS };
+    expect(proof()).toEqual({ step: 'shown', evidence: shown, turn: { id: OURS } });
+    answers(nth(6), OURS, STOP, 'the answer');
+    expect(proof()).toEqual({ step: 'shown', evidence: shown, turn: { id: OURS, end: ENDED } });
+  });
+
+  it('is not `shown` by a request that failed, nor by an answer to what was said before it', () => {
+    const { said, answers, proof } = aConversation();
+    said(nth(1), 'hello');
+    answers(nth(2), nth(1), { finish: 'tool-calls' }, 'let me see');
+    said(OURS, 'mail');
+    answers(nth(6), nth(1), STOP, 'still to the first');
+    expect(proof()).toMatchObject({ step: 'accepted', hasFailed: false });
+    answers(nth(7), OURS, { error: { name: 'APIError', data: { message: 'out of quota' } } });
+    expect(proof()).toMatchObject({ step: 'accepted', hasFailed: true });
+  });
+
+  it('is `shown` by an answer to what was said after it, and then no text is its answer', () => {
+    const { said, answers, proof } = aConversation();
+    said(OURS, 'mail');
+    said(nth(6), 'more');
+    answers(nth(7), nth(6), STOP, 'to both');
+    expect(proof()).toEqual({ step: 'shown', evidence: expect.objectContaining({ answer: nth(7), parent: nth(6) }) });
+  });
+
+  it.each([
+    ['it joined a turn', 'joins'],
+    ['another message joined its turn', 'is joined'],
+    ['an earlier message had no answer', 'follows'],
+  ])('has no turn of its own if %s', (_title, how) => {
+    const { said, answers, proof } = aConversation();
+    if (how !== 'is joined') said(nth(1), 'before');
+    if (how === 'joins') answers(nth(2), nth(1), { finish: 'tool-calls' }, 'working');
+    said(OURS, 'mail');
+    answers(nth(6), OURS, { finish: 'tool-calls' }, 'working');
+    if (how === 'is joined') said(nth(7), 'also this');
+    answers(nth(8), how === 'is joined' ? nth(7) : OURS, STOP, 'the answer');
+    expect(proof()).toEqual({ step: 'shown', evidence: expect.anything() });
+  });
+
+  it('takes the last text of several steps for the answer', () => {
+    const { said, answers, proof } = aConversation();
+    said(nth(1), 'before');
+    answers(nth(2), nth(1), STOP, 'done before');
+    said(OURS, 'mail');
+    answers(nth(6), OURS, { finish: 'tool-calls' }, 'working');
+    answers(nth(7), OURS, STOP, 'the answer');
+    expect(proof()).toMatchObject({ step: 'shown', turn: { id: OURS, end: ENDED } });
+  });
+
+  it('says how the turn ended that its user stopped', () => {
+    const { said, answers, proof } = aConversation();
+    said(OURS, 'mail');
+    answers(nth(6), OURS, { error: { name: 'MessageAbortedError' } }, 'half a');
+    expect(proof()).toMatchObject({ step: 'shown', turn: { end: { how: 'interrupted' } } });
+  });
+
+  it('is unknown after a summary that may have replaced it, and certain again when it came once more', () => {
+    const { said, answers, message, parts, proof } = aConversation();
+    said(OURS, 'mail');
+    message(nth(6), { role: 'user', time: {} });
+    parts(nth(6), { type: 'compaction', auto: true });
+    answers(nth(7), nth(6), { ...STOP, summary: true }, 'what was said so far');
+    answers(nth(8), nth(6), STOP, 'going on');
+    expect(proof()).toBe('unknown');
+    said(nth(9, endingOf(ID)), 'mail');
+    expect(proof()).toMatchObject({ step: 'accepted' });
+  });
+});

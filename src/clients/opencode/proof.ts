@@ -1,0 +1,71 @@
+import type { MessageTurn, RecordedProof } from '../../core/ports/live-session.ts';
+import type { MessageId } from '../../core/names.ts';
+import type { Evidence } from '../../core/receipt.ts';
+import { isRecord } from '../../wire/jsonrpc.ts';
+import { endingOf, isLast, messageIn, outcomeOf } from './record.ts';
+import type { MessageRow, OpenCodeRecord } from './record.ts';
+
+/** What follows a message is read up to so many messages: its turn is over by then. */
+const MOST = 1000;
+const COLUMNS = 'SELECT id, time_created, time_updated, data FROM message WHERE session_id = ?';
+/** Of a message that came twice, because its conversation was summed up before it was answered, the later one counts. */
+const OURS = `${COLUMNS} AND id LIKE ? ORDER BY id DESC LIMIT 1`;
+const BEFORE = `${COLUMNS} AND id < ? ORDER BY id DESC LIMIT 1`;
+const BEHIND = `${COLUMNS} AND id > ? ORDER BY id LIMIT ${MOST}`;
+const PARTS = 'SELECT data FROM part WHERE message_id = ?';
+/** Parts that OpenCode writes when a model answers, and not before. */
+const OUTPUT = ['step-start', 'text', 'reasoning', 'tool', 'step-finish'];
+
+/** `hasFailed`: OpenCode asked the model for an answer, and got none. */
+export type OpenCodeProof =
+  | Extract<RecordedProof, { step: 'shown' }>
+  | (Extract<RecordedProof, { step: 'accepted' }> & { hasFailed: boolean })
+  | 'unknown';
+
+/**
+ * What the record of OpenCode 1.18 proves about a message; null if it does not have it.
+ *
+ * OpenCode writes a message down when it is given, reads all of them before each request, and notes the newest as the parent of the answer.
+ * It notes the answer before the request, which may fail. So a message was in a request if an answer whose parent it is, or a later
+ * message, has something that a model said. What a summary replaced was in no later request.
+ */
+export function proofIn(record: OpenCodeRecord, session: string, id: MessageId): OpenCodeProof | null {
+  const [ours] = record.rows<MessageRow>(OURS, session, `%${endingOf(id)}`);
+  if (!ours) return null;
+  const evidence: Evidence = { record: record.path, id, message: ours.id };
+  let isAlone = !isInTurn(record, session, ours.id);
+  let hasFailed = false;
+  let shown: Evidence | null = null;
+  let end: MessageTurn['end'];
+  for (const row of record.rows<MessageRow>(BEHIND, session, ours.id)) {
+    const message = messageIn(row);
+    if (message.role === 'user') {
+      if (!shown && typesIn(record, row.id).includes('compaction')) return 'unknown';
+      isAlone = false;
+      continue;
+    }
+    if (message.summary === true || (message.parentID ?? '') < ours.id) continue;
+    hasFailed ||= isLast(message);
+    if (!typesIn(record, row.id).some((type) => OUTPUT.includes(type))) continue;
+    shown ??= { ...evidence, answer: row.id, parent: message.parentID ?? '' };
+    if (message.parentID !== ours.id) isAlone = false;
+    if (isLast(message)) end = outcomeOf(message, () => record.textOf(row.id) ?? '');
+    if (end || !isAlone) break;
+  }
+  if (!shown) return { step: 'accepted', evidence, hasFailed };
+  return { step: 'shown', evidence: shown, ...(isAlone && { turn: { id: ours.id, ...(end && { end }) } }) };
+}
+
+/** Whether a turn was open when a message came, or an earlier one waited for its answer. */
+function isInTurn(record: OpenCodeRecord, session: string, id: string): boolean {
+  const [before] = record.rows<MessageRow>(BEFORE, session, id);
+  const message = before && messageIn(before);
+  return message !== undefined && (message.role === 'user' || !isLast(message));
+}
+
+function typesIn(record: OpenCodeRecord, message: string): string[] {
+  return record.rows<{ data: string }>(PARTS, message).flatMap(({ data }) => {
+    const part: unknown = JSON.parse(data);
+    return isRecord(part) && typeof part['type'] === 'string' ? [part['type']] : [];
+  });
+}

@@ -1,0 +1,102 @@
+import * as v from 'valibot';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { Schema } from '../../core/schema.ts';
+import type { Described } from '../../core/schema.ts';
+import { hasLiveProcess } from '../../delivery/session-names.ts';
+import { isRecord } from '../../wire/jsonrpc.ts';
+
+/** Limit for an answer of our plugin, ms. OpenCode may be at its first turn, on a machine with much to do. */
+const ANSWER_MS = 30_000;
+
+/** What our plugin (plugins/opencode/parley.ts) writes about a window of OpenCode. */
+const WindowFile = new Schema(() =>
+  v.object({
+    v: v.literal(1),
+    pid: v.number(),
+    start: v.nullable(v.string()),
+    folder: v.string(),
+    socket: v.string(),
+    /** The folder of OpenCode's record. */
+    data: v.string(),
+    /** The session that it shows; null if it shows none yet. */
+    session: v.nullable(v.string()),
+    isBusy: v.boolean(),
+    /** What it asks its user. */
+    asks: v.nullable(v.picklist(['permission', 'question'])),
+  }),
+);
+export type OpenCodeWindow = Described<typeof WindowFile>;
+
+/** Where the windows are: one file for each. Only their user can read it. */
+export function windowFolder(home: string): string {
+  return `${home}/opencode`;
+}
+
+/** The windows that run. What those left that were killed is removed. */
+export function openCodeWindows(home: string): OpenCodeWindow[] {
+  const folder = windowFolder(home);
+  return namesIn(folder).flatMap((name) => {
+    const window = read(`${folder}/${name}`);
+    if (!window) return [];
+    if (hasLiveProcess(window)) return [window];
+    for (const path of [`${folder}/${name}`, window.socket]) rmSync(path, { force: true });
+    return [];
+  });
+}
+
+/** The plugin cannot be reached: its window is closed. */
+export class WindowGone extends Error {
+  override readonly name = 'WindowGone';
+}
+
+/** One call to the plugin of a window: the status and what it said. */
+export async function callWindow(
+  { socket }: Pick<OpenCodeWindow, 'socket'>,
+  path: string,
+  { body, signal, ms = ANSWER_MS }: { body?: object; signal?: AbortSignal; ms?: number } = {},
+): Promise<{ status: number; said: unknown }> {
+  const limit = AbortSignal.timeout(ms);
+  let response: Response;
+  try {
+    response = await fetch(`http://opencode${path}`, {
+      unix: socket,
+      method: body ? 'POST' : 'GET',
+      ...(body && { body: JSON.stringify(body) }),
+      signal: signal ? AbortSignal.any([signal, limit]) : limit,
+    });
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+    if (/^(ConnectionRefused|ECONNREFUSED|ENOENT|FailedToOpenSocket)$/.test(code))
+      throw new WindowGone('the window of OpenCode is closed');
+    throw new Error(limit.aborted ? `OpenCode did not answer within ${ms / 1000} s` : String(error), { cause: error });
+  }
+  const text = await response.text();
+  return { status: response.status, said: text === '' ? null : (JSON.parse(text) as unknown) };
+}
+
+/** Whether the plugin of a window has given OpenCode this message; null if it does not answer. */
+export async function hasTaken(window: OpenCodeWindow, ending: string): Promise<boolean | null> {
+  try {
+    const { said } = await callWindow(window, '/has', { body: { ending } });
+    return isRecord(said) && typeof said['has'] === 'boolean' ? said['has'] : null;
+  } catch {
+    return null;
+  }
+}
+
+function read(path: string): OpenCodeWindow | null {
+  try {
+    const window = WindowFile.safeParse(JSON.parse(readFileSync(path, 'utf8')));
+    return window.success ? window.data : null;
+  } catch {
+    return null;
+  }
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder).filter((name) => /^\d+\.json$/.test(name));
+  } catch {
+    return [];
+  }
+}

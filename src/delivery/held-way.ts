@@ -1,0 +1,129 @@
+import type { MessageId } from '../core/names.ts';
+import type { RecordedProof } from '../core/ports/live-session.ts';
+import type { Attempt, Parcel, Way } from '../core/ports/way-in.ts';
+import type { Evidence } from '../core/receipt.ts';
+import { FolderWatch } from '../sessions/follow.ts';
+import { askHolder } from './held-session.ts';
+import type { HeldSession, HeldSessions } from './held-session.ts';
+
+/** In case a file event was lost. */
+const LOOK_MS = 250;
+/** A holder answers when it has typed, or at once that it has not. */
+const ANSWER_MS = 30_000;
+/** A record that says nothing for this long about a text that was typed says nothing more. */
+const SILENT_MS = 20_000;
+
+export interface HeldWayOptions {
+  sessions: HeldSessions;
+  /** The process that holds the terminal. */
+  holder: HeldSession['holder'];
+  /** Lets one attempt type after the other. */
+  inTurn<T>(act: () => Promise<T>): Promise<T>;
+  /** What the client's record says. */
+  proof: (id: MessageId, since: number) => Promise<RecordedProof>;
+  /** Where that record changes. */
+  recordFolders: () => readonly string[];
+}
+
+/**
+ * Mail typed into a client by the process that holds its terminal (held-session.ts). It waits as long as the holder may not type: the client
+ * works, asks something or has a draft, or its user types. So it also comes at the end of a turn where no hook brings it.
+ */
+export class HeldWay implements Way {
+  readonly name = 'terminal';
+
+  constructor(readonly options: HeldWayOptions) {}
+
+  async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
+    if (parcels.length === 0) return left('there is nothing to hand over', false);
+    const since = Date.now();
+    const typed = await this.options.inTurn(() => this.#typed(parcels, signal));
+    if (typed !== 'entered') return typed;
+    return this.#proven(parcels, since, signal);
+  }
+
+  /** Waits until it was typed, or until it is known that it will not be. */
+  async #typed(parcels: readonly Parcel[], signal: AbortSignal): Promise<'entered' | Attempt> {
+    const { sessions, holder } = this.options;
+    const changes = new Changes(() => [sessions.folder]);
+    const request = { type: { ids: parcels.map(({ id }) => id), text: parcels.map(({ text }) => text).join('\n') } };
+    try {
+      for (; ; await changes.next(signal)) {
+        if (signal.aborted) return left('it was stopped before it was typed', true);
+        const held = sessions.of(holder.pid, holder.start);
+        if (!held) return left('the client has ended', true);
+        // The holder looks again, and twice. Asking it is needless where that is known to be in vain.
+        if (held.seen !== 'empty') continue;
+        const said = await askHolder(sessions.socketOf(held), request, ANSWER_MS);
+        if (said === null && !sessions.of(holder.pid, holder.start)) return this.#offered('the client has ended');
+        if (said === null) return this.#offered('the process that holds its terminal did not answer');
+        if (said.typed === 'entered') return 'entered';
+        if (said.typed === 'stranded') return this.#offered(said.because);
+        if (said.typed === 'never') return left(said.because, false);
+      }
+    } finally {
+      changes.close();
+    }
+  }
+
+  /** Waits until the record shows all of it. What it does not show stays held: the record decides later. */
+  async #proven(parcels: readonly Parcel[], since: number, signal: AbortSignal): Promise<Attempt> {
+    const { sessions, holder, proof, recordFolders } = this.options;
+    const changes = new Changes(recordFolders);
+    const from = performance.now();
+    try {
+      for (; ; await changes.next(signal)) {
+        const proofs: RecordedProof[] = [];
+        for (const { id } of parcels) proofs.push(await proof(id, since));
+        const shown = proofs.flatMap((one) => (one.step === 'shown' ? [one.evidence] : []));
+        if (shown.length === parcels.length)
+          return { outcome: 'taken', step: 'shown', evidence: this.#evidence(shown.at(-1) ?? {}) };
+        if (signal.aborted) return this.#offered('it was stopped before anything was proven');
+        if (!sessions.of(holder.pid, holder.start)) return this.#offered('the client ended before anything was proven');
+        const isRecorded = proofs.some(({ step }) => step !== 'none');
+        if (!isRecorded && performance.now() - from > SILENT_MS)
+          return this.#offered('it was typed, and the record of the client does not show it');
+      }
+    } finally {
+      changes.close();
+    }
+  }
+
+  #offered(because: string): Attempt {
+    return { outcome: 'offered', evidence: this.#evidence({ because }) };
+  }
+
+  #evidence(more: Evidence): Evidence {
+    return { way: this.name, holder: this.options.holder.pid, ...more };
+  }
+}
+
+/** Tells when a file in some folders may have changed. */
+class Changes {
+  readonly #watch = new FolderWatch(() => this.#wake.resolve());
+  #wake = Promise.withResolvers<void>();
+
+  constructor(readonly folders: () => readonly string[]) {
+    this.#watch.set(folders());
+  }
+
+  async next(signal: AbortSignal): Promise<void> {
+    this.#watch.set(this.folders());
+    const stop = (): void => this.#wake.resolve();
+    const timer = setTimeout(stop, LOOK_MS);
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
+    await this.#wake.promise;
+    signal.removeEventListener('abort', stop);
+    clearTimeout(timer);
+    this.#wake = Promise.withResolvers<void>();
+  }
+
+  close(): void {
+    this.#watch.close();
+  }
+}
+
+function left(because: string, retry: boolean): Attempt {
+  return { outcome: 'left', because, retry };
+}

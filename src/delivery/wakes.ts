@@ -1,0 +1,84 @@
+import { isAgent, isQuietAt } from '../core/mail/attend.ts';
+import type { Who } from '../core/mail/workspace.ts';
+import type { Message } from '../core/message.ts';
+import type { MessageId } from '../core/names.ts';
+import { owe } from '../core/obligations/owed.ts';
+
+const HOUR_MS = 60 * 60 * 1000;
+const MOST_OWED = 100;
+
+/** Why a message is not handed over now. `whileIdle`: it joins the next turn of the session, and only does not begin one. */
+export interface Hindrance {
+  because: string;
+  whileIdle: boolean;
+}
+
+/** What may wake an idle session, and how often. */
+export class Wakes {
+  /** When each session was woken in the last hour (ms). */
+  readonly #times = new Map<string, number[]>();
+
+  constructor(
+    readonly perHour: number,
+    readonly now: () => number,
+  ) {}
+
+  /** The session is about to be woken. */
+  note(session: string): void {
+    this.#times.set(session, [...this.#lastHour(session), this.now()]);
+  }
+
+  /** It was not: nothing went in. */
+  undo(session: string): void {
+    this.#times.set(session, this.#lastHour(session).slice(0, -1));
+  }
+
+  /**
+   * Null: it may go out now. An urgent message of a person always may. Mail waits while its reader wants quiet. It does not wake a session
+   * whose budget is spent, nor for something that is too late or that others have dealt with.
+   */
+  async hindrance(who: Who, message: Message, session: string): Promise<Hindrance | null> {
+    const { directory, journal } = who.home;
+    if (message.priority === 'urgent' && !(await isAgent(who.home, message.from))) return null;
+    const quiet = (await directory.get(who.name))?.parley?.quiet;
+    if (quiet && (await isQuietAt(quiet, this.now())))
+      return { because: 'its reader wants quiet; it waits until that ends', whileIdle: false };
+    const deadline = message.parley?.deadline;
+    if (deadline !== undefined && Date.parse(deadline) < this.now())
+      return { because: 'its deadline has passed; it comes with the next turn', whileIdle: true };
+    if ((await journal.obligation(who.name, message.id))?.ended)
+      return { because: 'no answer is owed any more; it comes with the next turn', whileIdle: true };
+    const count = this.#lastHour(session).length;
+    if (count < this.perHour) return null;
+    const often = count === 1 ? 'once' : `${count} times`;
+    return { because: `the session was woken ${often} in the last hour; it comes with the next turn`, whileIdle: true };
+  }
+
+  #lastHour(session: string): number[] {
+    return (this.#times.get(session) ?? []).filter((at) => at > this.now() - HOUR_MS);
+  }
+}
+
+/** What came in a quiet time and must be answered is shown when that has ended. */
+export async function endQuiet(who: Who, now: number): Promise<void> {
+  const { directory, journal, mailboxes } = who.home;
+  const quiet = (await directory.get(who.name))?.parley?.quiet;
+  if (quiet && (await isQuietAt(quiet, now))) return;
+  for (const { id } of (await owe(who, { limit: MOST_OWED })).obligations) {
+    const copy = await journal.copy(who.name, id);
+    // No rule but that of quiet times makes such a decision. spec: c2a#quiet-times
+    if (copy?.state !== 'stored' || copy.attention.injection !== 'tool_mailbox') continue;
+    if (copy.attention.policy !== 'must_respond') continue;
+    await journal.reconsider(who.name, id, { ...copy.attention, injection: 'buffered' });
+    await mailboxes.raise(who.name, id);
+    await noteHindrance(who, id, 'the quiet time of its reader has ended', now);
+  }
+}
+
+/** Keeps the reason for `parley trace`, once for each reason. */
+export async function noteHindrance({ name, home }: Who, id: MessageId, because: string, now: number): Promise<void> {
+  const copy = (await home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === name);
+  const isNoted = copy?.receipts.some(({ evidence }) => evidence['because'] === because);
+  if (isNoted) return;
+  await home.journal.record(name, id, { step: 'reconsidered', at: new Date(now).toISOString(), evidence: { because } });
+}

@@ -1,0 +1,192 @@
+// Mail for the real Kimi in a terminal that `parley run kimi` holds: it is in a request to the model, once, and Kimi's own record proves it.
+import { afterEach, describe, expect } from 'bun:test';
+import { existsSync, readFileSync } from 'node:fs';
+import { PARLEY, Program } from '../support/program.ts';
+import { within } from '../support/within.ts';
+import { aModel } from './model/model.ts';
+import type { Model } from './model/model.ts';
+import { bash, gate, say } from './model/steps.ts';
+import { aKimi } from './support/kimi.ts';
+import { closeAll, opens } from './support/opened.ts';
+import { aPlace } from './support/place.ts';
+import { endAll } from './support/processes.ts';
+import { aTerminal } from './support/terminal.ts';
+import type { Terminal } from './support/terminal.ts';
+import { client } from './support/where.ts';
+
+const real = client('kimi');
+const DEADLINE = 200_000;
+afterEach(closeAll);
+
+interface Trace {
+  copies: { state: string; receipts: { step: string; evidence: { way?: string; record?: string } }[] }[];
+}
+
+describe(`parley run kimi${real.why}`, () => {
+  real.it('gives an idle Kimi its mail, before its first prompt and after, and sends its answers back', async () => {
+    const open = gate();
+    const steps = [bash('true'), say('It is 8080.', open.opened), say('It is 9090.')];
+    const { model, send, shown, inbox, screen, settings } = await aWindow({ args: ['--yolo'] }, ...steps);
+    for (const [question, answer] of [
+      ['Which port?', 'It is 8080.'],
+      ['And the other one?', 'It is 9090.'],
+    ] as const) {
+      const id = await send(question);
+      expect((await model.saw(question)).count(question)).toBe(1);
+      const { receipts } = await shown(id);
+      expect(receipts.findLast(({ step }) => step === 'shown')?.evidence).toMatchObject({
+        way: 'terminal',
+        record: expect.stringContaining('wire.jsonl'),
+      });
+      // Kimi has named its session meanwhile, and its turn goes on.
+      open.open();
+      await within(DEADLINE, async () => (await inbox()).includes(answer));
+    }
+    expect(model.main).toHaveLength(3);
+    expect(await screen()).toContain('It is 9090.');
+    expect(settings.before).toBe(settings.now());
+  });
+
+  real.it('leaves a draft as it is, and mail comes when the composer is empty again', async () => {
+    const { model, terminal, send } = await aWindow(say('hello back'));
+    await terminal.type('half a thought');
+    await terminal.shows('> half a thought');
+    await send('CANARY it is red');
+    await Bun.sleep(3000);
+    expect(await terminal.screen()).toContain('> half a thought ');
+    expect(model.main).toHaveLength(0);
+    await terminal.keys('C-u');
+    expect((await model.saw('CANARY')).has('half a thought')).toBe(false);
+  });
+
+  real.it('types nothing into a dialog, and mail comes after it', async () => {
+    const { model, terminal, send, place } = await aWindow(bash('touch approved'), say('no then'), say('thanks'));
+    await terminal.submit('touch it');
+    const dialog = await terminal.shows('Approve once');
+    await send('CANARY it is red');
+    await Bun.sleep(3000);
+    expect([existsSync(`${place.project}/approved`), model.main.length]).toEqual([false, 1]);
+    expect(await terminal.screen()).toBe(dialog);
+    await terminal.keys('3');
+    expect((await model.saw('CANARY')).count('CANARY')).toBe(1);
+    expect(existsSync(`${place.project}/approved`)).toBe(false);
+  });
+
+  real.it('types nothing while Kimi works: mail comes at the end of the turn, 15 in a burst once each', async () => {
+    const open = gate();
+    const { model, terminal, send, shown } = await aWindow(say('done', open.opened));
+    await terminal.submit('work');
+    await model.request(1);
+    const ids: string[] = [];
+    for (let n = 0; n < 15; n += 1) ids.push(await send(`CANARY-${n}-`));
+    expect(model.main).toHaveLength(1);
+    open.open();
+    for (const [n, id] of ids.entries()) {
+      await model.saw(`CANARY-${n}-`);
+      await shown(id);
+    }
+    expect(ids.map((_id, n) => model.last.count(`CANARY-${n}-`))).toEqual(ids.map(() => 1));
+  });
+
+  real.it('keeps mail for a Kimi that was killed, and gives it to the one that goes on', async () => {
+    const never = gate();
+    const { model, terminal, send, run, shown, sessionOf } = await aWindow(say('one'), say('never', never.opened));
+    const first = await send('CANARY first');
+    await shown(first);
+    const session = await sessionOf();
+    await terminal.submit('slow');
+    await model.request(2);
+    const second = await send('CANARY second');
+    await endAll([terminal.pid]);
+    const again = await run(['-S', session]);
+    await again.shows('│ >');
+    await shown(second);
+    expect([model.last.count('CANARY first'), model.last.count('CANARY second')]).toEqual([1, 1]);
+  });
+
+  real.it('keeps mail for a Kimi that is left unused, and its folder may have to be trusted first', async () => {
+    const { model, terminal, send, trace, run } = await aWindow({ isTrusted: false });
+    await terminal.shows('Trust this folder');
+    const id = await send('CANARY it is red');
+    await Bun.sleep(3000);
+    expect(await terminal.screen()).toContain('Trust this folder');
+    await terminal.keys('Escape');
+    await within(DEADLINE, async () => !(await isThere(terminal)));
+    expect(model.main).toHaveLength(0);
+    const isWaiting = async (): Promise<boolean> => (await trace(id)).state === 'stored';
+    await within(DEADLINE, isWaiting);
+    const again = await run([]);
+    await again.confirm('Trust this folder');
+    expect((await model.saw('CANARY')).count('CANARY')).toBe(1);
+  });
+});
+
+interface WindowOptions {
+  isTrusted?: boolean;
+  /** Words for Kimi. */
+  args?: string[];
+}
+type Steps = Parameters<Model['script']>;
+
+/** `parley run kimi` in a terminal, at its prompt, with the daemon. */
+async function aWindow(first?: WindowOptions | Steps[0], ...rest: Steps) {
+  const options: WindowOptions = first && ('isTrusted' in first || 'args' in first) ? first : {};
+  const model = opens(aModel(first && options !== first ? [first as Steps[0], ...rest] : rest));
+  const place = await aPlace();
+  const code = aKimi({ place, model });
+  if (options.isTrusted !== false) code.trustProject();
+  const program = new Program(place.home, { ...code.env, PARLEY_NO_DAEMON: '' });
+  const parley = async (...args: string[]): Promise<string> => {
+    const { out, err, code: exit } = await program.withoutTerminal(args, { cwd: place.project });
+    if (exit !== 0) throw new Error(`parley ${args.join(' ')} ended with ${exit}: ${err}`);
+    return out;
+  };
+  await parley('init', 'me');
+  opens({ close: async () => void (await program.run(['down'])) });
+  const bin = PARLEY.slice(0, PARLEY.lastIndexOf('/'));
+  const env = { ...code.env, PATH: `${code.env['PATH']}:${bin}`, PARLEY_NO_DAEMON: '' };
+  const config = `${code.folder}/config.toml`;
+  const settings = { before: readFileSync(config, 'utf8'), now: () => readFileSync(config, 'utf8') };
+  const run = (args: string[]): Promise<Terminal> => aTerminal(place, [PARLEY, 'run', 'kimi', ...args], { env });
+  const terminal = await run(options.args ?? []);
+  if (options.isTrusted !== false) await code.ready(terminal);
+  const send = async (text: string, ...more: string[]): Promise<string> => {
+    const sent = await parley('send', '@kimi.project', text, '--as', 'me', '--json', ...more);
+    return (JSON.parse(sent) as { id: string }).id;
+  };
+  const trace = async (id: string) => {
+    const [copy] = (JSON.parse(await parley('trace', id, '--json')) as Trace).copies;
+    if (!copy) throw new Error('no copy');
+    return copy;
+  };
+  const shown = async (id: string) => {
+    await within(DEADLINE, async () => (await trace(id)).receipts.some(({ step }) => step === 'shown'));
+    return trace(id);
+  };
+  const inbox = (): Promise<string> => parley('inbox', '--as', 'me');
+  const sessionOf = async (): Promise<string> => {
+    const index = readFileSync(`${code.folder}/session_index.jsonl`, 'utf8').split('\n')[0] ?? '';
+    return (JSON.parse(index) as { sessionId: string }).sessionId;
+  };
+  return {
+    model,
+    place,
+    code,
+    terminal,
+    run,
+    send,
+    trace,
+    shown,
+    inbox,
+    sessionOf,
+    settings,
+    screen: () => terminal.screen(),
+  };
+}
+
+async function isThere(terminal: Terminal): Promise<boolean> {
+  return terminal.screen().then(
+    () => true,
+    () => false,
+  );
+}

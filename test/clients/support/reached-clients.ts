@@ -1,0 +1,6 @@
+import type { RunningClient } from './reached.ts';
+import { claude } from './reached-claude.ts';
+import { codex } from './reached-codex.ts';
+
+/** The clients that mail reaches while they run. */
+export const REACHED: readonly RunningClient[] = [claude, codex];

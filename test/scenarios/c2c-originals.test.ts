@@ -1,0 +1,179 @@
+// What people and scripts that come from the original c2c rely on.
+import { describe, expect, it } from 'bun:test';
+import { chmodSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
+import { commands } from '../../src/protocols/c2c/commands.ts';
+import { Brokerage } from '../support/c2c.ts';
+import { McpClient } from '../support/mcp.ts';
+
+const alice = { session: 's-alice' };
+
+describe('the text of c2c send', () => {
+  it('may have words that look like options', async () => {
+    const c2c = await new Brokerage().registered(['alice', 'bob']);
+    await c2c.said(['send', 'bob', 'run', 'git', 'log', '--oneline', '-n', '5'], alice);
+    await c2c.said(['send', 'bob', 'the flag', '--json', 'is new', '--urgent'], alice);
+    await c2c.said(['send', 'bob', '--', '--urgent'], alice);
+    expect(c2c.inbox('s-bob').map(({ content }) => content)).toEqual([
+      'run git log --oneline -n 5',
+      '⚠️ URGENT: the flag --json is new',
+      '--urgent',
+    ]);
+  });
+
+  it('ends where options of send begin: each of them counts behind it and before it', async () => {
+    const { options } = commands.send;
+    for (const [name, { type, short }] of Object.entries(options)) {
+      for (const word of [`--${name}`, ...(short ? [`-${short}`] : [])]) {
+        const c2c = await new Brokerage().registered(['alice', 'bob']);
+        const option = type === 'string' ? [word, 'alice'] : [word];
+        for (const args of [
+          ['bob', 'hi', ...option],
+          [...option, 'bob', 'hi'],
+          ['bob', ...option, 'hi'],
+        ]) {
+          const { code, err } = await c2c.c2c(['send', ...args], alice);
+          expect([args, code === 0 || err.includes('ephemeral')]).toEqual([args, true]);
+        }
+        expect(c2c.inbox('s-bob').every(({ content }) => /^(\S+ \S+: )?hi$/u.test(String(content)))).toBe(true);
+      }
+    }
+  });
+});
+
+describe('c2c list --alive', () => {
+  it('has only sessions whose process runs', async () => {
+    const c2c = await new Brokerage().registered(['alice']);
+    await c2c.said(['register', 'shell'], { session: 's-shell' });
+    const aliases = async (...more: string[]) =>
+      (await c2c.json<{ alias: string }[]>(['list', ...more])).map(({ alias }) => alias).sort();
+    expect(await aliases('--alive')).toEqual(['alice']);
+    expect(await aliases()).toEqual(['alice', 'shell']);
+  });
+});
+
+describe('a registry in the form {"registrations": […]}', () => {
+  it('is read, and becomes an array with all its rows', async () => {
+    const c2c = new Brokerage();
+    c2c.plant('registry.json', { registrations: [{ session_id: 's-old', alias: 'old', mine: 1 }] });
+    expect(await c2c.json(['list'])).toMatchObject([{ alias: 'old', session_id: 's-old' }]);
+    await c2c.registered(['alice']);
+    expect(c2c.rows).toMatchObject([{ alias: 'alice' }, { alias: 'old', mine: 1 }]);
+  });
+});
+
+describe('a result of a tool', () => {
+  it('says that it is no error, if it is none', async () => {
+    const c2c = await new Brokerage().registered(['alice']);
+    const mcp = new McpClient({ home: c2c.program.home, env: c2c.env(alice) }, [], 'c2c');
+    await mcp.initialize();
+    const called = async (name: string, given = {}) =>
+      (await mcp.request('tools/call', { name, arguments: given })).result?.['isError'];
+    expect([await called('whoami'), await called('poll_inbox'), await called('send', { to_alias: 'x' })]).toEqual([
+      false,
+      false,
+      true,
+    ]);
+    await mcp.end();
+  });
+});
+
+describe('sessions in containers', () => {
+  const nowhere = { C2C_MCP_CLIENT_PID: '0' };
+  const inside = { ...nowhere, C2C_IN_DOCKER: '1' };
+
+  it('whose process has no number pass their alias, with its mail, to the next that asks for it', async () => {
+    const c2c = await new Brokerage().registered(['alice']);
+    await c2c.said(['register', 'bob'], { session: 'one', env: nowhere });
+    expect(c2c.row('bob')).toMatchObject({ pid: 0 });
+    await c2c.said(['send', 'bob', 'before'], alice);
+    await c2c.said(['register', 'bob'], { session: 'two', env: nowhere });
+    expect(await c2c.json(['poll-inbox'], { session: 'two' })).toMatchObject([{ content: 'before' }]);
+  });
+
+  it('live by their lease: each sees the others as alive until five minutes after their last act', async () => {
+    const c2c = new Brokerage();
+    await c2c.said(['register', 'one'], { session: 'one', env: inside });
+    await c2c.said(['register', 'two'], { session: 'two', env: inside });
+    const alive = async () =>
+      (await c2c.json<{ alias: string }[]>(['list', '--alive'], { env: inside })).map(({ alias }) => alias).sort();
+    expect(await alive()).toEqual(['one', 'two']);
+    expect(await c2c.error(['register', 'one'], { session: 'three', env: inside })).toContain('belongs to session one');
+    const old = Date.now() / 1000 - 301;
+    utimesSync(`${c2c.root}/.leases/one`, old, old);
+    expect(await alive()).toEqual(['two']);
+    await c2c.said(['register', 'one'], { session: 'three', env: inside });
+  });
+});
+
+describe('c2c install', () => {
+  it('takes --force, and --broker-root for the broker that it writes down', async () => {
+    const c2c = new Brokerage();
+    const root = `${c2c.program.home}/elsewhere`;
+    const install = ['install', 'claude', '--force', '--broker-root', root];
+    await c2c.said(install);
+    const settings = readFileSync(`${c2c.program.home}/.mcp.json`, 'utf8');
+    expect(settings).toContain(`"C2C_MCP_BROKER_ROOT": "${root}"`);
+    await c2c.said(install);
+    expect(readFileSync(`${c2c.program.home}/.mcp.json`, 'utf8')).toBe(settings);
+  });
+});
+
+describe('sessions that the original started', () => {
+  it('are listed by instances and status, pruned by age, and left to the original', async () => {
+    const c2c = await new Brokerage().registered(['alice']);
+    const now = Date.now() / 1000;
+    instance(c2c, 'running', now - 2 * 86_400, process.pid);
+    instance(c2c, 'stale', now - 10 * 86_400, 999_999_999);
+    const seen = [
+      { name: 'running', status: 'running', delivery_mode: 'plugin', pid: process.pid },
+      { name: 'stale', status: 'stopped', delivery_mode: 'plugin', pid: null },
+    ];
+    expect(await c2c.json(['instances'])).toMatchObject(seen);
+    expect(await c2c.json(['status'])).toMatchObject({ managed_instances: seen });
+    expect(await c2c.error(['stop', 'running'])).toContain('was started by the original c2c');
+    expect(await c2c.json(['instances', '--prune-older-than', '7'])).toMatchObject([{ name: 'running' }]);
+  });
+});
+
+describe('c2c status', () => {
+  it('says who runs, how much each sent and took, the rooms and the managed sessions', async () => {
+    const c2c = await new Brokerage().registered(['alice', 'bob']);
+    await c2c.said(['register', 'shell'], { session: 's-shell' });
+    await c2c.said(['rooms', 'join', 'ops'], alice);
+    await c2c.said(['send', 'bob', 'one'], alice);
+    await c2c.said(['poll-inbox'], { session: 's-bob' });
+    expect(await c2c.json(['status'])).toMatchObject({
+      alive_peers: [
+        { alias: 'bob', sent: 0, received: 1 },
+        { alias: 'alice', sent: 1, received: 0 },
+      ],
+      dead_peer_count: 0,
+      total_peer_count: 3,
+      managed_instances: [],
+      rooms: [{ room_id: 'ops', member_count: 1 }],
+    });
+    expect(await c2c.said(['status'])).toMatch(/^sessions: 3, of which 2 run and 0 ended \(c2c list\)\n {2}bob /);
+  });
+});
+
+describe('c2c get-tmux-location', () => {
+  it('names the pane of the shell that asks, not the one that is in front', async () => {
+    const c2c = new Brokerage();
+    const bin = `${c2c.program.home}/bin`;
+    mkdirSync(bin, { recursive: true });
+    writeFileSync(`${bin}/tmux`, '#!/bin/sh\n[ "$2 $3" = "-t %42" ] && echo work:1.2\n');
+    chmodSync(`${bin}/tmux`, 0o755);
+    const env = { TMUX: '/tmp/server,1,0', TMUX_PANE: '%42', PATH: `${bin}:${process.env['PATH']}` };
+    expect(await c2c.said(['get-tmux-location'], { env })).toBe('work:1.2\n');
+    expect(await c2c.error(['get-tmux-location'], { env: { TMUX: '', TMUX_PANE: '' } })).toContain('in no tmux');
+  });
+});
+
+/** As the original writes it down. */
+function instance(c2c: Brokerage, name: string, createdAt: number, pid: number): void {
+  const folder = `${c2c.program.home}/.local/share/c2c/instances/${name}`;
+  mkdirSync(folder, { recursive: true });
+  const config = { name, client: 'opencode', session_id: name, alias: name, created_at: createdAt, extra_args: [] };
+  writeFileSync(`${folder}/config.json`, JSON.stringify(config));
+  writeFileSync(`${folder}/outer.pid`, `${pid}\n`);
+}

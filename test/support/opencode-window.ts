@@ -1,0 +1,130 @@
+// A window of OpenCode without OpenCode: our plugin runs in this process, with a client that keeps a conversation in a file like
+// OpenCode's, and a model that answers at once, unless it is told to wait.
+import { mkdirSync } from 'node:fs';
+import plugin from '../../plugins/opencode/parley.ts';
+import { anOpenCodeFile } from './opencode-file.ts';
+import { within } from './within.ts';
+
+type Facts = Record<string, unknown>;
+type Hooks = Awaited<ReturnType<typeof plugin>>;
+const DEADLINE = 20_000;
+
+export class StandInOpenCode {
+  readonly env: Record<string, string>;
+  readonly file: ReturnType<typeof anOpenCodeFile>;
+  /** The calls that changed something, as `/path` and body. */
+  readonly calls: [path: string, body: Facts][] = [];
+  /** Everything that the model was given. */
+  seen = '';
+  /** The model answers only when this is false. */
+  holds = false;
+  /** What the next prompt gets instead of being taken. */
+  refusal: number | null = null;
+  permissions: Facts[] = [];
+  questions: Facts[] = [];
+  info: Facts = {};
+  #isBusy = false;
+  #count = 0;
+  #hooks: Hooks = {};
+  #last = '';
+
+  constructor(readonly home: string) {
+    const data = `${home}/data/opencode`;
+    mkdirSync(data, { recursive: true });
+    this.env = { HOME: home, PARLEY_HOME: `${home}/parley`, XDG_DATA_HOME: `${home}/data` };
+    this.file = anOpenCodeFile(data);
+  }
+
+  /** Loads the plugin, and shows a session; null: none yet. */
+  async open(session: string | null = 's'): Promise<void> {
+    const before = { ...process.env };
+    Object.assign(process.env, this.env);
+    const call = async (method: string, { url, body = {} }: Facts) => this.#answer(method, String(url), body as Facts);
+    this.#hooks = await plugin({
+      directory: `${this.home}/project`,
+      client: { _client: { get: (one: Facts) => call('GET', one), post: (one: Facts) => call('POST', one) } },
+    });
+    for (const name of Object.keys(this.env)) {
+      if (before[name] === undefined) delete process.env[name];
+      else process.env[name] = before[name];
+    }
+    await (session === null
+      ? this.#tell('session.deleted', { sessionID: 's' })
+      : this.#tell('tui.session.select', { sessionID: session }));
+  }
+
+  async close(): Promise<void> {
+    await this.#hooks.dispose?.();
+    this.#hooks = {};
+  }
+
+  /** A dialog opens, or is closed. */
+  async asks(permissions: Facts[]): Promise<void> {
+    this.permissions = permissions;
+    await this.#tell(permissions.length > 0 ? 'permission.asked' : 'permission.replied', {});
+  }
+
+  /** Works on something else, until `rests`. */
+  async works(): Promise<void> {
+    this.#isBusy = true;
+    await this.#tell('session.status', {});
+  }
+
+  /** A turn ends that read nothing of what came meanwhile. */
+  async rests(): Promise<void> {
+    this.#isBusy = false;
+    await this.#tell('session.idle', {});
+  }
+
+  /** The model answers everything that waits. */
+  async answers(text = 'an answer'): Promise<void> {
+    const { record } = this.file;
+    this.seen = record
+      .rows<{ data: string }>('SELECT data FROM part ORDER BY id')
+      .map(({ data }) => (JSON.parse(data) as { text?: string }).text ?? '')
+      .join('\n');
+    this.file.answers(this.#id('answer'), this.#last, { finish: 'stop' }, text);
+    await this.rests();
+  }
+
+  /** Waits until a prompt was taken so often. */
+  async took(count: number): Promise<void> {
+    const prompts = () => this.calls.filter(([path]) => path.endsWith('/prompt_async'));
+    await within(DEADLINE, async () => prompts().length >= count);
+  }
+
+  async #answer(method: string, url: string, body: Facts) {
+    const ok = (data: unknown) => ({ data, response: { status: 200 } });
+    if (url === '/session/status') return ok(this.#isBusy ? { s: { type: 'busy' } } : {});
+    if (url === '/permission') return ok(this.permissions);
+    if (url === '/question') return ok(this.questions);
+    if (method === 'GET') return ok({ id: url.split('/').at(-1), ...this.info });
+    this.calls.push([url, body]);
+    if (url === '/session') return ok({ id: 's' });
+    if (url.endsWith('/prompt_async')) return this.#prompt(body);
+    return ok(true);
+  }
+
+  async #prompt({ messageID, parts }: Facts) {
+    const { refusal } = this;
+    if (refusal !== null) return { error: { name: 'No' }, response: { status: refusal } };
+    const id = typeof messageID === 'string' ? messageID : this.#id('nudge');
+    this.file.message(id, { role: 'user' });
+    this.file.parts(id, ...(parts as object[]));
+    this.#last = id;
+    const wasBusy = this.#isBusy;
+    await this.works();
+    if (!this.holds && !wasBusy) await this.answers();
+    return { response: { status: 204 } };
+  }
+
+  async #tell(type: string, properties: Facts): Promise<void> {
+    await this.#hooks.event?.({ event: { type, properties } });
+  }
+
+  /** Later than every id before. */
+  #id(ending: string): string {
+    const time = ((BigInt(Date.now()) * 0x1000n + 0xfffn) & 0xffff_ffff_ffffn).toString(16).padStart(12, '0');
+    return `msg_${time}zz${String((this.#count += 1)).padStart(4, '0')}${ending}`;
+  }
+}
