@@ -18,7 +18,7 @@ import type { Handover } from './hand-over.ts';
 import type { OfferedDeps } from './hook-offered.ts';
 import { PrintedTexts } from './printed-texts.ts';
 import { StuckMail } from './stuck-mail.ts';
-import { endQuiet, noteHindrance, Wakes } from './wakes.ts';
+import { endQuiet, noteHindrance, WakeBudget } from './wake-budget.ts';
 
 /** A mailbox that a session reads, and the context that its mail must match. */
 export interface SessionMailbox extends ReadMailbox {
@@ -81,7 +81,7 @@ export class Follower {
   /** Those that have a mailbox. */
   #sessions: readonly { live: LiveSession; mailboxes: readonly SessionMailbox[] }[] = [];
   readonly #answers: Answers;
-  readonly #wakes: Wakes;
+  readonly #wakes: WakeBudget;
   readonly #stuckMail: StuckMail;
   readonly #printed: PrintedTexts | null;
   readonly #loop: Promise<void>;
@@ -91,7 +91,7 @@ export class Follower {
     const [home] = deps.workspace.homes;
     this.#printed = home ? new PrintedTexts(home, deps.hookRecordOf, deps.log) : null;
     this.#stuckMail = new StuckMail(deps.workspace);
-    this.#wakes = new Wakes(deps.settings.wakesPerHour, () => deps.workspace.now());
+    this.#wakes = new WakeBudget(deps.settings.wakesPerHour, () => deps.workspace.now());
     this.#answers = new Answers({
       workspace: deps.workspace,
       captureRemote: deps.settings.captureRemote,
