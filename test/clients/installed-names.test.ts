@@ -132,7 +132,7 @@ async function aMachine(daemon: string) {
     does,
     names: new SessionNames(`${place.home}/.parley`),
     inbox: async () => JSON.parse(await does('inbox', '--as', 'me', '--json')) as { from: string; body: string }[],
-    async opened(name: string): Promise<ClaudeSession> {
+    opened: async (name: string): Promise<ClaudeSession> => {
       const cwd = `${place.project}/${name}`;
       const session = new ClaudeSession(code, await aTerminal(place, words, { env, cwd }));
       await session.until('idle');
