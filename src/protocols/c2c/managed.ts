@@ -11,17 +11,18 @@ import { OwnPty } from '../../sessions/pty.ts';
 import { holdLock } from '../../platform/lock-file.ts';
 import {
   commandOf,
+  EXEC,
   dropPid,
   endTmux,
-  environment,
+  instanceEnvironment,
   folderOf,
   isUp,
-  keep,
-  known,
+  writeInstance,
+  readInstance,
   loopFor,
-  mustKnow,
+  instanceCalled,
   readInstanceName,
-  registerAndKeep,
+  registerInstance,
   startInTmux,
   startOrGone,
 } from './instance.ts';
@@ -50,7 +51,7 @@ async function bringUp(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
 
 async function start(c2c: C2c, wanted: LaunchPlan): Promise<Instance> {
   const plan = await withThread(c2c.env, wanted);
-  const before = known(c2c.env, plan.name);
+  const before = readInstance(c2c.env, plan.name);
   if (before && isUp(before)) {
     throw new Refusal(
       'name_taken',
@@ -63,7 +64,7 @@ async function start(c2c: C2c, wanted: LaunchPlan): Promise<Instance> {
   const { socket, path, session, pane, pid } = await startInTmux({
     ...plan,
     command: commandOf(plan, c2c.env),
-    env: environment(c2c.env, plan),
+    env: instanceEnvironment(c2c.env, plan),
   });
   const instance: Instance = {
     ...plan,
@@ -75,7 +76,7 @@ async function start(c2c: C2c, wanted: LaunchPlan): Promise<Instance> {
   };
   try {
     if (!isUp(instance)) throw endedAtOnce(c2c.env, instance);
-    await registerAndKeep(c2c, instance);
+    await registerInstance(c2c, instance);
     await arm(c2c.env, instance);
   } catch (error) {
     const ended = isUp(instance) ? null : endedAtOnce(c2c.env, instance);
@@ -194,7 +195,7 @@ function planFor(c2c: C2c, client: string, args: string[], values: Values): Laun
     throw new Refusal('invalid_request', `no client is called "${shown}"; there is ${Object.keys(CLIENTS).join(', ')}`);
   }
   const name = readInstanceName(values.name ?? values.alias ?? `${client}-${crypto.randomUUID().slice(0, 6)}`);
-  const before = known(c2c.env, name);
+  const before = readInstance(c2c.env, name);
   const program = values.bin ?? kind.program;
   const path = Bun.which(program, { PATH: c2c.env['PATH'] ?? '', cwd: c2c.cwd });
   if (!path) throw new Refusal('not_found', `${program} is not installed here; say where it is with --bin`);
@@ -220,7 +221,7 @@ const stopCommand = command({
   options: { json: JSON_FLAG },
   words: [1, 1],
   async run(c2c: C2c, { json }, [text = '']) {
-    const instance = mustKnow(c2c.env, text);
+    const instance = instanceCalled(c2c.env, text);
     if (c2c.env['C2C_INSTANCE_NAME'] === instance.name)
       throw new Refusal('invalid_request', 'that is this very session; stop it from a terminal outside of it');
     const status = (await bringDown(c2c.env, instance)) ? 'stopped' : 'not running';
@@ -237,7 +238,7 @@ const restartCommand = command({
   async run(c2c: C2c, { json, timeout = '5' }, [text = '']) {
     const patience = Number(timeout) * 1000;
     if (!(patience >= 0)) throw new Refusal('invalid_request', '--timeout takes a number of seconds');
-    const before = mustKnow(c2c.env, text);
+    const before = instanceCalled(c2c.env, text);
     await bringDown(c2c.env, before, patience);
     const { name, session_id, alias, pid, terminal } = await bringUp(c2c, planOf(before));
     if (json) return c2c.sayJson({ ok: true, name, session_id, alias, pid, terminal });
@@ -271,7 +272,7 @@ async function startInPty(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
     log,
     startMs: START_MS,
     ready(pid) {
-      const instance = known(c2c.env, plan.name);
+      const instance = readInstance(c2c.env, plan.name);
       return instance?.holder === pid && isUp(instance) ? instance : null;
     },
   });
@@ -285,9 +286,9 @@ async function startInPty(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
  */
 export async function hold(c2c: C2c, plan: LaunchPlan): Promise<void> {
   const isSeen = process.stdin.isTTY && process.stdout.isTTY;
-  const env = { ...environment(c2c.env, plan) };
+  const env = { ...instanceEnvironment(c2c.env, plan) };
   forgetSigns({ session: plan.session_id, broker_root: plan.broker_root }, c2c.env);
-  const pty = new OwnPty(['/bin/sh', '-c', WITH_PID, 'sh', ...commandOf(plan, c2c.env)], {
+  const pty = new OwnPty(['/bin/sh', '-c', EXEC, 'sh', ...commandOf(plan, c2c.env)], {
     cwd: plan.cwd,
     env,
     width: process.stdout.columns || 120,
@@ -308,10 +309,10 @@ export async function hold(c2c: C2c, plan: LaunchPlan): Promise<void> {
   };
   const log = isSeen ? () => {} : servingLog({ json: false, verbose: false });
   try {
-    await registerAndKeep(c2c, { ...instance, holder: undefined });
+    await registerInstance(c2c, { ...instance, holder: undefined });
     const loop = plan.loop === 'none' ? null : await startLoop(loopFor(instance), c2c, log, pty);
     // Only now: a process that waits for it may rely on its loop.
-    keep(c2c.env, instance);
+    writeInstance(c2c.env, instance);
     // Either can be ended for itself; then the other goes, too.
     await Promise.race([pty.exited, ...(loop ? [loop.ended] : [])]);
     await loop?.stop();
@@ -320,8 +321,6 @@ export async function hold(c2c: C2c, plan: LaunchPlan): Promise<void> {
     await pty.close();
   }
 }
-
-const WITH_PID = 'C2C_MCP_CLIENT_PID=$$; export C2C_MCP_CLIENT_PID; exec "$@"';
 
 function passKeys(pty: OwnPty): void {
   process.stdin.setRawMode(true);
