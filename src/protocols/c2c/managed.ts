@@ -3,6 +3,10 @@ import { readAlias, readSessionId } from './shapes.ts';
 import { mkdirSync, realpathSync } from 'node:fs';
 import { basename } from 'node:path';
 import { newThread } from '../../clients/codex/queue.ts';
+import { rolloutOf } from '../../clients/codex/rollout.ts';
+import { codexHome } from '../../clients/codex/rpc.ts';
+import { isUuid } from '../../clients/launch.ts';
+import { ifThere } from '../../core/disk.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import { startInBackground } from '../../platform/background.ts';
 import { servingLog } from '../../platform/log.ts';
@@ -89,11 +93,11 @@ async function start(c2c: C2c, wanted: LaunchPlan): Promise<Instance> {
 /** A Codex that begins a conversation is told which one: so it can be reached before its first prompt. spec: c2c#managed-codex */
 async function withThread(env: Env, plan: LaunchPlan): Promise<LaunchPlan> {
   const { client, conversation, cwd, alias, command } = plan;
+  if (client !== 'codex' || conversation !== undefined) return plan;
   const [program = '', first = '-'] = command;
-  const isCodex = client === 'codex' && /^codex(\.js)?$/.test(basename(realpathSync(program)));
-  const isElsewhere = command.some((word) => word.startsWith('--remote'));
-  if (!isCodex || conversation !== undefined || !first.startsWith('-') || isElsewhere) return plan;
-  const thread = await newThread({ program, cwd, env }, alias);
+  const isCodex = /^codex(\.js)?$/.test(basename(ifThere(() => realpathSync(program)) ?? ''));
+  const isOther = !first.startsWith('-') || command.some((word) => word.startsWith('--remote'));
+  const thread = isCodex && !isOther ? await newThread({ program, cwd, env }, alias) : null;
   return thread === null ? plan : { ...plan, conversation: thread };
 }
 
@@ -240,14 +244,14 @@ const restartCommand = command({
     if (!(patience >= 0)) throw new Refusal('invalid_request', '--timeout takes a number of seconds');
     const before = instanceCalled(c2c.env, text);
     await bringDown(c2c.env, before, patience);
-    const { name, session_id, alias, pid, terminal } = await bringUp(c2c, planOf(before));
+    const { name, session_id, alias, pid, terminal } = await bringUp(c2c, planOf(c2c.env, before));
     if (json) return c2c.sayJson({ ok: true, name, session_id, alias, pid, terminal });
     c2c.say(`restarted ${name} as ${alias} (pid ${pid})`);
   },
 });
 
-/** What it was started with, without what ran of it. */
-function planOf(instance: Instance): LaunchPlan {
+/** What it was started with, without what ran of it. A conversation of Codex without a record cannot be resumed. */
+function planOf(env: Env, instance: Instance): LaunchPlan {
   const {
     tmux: _tmux,
     holder: _holder,
@@ -257,7 +261,9 @@ function planOf(instance: Instance): LaunchPlan {
     started_at: _at,
     ...plan
   } = instance;
-  return plan;
+  const { client, conversation = '' } = plan;
+  const isLost = client === 'codex' && isUuid(conversation) && rolloutOf(codexHome(env), conversation) === null;
+  return isLost ? { ...plan, conversation: undefined } : plan;
 }
 
 const START_MS = 15_000;
