@@ -149,7 +149,11 @@ describe(`mail for a running OpenCode${real.why}`, () => {
   real.it('comes by the plugin of `parley install`, which needs no network, and leaves nothing behind', async () => {
     const model = opens(aModel([say('hello back')]));
     const place = await aPlace();
-    const code = anOpenCode({ place, model, hasPackage: false });
+    // OpenCode itself adds the address of its schema where it is missing.
+    const settings = { $schema: 'https://opencode.ai/config.json' };
+    const code = anOpenCode({ place, model, settings, hasPackage: false });
+    const file = `${code.config}/opencode.json`;
+    const untouched = readFileSync(file, 'utf8');
     const parley = new Program(place.home, { TMPDIR: place.env['TMPDIR'] ?? '' });
     const before = readdirSync(code.config);
     expect((await parley.run(['install', 'opencode'], { cwd: place.project })).code).toBe(0);
@@ -164,6 +168,7 @@ describe(`mail for a running OpenCode${real.why}`, () => {
     expect((await parley.run(['install', '--uninstall', 'opencode'], { cwd: place.project })).code).toBe(0);
     // OpenCode itself writes this one.
     expect(readdirSync(code.config).filter((name) => name !== '.gitignore')).toEqual(before);
+    expect(readFileSync(file, 'utf8')).toBe(untouched);
   });
 });
 
