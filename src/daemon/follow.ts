@@ -9,7 +9,7 @@ import { ago } from '../core/time.ts';
 import { clientNamed, liveClients } from '../clients/clients.ts';
 import { IdleTimes, waitMs } from '../delivery/choose-session.ts';
 import type { Candidate } from '../delivery/choose-session.ts';
-import { sharedMailbox } from '../delivery/client-bindings.ts';
+import { clientBindings, isShared, sharedMailbox } from '../delivery/client-bindings.ts';
 import { fenced, newMark, peopleAmong } from '../delivery/fit.ts';
 import { Follower } from '../delivery/follower.ts';
 import type { SessionMailbox } from '../delivery/follower.ts';
@@ -102,7 +102,8 @@ async function sessionMailboxes(
   const named = names.all();
   const idleSince = idleTimes.note(live, Date.now());
   if (isLeftBehind(names, live, all, named)) return [];
-  const name = names.nameOf(live, named) ?? nameByElimination(names, live, all, named);
+  const name =
+    names.nameOf(live, named) ?? nameByElimination(names, live, all, named) ?? chosenMailbox(names.home, live);
   if (name === null || !(await home.directory.get(name))) return [];
   const own = named.find((one) => one.name === name);
   const isCertain = own?.pid === live.pid || own?.session === null;
@@ -125,6 +126,12 @@ async function sessionMailboxes(
       ? { ...one, match }
       : { ...one, match, idleSince, waitMs: (message) => leave(one.who, message) },
   );
+}
+
+/** The mailbox that somebody chose for all sessions of a client that runs no hooks: nothing else says whose they are. */
+function chosenMailbox(home: string, { client }: LiveSession): AgentName | null {
+  if (clientNamed(client)?.hook !== null || isShared(home, client)) return null;
+  return clientBindings(home)[client] ?? null;
 }
 
 /** Where the sender of a message works: a session in its folder, anybody else where it called `parley send`. */

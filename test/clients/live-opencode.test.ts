@@ -14,7 +14,10 @@ import { call, gate, say } from './model/steps.ts';
 import { anOpenCode } from './support/opencode.ts';
 import { closeAll, opens } from './support/opened.ts';
 import { aPlace } from './support/place.ts';
+import { opencode } from './support/reached-opencode.ts';
+import { aMachine } from './support/reached.ts';
 import { endAll } from './support/processes.ts';
+import { aTerminal } from './support/terminal.ts';
 import type { Terminal } from './support/terminal.ts';
 import { client } from './support/where.ts';
 
@@ -169,6 +172,17 @@ describe(`mail for a running OpenCode${real.why}`, () => {
     // OpenCode itself writes this one.
     expect(readdirSync(code.config).filter((name) => name !== '.gitignore')).toEqual(before);
     expect(readFileSync(file, 'utf8')).toBe(untouched);
+  });
+
+  real.it('wakes one that its user started after `parley install`, by its name and by that of its client', async () => {
+    const machine = await aMachine(opencode, { steps: [say('hello back'), say('hello again')] });
+    await machine.parley('install', 'opencode');
+    const { env } = machine.prepared;
+    await machine.prepared.ready(await aTerminal(machine.place, [real.program], { env }));
+    await within(DEADLINE, async () => (await machine.parley('agents')).includes('@opencode.project'));
+    await machine.until(await machine.send('by name'), 'shown');
+    await machine.parley('send', '@opencode', 'by client', '--as', 'me');
+    expect((await machine.model.saw('by client')).count('by name')).toBe(1);
   });
 });
 

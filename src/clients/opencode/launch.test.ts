@@ -4,15 +4,13 @@ import { temporaryHome } from '../../../test/support/home.ts';
 import { AgentName } from '../../core/names.ts';
 import { opencodeLauncher } from './launch.ts';
 
-const { folderIn, sessionIn } = opencodeLauncher;
-
 describe('`parley run opencode`', () => {
   it.each([
     [['-s', 'ses_1'], 'ses_1'],
     [['--session=ses_1', '--port', '0'], 'ses_1'],
     [['--continue'], undefined],
   ])('finds in %j that %p is continued', (args, session) => {
-    expect(sessionIn(args)).toBe(session);
+    expect(opencodeLauncher.sessionIn(args)).toBe(session);
   });
 
   it.each([
@@ -21,7 +19,7 @@ describe('`parley run opencode`', () => {
     [['-c'], undefined],
     [[], undefined],
   ])('finds in %j the folder %p', (args, folder) => {
-    expect(folderIn?.(args)).toBe(folder);
+    expect(opencodeLauncher.folderIn?.(args)).toBe(folder);
   });
 
   it('gives a window our plugin beside those of the user, and the process that has its name', async () => {
