@@ -10,7 +10,7 @@ import { Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
 import type { Model } from './model/model.ts';
-import { call, gate, say } from './model/steps.ts';
+import { call, gate, refuse, say } from './model/steps.ts';
 import { anOpenCode } from './support/opencode.ts';
 import { closeAll, opens } from './support/opened.ts';
 import { aPlace } from './support/place.ts';
@@ -172,6 +172,14 @@ describe(`mail for a running OpenCode${real.why}`, () => {
     // OpenCode itself writes this one.
     expect(readdirSync(code.config).filter((name) => name !== '.gitignore')).toEqual(before);
     expect(readFileSync(file, 'utf8')).toBe(untouched);
+  });
+
+  real.it('is called shown only when the model answers, which OpenCode asks again after a refusal', async () => {
+    const machine = await aMachine(opencode, { steps: [refuse(), refuse()] });
+    await machine.run();
+    await machine.until(await machine.send('it is red'), 'shown');
+    expect([machine.model.left, machine.model.main.length]).toEqual([0, 3]);
+    expect(machine.model.last.count('it is red')).toBe(1);
   });
 
   real.it('wakes one that its user started after `parley install`, by its name and by that of its client', async () => {
