@@ -9,7 +9,7 @@ import { ago } from '../core/time.ts';
 import { clientNamed, liveClients } from '../clients/clients.ts';
 import { IdleTimes, waitMs } from '../delivery/choose-session.ts';
 import type { Candidate } from '../delivery/choose-session.ts';
-import { isShared, sharedMailbox } from '../delivery/client-bindings.ts';
+import { clientBindings, isShared, sharedMailbox } from '../delivery/client-bindings.ts';
 import { fenced, newMark, peopleAmong } from '../delivery/fit.ts';
 import { Follower } from '../delivery/follower.ts';
 import type { SessionMailbox } from '../delivery/follower.ts';
@@ -128,10 +128,12 @@ async function sessionMailboxes(
   );
 }
 
-/** A client without hooks: nobody sees its session before we do. */
+/** A client without hooks: nobody sees its session before we do. It gets a name, or the mailbox that somebody chose for all its sessions. */
 async function nameWithoutHook(home: Home, names: SessionNames, live: LiveSession): Promise<AgentName | null> {
   const { client, folder, pid, id: session } = live;
-  if (pid === undefined || clientNamed(client)?.hook !== null || !isShared(names.home, client)) return null;
+  if (clientNamed(client)?.hook !== null) return null;
+  if (!isShared(names.home, client)) return clientBindings(names.home)[client] ?? null;
+  if (pid === undefined) return null;
   const taken = new Set((await home.directory.list()).map((one) => one.name));
   const { name } = names.give({ client, folder, pid, session }, (one) => taken.has(one));
   if (!taken.has(name)) await home.directory.register(name, 'agent');

@@ -10,11 +10,14 @@ import { Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
 import type { Model } from './model/model.ts';
-import { call, gate, say } from './model/steps.ts';
+import { call, gate, refuse, say } from './model/steps.ts';
 import { anOpenCode } from './support/opencode.ts';
 import { closeAll, opens } from './support/opened.ts';
 import { aPlace } from './support/place.ts';
+import { opencode } from './support/reached-opencode.ts';
+import { aMachine } from './support/reached.ts';
 import { endAll } from './support/processes.ts';
+import { aTerminal } from './support/terminal.ts';
 import type { Terminal } from './support/terminal.ts';
 import { client } from './support/where.ts';
 
@@ -149,7 +152,11 @@ describe(`mail for a running OpenCode${real.why}`, () => {
   real.it('comes by the plugin of `parley install`, which needs no network, and leaves nothing behind', async () => {
     const model = opens(aModel([say('hello back')]));
     const place = await aPlace();
-    const code = anOpenCode({ place, model, hasPackage: false });
+    // OpenCode itself adds the address of its schema where it is missing.
+    const settings = { $schema: 'https://opencode.ai/config.json' };
+    const code = anOpenCode({ place, model, settings, hasPackage: false });
+    const file = `${code.config}/opencode.json`;
+    const untouched = readFileSync(file, 'utf8');
     const parley = new Program(place.home, { TMPDIR: place.env['TMPDIR'] ?? '' });
     const before = readdirSync(code.config);
     expect((await parley.run(['install', 'opencode'], { cwd: place.project })).code).toBe(0);
@@ -164,6 +171,26 @@ describe(`mail for a running OpenCode${real.why}`, () => {
     expect((await parley.run(['install', '--uninstall', 'opencode'], { cwd: place.project })).code).toBe(0);
     // OpenCode itself writes this one.
     expect(readdirSync(code.config).filter((name) => name !== '.gitignore')).toEqual(before);
+    expect(readFileSync(file, 'utf8')).toBe(untouched);
+  });
+
+  real.it('is called shown only when the model answers, which OpenCode asks again after a refusal', async () => {
+    const machine = await aMachine(opencode, { steps: [refuse(), refuse()] });
+    await machine.run();
+    await machine.until(await machine.send('it is red'), 'shown');
+    expect([machine.model.left, machine.model.main.length]).toEqual([0, 3]);
+    expect(machine.model.last.count('it is red')).toBe(1);
+  });
+
+  real.it('wakes one that its user started after `parley install`, by its name and by that of its client', async () => {
+    const machine = await aMachine(opencode, { steps: [say('hello back'), say('hello again')] });
+    await machine.parley('install', 'opencode');
+    const { env } = machine.prepared;
+    await machine.prepared.ready(await aTerminal(machine.place, [real.program], { env }));
+    await within(DEADLINE, async () => (await machine.parley('agents')).includes('@opencode.project'));
+    await machine.until(await machine.send('by name'), 'shown');
+    await machine.parley('send', '@opencode', 'by client', '--as', 'me');
+    expect((await machine.model.saw('by client')).count('by name')).toBe(1);
   });
 });
 

@@ -102,6 +102,7 @@ export const ROWS: readonly Row[] = [
     title: 'OpenCode',
     package: 'opencode-ai',
     busy: [
+      { says: AFTER_TOOL, tests: ['live-opencode: that works comes after the running tool, before the next request'] },
       {
         says: 'when its model asks for it',
         tests: ['answering: answers when the user allowed that, and knows the skill'],
@@ -109,17 +110,29 @@ export const ROWS: readonly Row[] = [
     ],
     idle: [
       {
+        says: 'woken',
+        tests: ['live-opencode: that shows no session yet begins one there, and leaves a draft as it is'],
+      },
+      {
         says: 'when its model asks for it',
         tests: ['answering: answers when the user allowed that, and knows the skill'],
       },
     ],
     proven: [
       {
+        says: '`shown`, by its own database',
+        tests: [
+          'live-opencode: is not claimed as shown if its window is killed, and comes once when the session is resumed',
+        ],
+      },
+      {
         says: 'settled, by its own tool call',
         tests: ['answering: answers when the user allowed that, and knows the skill'],
       },
     ],
-    answer: [],
+    answer: [
+      { says: BACK, tests: ['live-opencode: that asks gets a turn of its own, whose last words are the answer'] },
+    ],
   },
   {
     title: 'Kimi',

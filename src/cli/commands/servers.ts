@@ -2,6 +2,7 @@ import { openHostService, hostOnStdio } from '../../protocols/c2a/open-host.ts';
 import { hostAddresses } from '../../protocols/c2a/options.ts';
 import { serveMcp } from '../../wire/mcp-stdio.ts';
 import { CLIENT_NAMES } from '../../clients/client-names.ts';
+import { clientNamed } from '../../clients/clients.ts';
 import { chatFace } from '../../protocols/c2a/mcp.ts';
 import { mailFace } from '../../protocols/mcp/mail-face.ts';
 import type { Face } from '../../wire/mcp.ts';
@@ -91,6 +92,9 @@ const mcpCommand = command({
       requestFollowerFor(context.env, [{ mailbox: who.name }]);
       return { workspace: asked.workspace, who, gather };
     };
+    // No hook says that a session of such a client has begun. Its tools do, and give it its name.
+    if (name !== undefined && clientNamed(name)?.hook === null)
+      await caller().catch(() => 'each call says what is wrong');
     const chat = chatFace(VERSION, caller);
     const shown = face === 'c2a' ? chat : withFormerNames(mailFace(VERSION, caller), chat);
     const call: Face['call'] = (tool, given, answer, meta) => {

@@ -45,7 +45,7 @@ export const opencodeLauncher: Launcher = {
   },
   async prepare({ args, env, name, server }: LaunchOrder): Promise<Launch> {
     const [first = ''] = args;
-    const canBeWoken = !NO_WINDOW.includes(first) && !args.includes('--pure');
+    const canBeWoken = !NO_WINDOW.includes(first) && !args.includes('--pure') && !env['OPENCODE_PURE'];
     const given = settingsIn(env[SETTINGS]);
     if (given === null)
       return {

@@ -16,7 +16,10 @@ export const opencode: RunningClient = {
   word: 'opencode',
   client: client('opencode'),
   ways: ['plugin'],
-  cannot: { compacted: 'nothing tells Parley of it; `parley owe` lists what is owed' },
+  cannot: {
+    compacted: 'nothing tells Parley of it; `parley owe` lists what is owed',
+    refused: 'it asks again by itself until the model answers',
+  },
   prepare(place, model) {
     const careful = { mode: 'primary', permission: { bash: 'ask' } };
     const code = anOpenCode({ place, model, settings: { agent: { careful } } });
