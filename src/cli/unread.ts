@@ -3,8 +3,8 @@ import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import type { Home } from '../core/mail/workspace.ts';
 import type { AgentName } from '../core/names.ts';
 import type { AgentRecord } from '../core/ports/directory.ts';
+import { clientBindings, clientOf } from '../delivery/client-bindings.ts';
 import { isProcessAlive } from '../platform/process.ts';
-import { clientBindings, clientOf } from './client-bindings.ts';
 
 /** A mailbox counts as read for this long after mail was taken from it, or its agent sent something. */
 const RECENT_MS = 30 * 24 * 60 * 60 * 1000;

@@ -95,22 +95,37 @@ async function obligationsOf(home: Home, { message, copies }: Trace): Promise<Ma
 /** The proven steps of one copy, in order. */
 function steps(trace: Trace, copy: Copy): { step: string; at: string; evidence: string }[] {
   // Of a copy that another program stored we know only that it was found: a receipt says so.
-  const ours = copy.receipts.every(({ step }) => step !== 'stored');
-  const stored = { step: 'stored', at: trace.message.ts, evidence: 'flushed to disk' };
-  const seen = copy.receipts.map(({ step, at, evidence }) => ({ step, at, evidence: facts(evidence) }));
+  const sent = copy.receipts.filter(({ step, evidence }) => step === 'stored' && 'folder' in evidence);
+  const receipts = copy.receipts.filter((one) => !sent.includes(one));
+  const ours = receipts.every(({ step }) => step !== 'stored');
+  const from = sent.map(({ evidence }) => `, sent from ${lineForModel(String(evidence['folder']), 400)}`).join('');
+  const stored = { step: 'stored', at: trace.message.ts, evidence: `flushed to disk${from}` };
+  const seen = receipts.map(({ step, at, evidence }) => ({ step, at, evidence: facts(evidence) }));
   const end =
     copy.state === 'settled'
       ? [
           {
             step: 'settled',
             at: copy.settledAt ?? '',
-            evidence: `${copy.disposition ?? 'unknown'}${copy.settledBy ? `, ${facts(copy.settledBy)}` : ''}`,
+            evidence: endOf(copy),
           },
         ]
       : [];
   // A copy can have ended before it was answered. Of two at the same time the first written comes first.
   const later = [...seen, ...end].sort((a, b) => Number(a.at > b.at) - Number(a.at < b.at));
   return [...(ours ? [stored] : []), ...later];
+}
+
+function endOf(copy: Copy): string {
+  const taker = takerOf(copy);
+  if (taker !== null) return `taken by @${taker}`;
+  return `${copy.disposition ?? 'unknown'}${copy.settledBy ? `, ${facts(copy.settledBy)}` : ''}`;
+}
+
+/** Who took it, if it waited in a mailbox that several share. The proof is with the taker's copy. */
+function takerOf({ mailbox, settledBy }: Copy): string | null {
+  const taker = settledBy?.['taker'];
+  return taker === undefined || taker === mailbox ? null : lineForModel(String(taker), 128);
 }
 
 function told(context: Context, trace: Trace, label: string, obligations: Map<string, Obligation>): string {
@@ -159,6 +174,7 @@ function now(copy: Copy): string {
         ? 'offered to a session; the next event of that session settles it, or it waits again'
         : `held by a reader until ${time(copy.until)}`;
     case 'settled':
+      if (takerOf(copy) !== null) return 'ended here; what is proven follows below';
       return copy.receipts.some(({ step }) => step === 'shown') ? 'ended' : 'ended; no proof that a model saw it';
     case 'gone':
       return 'another program took it; what happened then is unknown';
