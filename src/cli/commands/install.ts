@@ -153,7 +153,7 @@ function questionsAbout({ env }: Context, target: InstallTarget, plans: readonly
 function answer(context: Context, questions: readonly ConsentQuestion[], isOrdered: boolean): readonly string[] | null {
   if (isOrdered && questions.length === 0) return [];
   const words = questions.map(({ topic }) => topic).join(' ');
-  for (const line of questions.length === 0 ? [] : ['', ...questionLines(questions)]) context.note(line);
+  for (const line of questions.length === 0 ? [] : questionLines(questions)) context.note(line);
   const more = isOrdered
     ? `Allow some of it? Name it after yes: yes ${words}.`
     : `Make these changes?${questions.length === 0 ? '' : ` To allow more, name it after yes: yes ${words}.`}`;
