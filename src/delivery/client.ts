@@ -21,7 +21,9 @@ export interface Client {
   hookRecord?: (place: Pick<SessionPlace, 'session' | 'env'>, ids: readonly MessageId[], since: number) => HookRecord;
   /** How a session of it is started, followed and given prompts. Without it, it cannot be controlled. `env` has HOME and PATH. */
   session?: (target: SessionTarget, env: SessionPlace['env']) => SessionDriver;
-  /** Its running sessions, and how mail reaches them without typing. `env` has HOME. */
+  /** One process of it runs the hooks and tools of many sessions: only the client's own id says which one is meant. */
+  sharesProcess?: true;
+  /** Its running sessions, and how mail reaches them. `env` has HOME. */
   live?: (env: SessionPlace['env']) => LiveSessions;
   /** How mail is typed to it in a terminal that `parley run` holds. Without it, nothing is. */
   held?: (place: HeldPlace) => HeldClient;

@@ -10,10 +10,12 @@ import {
   putBackPointer,
   settleOffered,
   settleShown,
+  takePointed,
 } from '../core/mail/offered.ts';
+import { takenBy } from '../core/mail/shared.ts';
 import { Injection } from '../core/attention/attention.ts';
 import { AgentName, MessageId } from '../core/names.ts';
-import type { Receipt } from '../core/receipt.ts';
+import type { Evidence, Receipt } from '../core/receipt.ts';
 import { Schema } from '../core/schema.ts';
 import type { Described } from '../core/schema.ts';
 import { starterOf } from '../platform/process.ts';
@@ -30,6 +32,8 @@ const OfferedText = new Schema(() =>
   v.object({
     v: v.literal(1),
     agent: AgentName.inner,
+    /** The mailbox is shared, and what is proven becomes this agent's. */
+    taker: v.exactOptional(AgentName.inner),
     /** The name in which the copies are held. */
     owner: v.string(),
     /** The hook that prints it, and since when (ms). */
@@ -92,11 +96,11 @@ export class OfferedTexts {
   ) {}
 
   /** Begins a text. */
-  begin(agent: AgentName, now: number) {
+  begin(agent: AgentName, now: number, taker?: AgentName) {
     const id = crypto.randomUUID().slice(0, 8);
     const lease = this.#lease(id);
     const owner = newHolder(lease.bearer, lease.process);
-    const begun = { v: 1, agent, owner, by: newHolder(false), since: now } as const;
+    const begun = { v: 1, agent, ...takenBy(taker), owner, by: newHolder(false), since: now } as const;
     const nothing = { whole: [], signs: [], again: [] };
     return {
       /** Claims these for the session and shows them. It is noted before: if we die, the next event finds it. */
@@ -216,8 +220,12 @@ export class OfferedTexts {
     const who = await this.deps.readerNamed(text.agent);
     if (!who) return null;
     const by = { by: 'hook', client, event: text.printed?.event ?? '', session: this.session.id, proof };
-    for (const [id, { evidence }] of shown) await settleShown(who, text.owner, id, { ...evidence, ...by }, Date.now());
-    if (shown.length === text.whole.length) this.#remove(name);
+    for (const [id, { evidence }] of shown)
+      await settleShown(who, text.owner, id, { ...evidence, ...by }, Date.now(), text.taker);
+    if (shown.length === text.whole.length) {
+      await takeSigns(who, text, by);
+      this.#remove(name);
+    }
     return shown.map(([id]) => ({ who, id, since: text.since }));
   }
 
@@ -240,13 +248,15 @@ export class OfferedTexts {
   }
 
   async #settle(who: Who, text: OfferedText, client: HookClient, event: HookEvent): Promise<void> {
-    await settleOffered(who, text.owner, text.whole, {
+    const by = {
       by: 'hook',
       client: client.name,
       event: text.printed?.event ?? '',
       session: this.session.id,
       proof: event.hook_event_name ?? '',
-    });
+    };
+    await settleOffered(who, text.owner, text.whole, by, text.taker);
+    await takeSigns(who, text, by);
   }
 
   async #waitAgain(who: Who, text: OfferedText, event: HookEvent): Promise<void> {
@@ -339,6 +349,11 @@ export class OfferedTexts {
       return null;
     }
   }
+}
+
+/** What its reader was only pointed to waits on in its own mailbox. In a shared one it is the reader's from then on, and nobody else's. */
+async function takeSigns(who: Who, { signs, taker }: OfferedText, by: Evidence): Promise<void> {
+  if (taker !== undefined) for (const { id } of signs) await takePointed(who, id, by, taker);
 }
 
 /** The client's process in a holder's name; null if none is known. */

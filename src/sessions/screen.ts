@@ -124,7 +124,7 @@ export class ScreenModel {
     this.#rest = left.length > 65_536 ? '' : left;
   }
 
-  /** Lines are cut or filled up, not broken anew: programs that draw a screen draw it again after this. */
+  /** Lines are cut or filled up, not broken again: programs that draw a screen draw it again after this. */
   resize(width: number, height: number): void {
     [this.width, this.height] = [width, height];
     // What is below the cursor goes first, then what is at the top.
@@ -278,7 +278,7 @@ export class ScreenModel {
     else this.#row = Math.min(this.height - 1, this.#row + 1);
   }
 
-  /** Moves what is in the region up by so many lines, or down. */
+  /** Moves what is in the region up by this many lines, or down. */
   #scroll(by: number): void {
     const { top, bottom } = this.#region;
     for (let count = Math.min(Math.abs(by), this.height); count > 0; count -= 1) {

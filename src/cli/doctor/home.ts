@@ -2,7 +2,8 @@ import type { Env } from '../../core/env.ts';
 import type { ClientSettings } from '../../clients/settings/client-settings.ts';
 import { SETTINGS_CLIENTS } from '../../clients/installable.ts';
 import { accessSync, constants, existsSync, readdirSync, statSync, statfsSync } from 'node:fs';
-import { clientBindings, clientOf } from '../client-bindings.ts';
+import { clientBindings, clientOf } from '../../delivery/client-bindings.ts';
+import { SessionNames } from '../../delivery/session-names.ts';
 import { counted, on } from './finding.ts';
 import type { Finding } from './finding.ts';
 import { JOURNAL_FORMAT, inspectJournal } from '../../daemon/homes.ts';
@@ -58,7 +59,7 @@ function isWritable(root: string): boolean {
   }
 }
 
-/** The ledger of a home, and older ones kept beside it. `usable` says whether it may be opened for more. */
+/** The journal of a home, and older ones kept beside it. `usable` says whether it may be opened for more. */
 export function examineLedger({ label, root }: Home): { usable: boolean; findings: Finding[] } {
   const { ok, bad } = on(`home ${label}`);
   const state = inspectJournal(root);
@@ -88,7 +89,7 @@ export function examineLedger({ label, root }: Home): { usable: boolean; finding
   return { usable: true, findings: [ok(`the ledger is intact (format ${JOURNAL_FORMAT})`), ...kept] };
 }
 
-/** Damaged ledgers, and copies from before a change of format. They hold bodies, and nobody but their owner removes them. */
+/** Damaged journals, and copies from before a change of format. They hold bodies, and nobody but their owner removes them. */
 function keptBeside(label: string, root: string): Finding[] {
   const { warn } = on(`home ${label}`);
   const names = readdirSync(root).filter((name) => /^ledger\.db\.(damaged-\d+|v\d+)$/.test(name));
@@ -157,6 +158,12 @@ export function examineWaiting(
       const { warn } = on(`mailbox ${one.mailbox}`);
       const look = `\`parley inbox --as ${one.mailbox}\` shows it`;
       const client = SETTINGS_CLIENTS.find(({ name }) => name === clientOf(bindings, one.mailbox));
+      const last = client === undefined && new SessionNames(parleyHome(env)).lastSeen(one.mailbox, Date.now());
+      if (last)
+        return warn(
+          `${waits(one)}, and no running session has this name`,
+          `the next ${last.client} session in ${last.folder} gets it; ${look}`,
+        );
       if (client === undefined)
         return warn(
           `${waits(one)}, and no client has this mailbox`,

@@ -9,7 +9,7 @@ import { textWithoutOurs } from '../../clients/settings/changes.ts';
 import type { Addition, ReadFile } from '../../clients/settings/changes.ts';
 import { find } from '../../clients/settings/file.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { clientBindings, unbindClient } from '../client-bindings.ts';
+import { clientBindings, unbindClient } from '../../delivery/client-bindings.ts';
 import type { Context } from '../context.ts';
 import { stopping } from '../../protocols/backchannel/setup.ts';
 import { findCodexTables, isRemovalWanted, readWithout, removeTables } from '../../clients/codex/trust.ts';
@@ -35,7 +35,7 @@ export function isInClients(env: Env): boolean {
 }
 
 /**
- * Takes Parley out of all clients, or refuses and names what is in the way: a client must never keep a line that starts a program
+ * Takes Parley out of all clients, or refuses and names what prevents it: a client must never keep a line that starts a program
  * that is gone. Everything is found first; a refusal changes nothing.
  */
 export function leaveClients(context: Context, yes: boolean): Left {
