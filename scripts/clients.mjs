@@ -18,8 +18,8 @@ import { join, resolve } from 'node:path';
 import { npm } from './npm.mjs';
 import { root } from './setup.mjs';
 
-const pinned = `${root}test/clients`;
-const folder = process.env.PARLEY_CLIENTS ?? `${root}.cache/clients`;
+export const PINNED = `${root}test/clients`;
+export const CLIENTS = process.env.PARLEY_CLIENTS ?? `${root}.cache/clients`;
 
 /** Where the program of a client is, one step of the path after the other. Each that exists is tried: a processor may be too old for one. */
 const PROGRAMS = {
@@ -32,48 +32,48 @@ const KIMI = '@moonshot-ai/kimi-code';
 const KIMI_SCRIPT = `node_modules/${KIMI}/dist/main.mjs`;
 const NODE = ['node_modules', /^node-(linux|darwin)-/, 'bin/node'];
 
-/** Brings the clients if they are not there. Returns null, or why they could not be had. */
-export async function bringClients() {
-  if (isComplete()) return null;
+/** Brings the clients that `from` names into the folder `to`, if they are not there. Returns null, or why they could not be had. */
+export async function bringClients({ from = PINNED, to = CLIENTS } = {}) {
+  const wanted = JSON.parse(readFileSync(`${from}/package.json`, 'utf8')).dependencies;
+  if (isComplete(to, wanted)) return null;
   // A folder that somebody else filled needs only to be looked through.
-  if (isInstalled(folder) && lookThrough(folder) === null) return null;
+  if (isInstalled(to, wanted) && lookThrough(to, wanted) === null) return null;
   console.error('Installing the real clients for the tests (once, some 1.5 GB) …');
-  const fresh = `${folder}.new-${process.pid}`;
+  const fresh = `${to}.new-${process.pid}`;
   try {
-    return (await install(fresh)) ?? lookThrough(fresh) ?? moveIn(fresh);
+    return (await install(from, fresh)) ?? lookThrough(fresh, wanted) ?? moveIn(fresh, to);
   } finally {
     rmSync(fresh, { recursive: true, force: true });
   }
 }
 
-const wanted = () => JSON.parse(readFileSync(`${pinned}/package.json`, 'utf8')).dependencies;
-
 /** The list of programs is written last: where it is, and names these versions, nothing is missing. */
-function isComplete() {
-  const list = `${folder}/programs.json`;
+function isComplete(place, wanted) {
+  const list = `${place}/programs.json`;
   if (!existsSync(list)) return false;
   const { versions } = JSON.parse(readFileSync(list, 'utf8'));
-  return Object.entries(wanted()).every(([name, version]) => versions[name] === version);
+  return Object.entries(wanted).every(([name, version]) => versions[name] === version);
 }
 
-function isInstalled(place) {
-  return Object.entries(wanted()).every(([name, version]) => {
+function isInstalled(place, wanted) {
+  return Object.entries(wanted).every(([name, version]) => {
     const manifest = `${place}/node_modules/${name}/package.json`;
     return existsSync(manifest) && JSON.parse(readFileSync(manifest, 'utf8')).version === version;
   });
 }
 
-async function install(place) {
+async function install(from, place) {
   mkdirSync(place, { recursive: true });
-  for (const name of ['package.json', 'package-lock.json']) copyFileSync(`${pinned}/${name}`, `${place}/${name}`);
+  // The newest releases have no lock file.
+  for (const name of ['package.json', 'package-lock.json'])
+    if (existsSync(`${from}/${name}`)) copyFileSync(`${from}/${name}`, `${place}/${name}`);
   // Not `npm ci`: that wants the programs for all other platforms in the lock file too, and some registries lack them.
   const isDone = await npm(['install', '--ignore-scripts'], place);
   return isDone ? null : 'npm install did not finish; check the network or the npm registry setting';
 }
 
 /** Finds the programs, sees that they start, and writes down where they are. */
-function lookThrough(place) {
-  const versions = wanted();
+function lookThrough(place, versions) {
   const programs = {};
   for (const [name, steps] of Object.entries(PROGRAMS)) {
     const found = pathsIn(place, steps).find((path) => startsAs([`${place}/${path}`], versions[name]));
@@ -113,8 +113,8 @@ function startsAs([program, ...args], version) {
 }
 
 /** In one step, so that a run which is killed leaves no half of a client behind. */
-function moveIn(fresh) {
-  rmSync(folder, { recursive: true, force: true });
-  renameSync(fresh, folder);
+function moveIn(fresh, place) {
+  rmSync(place, { recursive: true, force: true });
+  renameSync(fresh, place);
   return null;
 }

@@ -6,7 +6,7 @@ const TICK_MS = 1000;
 /** Without a terminal each report is a line of its own, so there are fewer of them. */
 const LOG_EVERY_MS = 5000;
 
-/** Runs npm in a folder that has a package-lock.json. Resolves to true if npm succeeded. */
+/** Runs npm in a folder; how far it is can be told where there is a package-lock.json. Resolves to true if npm succeeded. */
 export function npm(args, folder) {
   const total = packagesFor(folder);
   const began = Date.now();
@@ -15,7 +15,8 @@ export function npm(args, folder) {
     const now = Date.now();
     if (!process.stderr.isTTY && now - reported < LOG_EVERY_MS) return;
     reported = now;
-    const line = `  npm ${args[0]}: ${Math.min(packagesIn(folder), total)} of ${total} packages, ${seconds(now - began)}`;
+    const here = total === null ? packagesIn(folder) : `${Math.min(packagesIn(folder), total)} of ${total}`;
+    const line = `  npm ${args[0]}: ${here} packages, ${seconds(now - began)}`;
     process.stderr.write(process.stderr.isTTY ? `\r${line}\x1b[K` : `${line}\n`);
   };
   const flags = ['--no-audit', '--no-fund', '--no-progress', '--loglevel=error'];
@@ -37,8 +38,9 @@ export function seconds(ms) {
   return `${Math.round(ms / 1000)} s`;
 }
 
-/** How many packages of the lock file belong on this machine. */
+/** How many packages of the lock file belong on this machine; null if there is none. */
 function packagesFor(folder) {
+  if (!existsSync(`${folder}/package-lock.json`)) return null;
   const { packages } = JSON.parse(readFileSync(`${folder}/package-lock.json`, 'utf8'));
   const fits = (list, own) => !list || list.includes(own);
   return Object.entries(packages).filter(

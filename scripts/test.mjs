@@ -4,17 +4,17 @@
 // `npm run test:clients` brings the real clients and runs all tests with them. `npm test` runs one test for each client,
 // where the clients are; with CI=true it brings them.
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { resolve } from 'node:path';
 import { isBuilt, PROGRAM } from './built.mjs';
-import { bringClients } from './clients.mjs';
+import { bringClients, CLIENTS } from './clients.mjs';
 import { seconds } from './npm.mjs';
 import { root, setUp } from './setup.mjs';
 import { systemPackages } from './system-packages.mjs';
 
 /** The tests with real clients, and the one file of them that belongs to the whole. */
-const CLIENTS = /^test\/clients\/[^/]+$/;
+const CLIENT_TESTS = /^test\/clients\/[^/]+$/;
 const SMOKE = 'test/clients/smoke.test.ts';
 /** A test that takes this long hangs. The limit says nothing about the product: a busy machine is not a failure. */
 const HANGS_MS = 600_000;
@@ -50,6 +50,8 @@ let passed = 0;
 let failed = 0;
 let ended = 0;
 const running = new Set();
+/** The outcome of each test. They are kept where PARLEY_TEST_RESULTS names a file. */
+const results = [];
 
 const bun = await setUp();
 systemPackages();
@@ -80,6 +82,8 @@ if (ended === 0) {
   failed += 1;
   console.log(`no test is called so: ${words.join(' ')}`);
 }
+if (process.env.PARLEY_TEST_RESULTS) writeFileSync(process.env.PARLEY_TEST_RESULTS, JSON.stringify({ tests: results }));
+if (withClients) await check('README says how mail reaches each client', tableOfClients);
 console.log(`${passed} passed, ${failed} failed`);
 // Not `exit`: that would cut off what a slow reader has not taken yet.
 process.exitCode = failed === 0 ? 0 : 1;
@@ -88,7 +92,7 @@ process.exitCode = failed === 0 ? 0 : 1;
 function testFiles() {
   const inFolder = (folder) => readdirSync(`${root}${folder}`, { recursive: true }).map((name) => `${folder}/${name}`);
   const all = ['src', 'test', 'plugins'].flatMap(inFolder).filter((path) => path.endsWith('.test.ts'));
-  if (isWhole) return all.filter((path) => !CLIENTS.test(path) || path === SMOKE);
+  if (isWhole) return all.filter((path) => !CLIENT_TESTS.test(path) || path === SMOKE);
   if (picked.length === 0) return all.filter((path) => !withClients || path.startsWith('test/clients/'));
   const found = picked.flatMap((word) => {
     const part = word.replace(/^\.\//, '');
@@ -109,6 +113,12 @@ async function checkSources() {
 function whatIsInHome() {
   const written = readdirSync(home, { recursive: true });
   return written.length === 0 ? null : `these are new:\n${written.join('\n')}`;
+}
+
+/** README's table of clients is made from what passed. */
+async function tableOfClients() {
+  writeFileSync(`${home}/results.json`, JSON.stringify({ tests: results }));
+  return run(bun, ['test/clients/reach.ts', `${home}/results.json`, `${CLIENTS}/programs.json`]);
 }
 
 /** Counts as one test. `why` returns null, or why it failed. */
@@ -171,7 +181,8 @@ async function runFile(file) {
   for (const line of output.split('\n')) {
     // Here the runner sums up, and lists once more what failed and what was skipped.
     if (/^\s*\d+ (pass|tests? (failed|skipped|todo):)$/.test(line)) break;
-    const [, outcome] = /^\((pass|fail|skip|todo)\)/.exec(line) ?? [];
+    const [, outcome, title = ''] = /^\((pass|fail|skip|todo)\) (.*?)(?: \[[\d.]+m?s\])?$/.exec(line) ?? [];
+    if (outcome) results.push({ file, title, outcome: outcome === 'todo' ? 'skip' : outcome });
     if (outcome) counts[{ pass: 'passed', fail: 'failed', skip: 'skipped', todo: 'skipped' }[outcome]] += 1;
     if (outcome !== 'pass' && line.trim() !== '' && !/^(bun test v.*|error: regex .*|\S+\.test\.ts:)$/.test(line))
       console.log(line);

@@ -2,6 +2,7 @@ import { Glob } from 'bun';
 import { describe, expect, it } from 'bun:test';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { name, version } from '../package.json';
 import { PARLEY_COMMANDS } from '../src/cli/table.ts';
 
 const pages = [...new Glob('*.md').scanSync(), ...new Glob('docs/**/*.md').scanSync()].sort();
@@ -49,6 +50,14 @@ describe('the documentation', () => {
     expect(
       links.filter(({ page, link }) => !leadsSomewhere(page, link)).map(({ page, link }) => `${page}: ${link}`),
     ).toEqual([]);
+  });
+
+  it('installs the package of this version', () => {
+    expect(texts.get('README.md')).toContain(`npm install -g ./${name}-${version}.tgz`);
+    expect(texts.get('SECURITY.md')).toContain(`This is about version ${version}:`);
+    expect(texts.get('CHANGELOG.md')).toMatch(
+      new RegExp(`^## (?:\\[Unreleased\\] )?${version.replaceAll('.', '\\.')}$`, 'm'),
+    );
   });
 
   it('gives each anchor once', () => {

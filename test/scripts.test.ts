@@ -46,6 +46,40 @@ describe('an install by npm', () => {
   });
 });
 
+describe('npm run canary', () => {
+  const pinned = JSON.parse(readFileSync(join(import.meta.dir, 'clients/package.json'), 'utf8')) as {
+    dependencies: Record<string, string>;
+  };
+
+  /** What it prints where npm is this script. */
+  async function canary(script: string): Promise<{ out: string; code: number }> {
+    plant('npm', script);
+    const child = node([`${SCRIPTS}/canary.mjs`], { PARLEY_CANARY: `${folder}/canary` });
+    return { out: await new Response(child.stdout).text(), code: await child.exited };
+  }
+
+  it('says in one line that the registry does not answer', async () => {
+    expect(await canary('exit 1')).toEqual({
+      out: 'the npm registry does not answer, so the newest releases cannot be had; nothing was run\n',
+      code: 1,
+    });
+  });
+
+  it('runs nothing where nothing is newer', async () => {
+    const cases = Object.entries(pinned.dependencies).map(([name, version]) => `${name}) echo ${version} ;;`);
+    const { out, code } = await canary(`case $2 in ${cases.join(' ')} esac`);
+    expect(out).toEndWith('nothing is newer than what the tests use; nothing was run\n');
+    expect(code).toBe(0);
+  });
+
+  it('says which versions it would try, and why it cannot', async () => {
+    const { out, code } = await canary('if [ "$1" = view ]; then echo 99.0.0; else exit 1; fi');
+    expect(out).toContain(`@openai/codex ${pinned.dependencies['@openai/codex']} → 99.0.0\n`);
+    expect(out).toEndWith('npm install did not finish; check the network or the npm registry setting\n');
+    expect(code).toBe(1);
+  });
+});
+
 describe('npm test', () => {
   it('gives tests an empty home of their own, and prints a line for each file', async () => {
     const report = `${folder}/home`;

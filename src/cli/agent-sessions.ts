@@ -29,7 +29,7 @@ const STATES = {
   stopped: 'not running',
 } as const satisfies Record<LiveSession['status'], AgentSession['state']>;
 
-/** The sessions of each agent of Parley's home: those that run, and the last one of each name that `parley run` gave. */
+/** The sessions of each agent of Parley's home: those that run, and the last one of each name that a session was given. */
 export async function agentSessions(env: Env): Promise<Map<string, AgentSession[]>> {
   const names = new SessionNames(parleyHome(env));
   const named = names.all();

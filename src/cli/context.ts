@@ -10,7 +10,7 @@ import { refuseSupervisor } from '../protocols/c2c/supervisors.ts';
 import { C2c } from '../protocols/c2c/workspace.ts';
 import type { Use } from '../platform/authority.ts';
 import { refusePersonsName } from '../platform/authority.ts';
-import { clientBindings } from './client-bindings.ts';
+import { clientBindings, sharedMailbox } from '../delivery/client-bindings.ts';
 import { loadSettings } from './settings.ts';
 import type { Loaded, Settings } from './settings.ts';
 
@@ -80,7 +80,8 @@ export class Context {
       if (home.label === 'c2c' && use === 'act') await this.#refuseOthersAlias(name);
       await home.mailboxes.heal();
       this.log('identity', { agent: name, home: home.label });
-      return { name, home };
+      const shares = home.label === 'parley' ? sharedMailbox(home.root, name) : undefined;
+      return { name, home, ...(shares !== undefined && { shares }) };
     }
     const names = (await Promise.all(this.workspace.homes.map((home) => home.directory.list())))
       .flat()

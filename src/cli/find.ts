@@ -1,5 +1,6 @@
 import { nearest } from '../core/nearest.ts';
 import { visible } from '../core/history/sight.ts';
+import { takeShared } from '../core/mail/shared.ts';
 import { findMessage } from '../core/mail/workspace.ts';
 import type { Workspace, Who } from '../core/mail/workspace.ts';
 import { parseAddress } from '../core/address.ts';
@@ -34,8 +35,10 @@ export async function openId(who: Who, prefix: string): Promise<{ id: MessageId 
   return ids.map((id) => ({ id }));
 }
 
-/** What waits on another machine is fetched first, so that it can be answered and ended like everything else. */
-export async function bringHere({ name, home }: Who, prefix: string): Promise<void> {
+/** What waits on another machine, or in a mailbox that is shared, is fetched first: then it is answered and ended like everything else. */
+export async function bringHere(who: Who, prefix: string): Promise<void> {
+  const { name, home } = who;
+  await takeShared(who, prefix);
   if (!home.remote || (await home.journal.idsLike(prefix)).length > 0) return;
   await home.remote.bring(name, ({ id }) => prefix !== '' && id.startsWith(prefix));
 }

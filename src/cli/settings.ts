@@ -6,13 +6,13 @@ import { visibleLine } from '../core/gate.ts';
 import { parleyHome } from '../platform/env.ts';
 import { DAY, spanMs } from '../core/time.ts';
 import { trustOf } from '../platform/trust.ts';
-import { readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { nearest } from '../core/nearest.ts';
 import { BODY_LIMIT } from '../core/message.ts';
 import { AgentName } from '../core/names.ts';
 import { Refusal } from '../core/refusal.ts';
 import { Schema } from '../core/schema.ts';
-import { clientBindings } from './client-bindings.ts';
+import { clientBindings } from '../delivery/client-bindings.ts';
 
 /** A reader must be able to read whatever a sender may store: see platform/files.ts. */
 const BODY_CEILING = 8 * 1024 * 1024;
@@ -104,7 +104,7 @@ export const SETTINGS = {
       v.pipe(v.union([v.string(), v.number()]), v.transform(Number), v.integer(), v.minValue(0), v.maxValue(100_000)),
     ),
     env: 'PARLEY_WAKES_PER_HOUR',
-    fallback: 30,
+    fallback: 60,
     project: false,
     help: 'how often an hour mail may wake one idle session; the rest comes with its next turn',
   },
@@ -150,9 +150,6 @@ export interface Loaded {
 type Flags = Partial<Record<SettingName, unknown>>;
 type Values = Record<string, unknown>;
 
-/** Codex gives the shells of all sessions one environment, and in it only this says which session it is. */
-const THREAD = 'CODEX_THREAD_ID';
-
 /** Flag, then environment, then the name of the session, then project, then the mailbox of the client that asks, then home, then default. */
 export function loadSettings(
   env: Env,
@@ -165,12 +162,13 @@ export function loadSettings(
   const homeValues = read(home, warnings);
   const { project, skipped } = withProject ? projectFor(env, cwd, warnings) : { project: null, skipped: null };
   const bound = client === undefined ? undefined : boundMailbox(parleyHome(env), client);
-  const named = env[THREAD] ? nameOfThread(parleyHome(env), env[THREAD]) : undefined;
+  const isSaid = flags.agent !== undefined || !!env[SETTINGS.agent.env];
+  const named = client === undefined && !isSaid ? nameOfSession(env) : null;
   const decide = (name: SettingName): Origin => {
     const variable = SETTINGS[name].env;
     if (flags[name] !== undefined) return usable(name, flags[name], 'flag');
     if (env[variable]) return usable(name, env[variable], variable);
-    if (name === 'agent' && named !== undefined) return { name, value: named, from: THREAD };
+    if (name === 'agent' && named) return { name, value: named.name, from: named.from };
     if (project?.values[name] !== undefined) return { name, value: project.values[name], from: project.path };
     if (name === 'agent' && bound !== undefined) return { name, value: bound, from: `client ${client}` };
     if (homeValues[name] !== undefined) return usable(name, homeValues[name], home);
@@ -190,10 +188,11 @@ export function loadSettings(
   return { settings: settings as Settings, origins, warnings, ignored };
 }
 
-/** The name that `parley run` gave to this session of Codex. Loaded only there: every command reads settings. */
-function nameOfThread(home: string, thread: string): AgentName | undefined {
+/** The name of the session whose client started us. Loaded only where sessions have names: every command reads settings. */
+function nameOfSession(env: Env): { name: AgentName; from: string } | null {
+  if (!existsSync(`${parleyHome(env)}/names`)) return null;
   const { SessionNames } = require('../delivery/session-names.ts') as typeof Names;
-  return new SessionNames(home).all().find(({ client, session }) => client === 'codex' && session === thread)?.name;
+  return new SessionNames(parleyHome(env)).above(env);
 }
 
 function boundMailbox(home: string, client: string): AgentName | undefined {

@@ -1,5 +1,6 @@
 import type { Env } from '../core/env.ts';
 import type { AgentName } from '../core/names.ts';
+import { isShared } from '../delivery/client-bindings.ts';
 import { SessionNames } from '../delivery/session-names.ts';
 import { daemonNotice } from '../platform/daemon-lock.ts';
 import { parleyHome } from '../platform/env.ts';
@@ -29,7 +30,11 @@ export function requestFollower(env: Env, isNeeded: () => boolean = () => true):
 /** The same for sessions that may read one of these copies: only the daemon hands mail to them and reads the proof. */
 export function requestFollowerFor(env: Env, copies: readonly { mailbox: AgentName }[]): void {
   const names = new SessionNames(parleyHome(env));
-  requestFollower(env, () => copies.some(({ mailbox }) => names.isRunning(mailbox) || names.hasHook(mailbox)));
+  const hasSessions = (mailbox: AgentName): boolean =>
+    isShared(names.home, mailbox) && names.all().some(({ client }) => client === mailbox);
+  requestFollower(env, () =>
+    copies.some(({ mailbox }) => names.isRunning(mailbox) || names.hasHook(mailbox) || hasSessions(mailbox)),
+  );
 }
 
 /** Whether there is nothing to start: it runs, or it is forbidden. */

@@ -1,10 +1,15 @@
 import type { Env } from '../core/env.ts';
 import type { AgentName } from '../core/names.ts';
 import type { Service } from '../core/service.ts';
-import type { Home } from '../core/mail/workspace.ts';
+import { mailboxesOf } from '../core/mail/shared.ts';
+import type { Home, Who } from '../core/mail/workspace.ts';
+import type { Message } from '../core/message.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import { ago } from '../core/time.ts';
 import { clientNamed, liveClients } from '../clients/clients.ts';
+import { IdleTimes, waitMs } from '../delivery/choose-session.ts';
+import type { Candidate } from '../delivery/choose-session.ts';
+import { sharedMailbox } from '../delivery/client-bindings.ts';
 import { fenced, newMark, peopleAmong } from '../delivery/fit.ts';
 import { Follower } from '../delivery/follower.ts';
 import type { SessionMailbox } from '../delivery/follower.ts';
@@ -26,10 +31,11 @@ export const follow: Service = {
     const own = workspace.homes.find(({ label }) => label === 'parley');
     if (!own) throw new Error('the home could not be opened');
     const names = new SessionNames(home);
+    const idleTimes = new IdleTimes();
     const follower = new Follower({
       workspace: { ...workspace, homes: [own] },
       clients: liveClients(context.env),
-      mailboxesOf: (live, all) => mailboxesOf(own, names, live, all),
+      mailboxesOf: (live, all) => sessionMailboxes(own, names, idleTimes, live, all),
       hookRecordOf: (client, session, ids, since) =>
         clientNamed(client)?.hookRecord?.({ session, env: context.env }, ids, since) ?? null,
       async phrases({ name, home: its }, mail, now) {
@@ -85,13 +91,16 @@ function endWhenIdle(follower: Follower): ReturnType<typeof setInterval> {
   }, IDLE_LOOK_MS);
 }
 
-async function mailboxesOf(
+/** The mailboxes that a running session reads, its own first. */
+async function sessionMailboxes(
   home: Home,
   names: SessionNames,
+  idleTimes: IdleTimes,
   live: LiveSession,
   all: readonly LiveSession[],
 ): Promise<SessionMailbox[]> {
   const named = names.all();
+  const idleSince = idleTimes.note(live, Date.now());
   if (isLeftBehind(names, live, all, named)) return [];
   const name = names.nameOf(live, named) ?? nameByElimination(names, live, all, named);
   if (name === null || !(await home.directory.get(name))) return [];
@@ -100,7 +109,35 @@ async function mailboxesOf(
   if (own && isCertain && own.session !== live.id) names.bind(name, live.id);
   const bound = HookSessionFolder.open(names.home, live.id)?.binding();
   const match = bound?.agent === name ? bound.match : (gitOrigin(live.folder) ?? live.folder);
-  return [{ who: { name, home }, match }];
+  const shares = sharedMailbox(names.home, name);
+  const candidates = (): Candidate[] =>
+    all.flatMap((one) => {
+      const other = names.nameOf(one, named);
+      return other === null ? [] : [{ name: other, folder: one.folder }];
+    });
+  const leave = async (shared: Who, message: Message): Promise<number> => {
+    const folder = await senderFolder(shared, message, named);
+    const sent = { from: message.from, at: Date.parse(message.ts), folder };
+    return waitMs({ name, folder: live.folder }, sent, candidates(), Date.now());
+  };
+  return mailboxesOf({ name, home, shares }).map((one) =>
+    one.taker === undefined
+      ? { ...one, match }
+      : { ...one, match, idleSince, waitMs: (message) => leave(one.who, message) },
+  );
+}
+
+/** Where the sender of a message works: a session in its folder, anybody else where it called `parley send`. */
+async function senderFolder(
+  shared: Who,
+  { id, from }: Message,
+  named: readonly NamedSession[],
+): Promise<string | null> {
+  const session = named.find(({ name }) => name === from);
+  if (session) return session.folder;
+  const copy = (await shared.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === shared.name);
+  const said = copy?.receipts.find(({ step, evidence }) => step === 'stored' && 'folder' in evidence);
+  return said ? String(said.evidence['folder']) : null;
 }
 
 /** After `/new` a window of Codex shows another conversation than the one that has its name. Until that is unloaded, mail waits. */

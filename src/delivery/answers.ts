@@ -69,7 +69,9 @@ export class Answers {
   }
 
   /** The session was shown this message: if it is a question, its answer is looked for. */
-  async expect(who: Who, handover: Handover): Promise<void> {
+  async expect(mailbox: Who, handover: Handover): Promise<void> {
+    // What was taken from a shared mailbox is its taker's to answer.
+    const who = handover.taker === undefined ? mailbox : { name: handover.taker, home: mailbox.home };
     const message = await who.home.journal.message(handover.id);
     const copy = message && (await who.home.journal.copy(who.name, handover.id));
     if (!copy || !wantsAnswer({ message, attention: copy.attention })) return;

@@ -21,7 +21,9 @@ export interface Client {
   hookRecord?: (place: Pick<SessionPlace, 'session' | 'env'>, ids: readonly MessageId[], since: number) => HookRecord;
   /** How a session of it is started, followed and given prompts. Without it, it cannot be controlled. `env` has HOME and PATH. */
   session?: (target: SessionTarget, env: SessionPlace['env']) => SessionDriver;
-  /** Its running sessions, and how mail reaches them without typing. `env` has HOME. */
+  /** One process of it runs the hooks and tools of many sessions: only the client's own id says which one is meant. */
+  sharesProcess?: true;
+  /** Its running sessions, and how mail reaches them. `env` has HOME. */
   live?: (env: SessionPlace['env']) => LiveSessions;
   /** How mail is typed to it in a terminal that `parley run` holds. Without it, nothing is. */
   held?: (place: HeldPlace) => HeldClient;
@@ -74,6 +76,11 @@ export interface HookRecord {
   shown(): ReadonlyMap<MessageId, ShownProof>;
   /** Whether the client keeps a record of this session, as of the last call. */
   readonly isThere: boolean;
+  /**
+   * Whether this message is part of the conversation, as of the last call, so that the next request has it: its request failed, or the client
+   * was started again (`isResumed`) and goes on with the conversation. What its user took back with a prompt is none.
+   */
+  stays(id: MessageId, isResumed: boolean): boolean;
 }
 
 /** How a client is typed to: what its screen shows, how long after a paste Enter follows, and how a text must end. */

@@ -1,5 +1,7 @@
 import type { Delivered } from '../core/mail/deliver.ts';
 import type { Who, Workspace } from '../core/mail/workspace.ts';
+import type { ReadMailbox } from '../core/mail/shared.ts';
+import type { Message } from '../core/message.ts';
 import { scopeMatches } from '../core/names.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
 import { raiseLate } from '../core/obligations/tick.ts';
@@ -9,7 +11,7 @@ import type { Parcel, Way } from '../core/ports/way-in.ts';
 import type { Log } from '../core/service.ts';
 import { Wakeup } from '../core/wait.ts';
 import { Answers, wantsAnswer } from './answers.ts';
-import { firstWords } from './fit.ts';
+import { shortBody } from './fit.ts';
 import type { Phrases } from './fit.ts';
 import { unprovenCopies, isPushed, isRefusedBy, handOver, resolveHandover } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
@@ -18,10 +20,12 @@ import { PrintedMail } from './printed-mail.ts';
 import { Troubles } from './troubles.ts';
 import { endQuiet, noteHindrance, Wakes } from './wakes.ts';
 
-/** A session's mailbox, and the context that its mail must match. */
-export interface SessionMailbox {
-  who: Who;
+/** A mailbox that a session reads, and the context that its mail must match. */
+export interface SessionMailbox extends ReadMailbox {
   match: string;
+  /** Of a shared mailbox: since when the session is idle, and how long it must leave a message to the others, ms. */
+  idleSince?: number | null;
+  waitMs?: (message: Message) => Promise<number>;
 }
 
 export interface FollowerDeps {
@@ -243,7 +247,8 @@ export class Follower {
 
   /** Gives one mailbox's mail to one of its sessions: an idle one if there is one, else one that works. */
   async #push(sessions: { live: LiveSession; mailbox: SessionMailbox }[]): Promise<void> {
-    for (const { live, mailbox } of sessions.toSorted((a, b) => rankOf(a.live) - rankOf(b.live))) {
+    const idle = ({ mailbox }: { mailbox: SessionMailbox }): number => mailbox.idleSince ?? 0;
+    for (const { live, mailbox } of sessions.toSorted((a, b) => rankOf(a.live) - rankOf(b.live) || idle(a) - idle(b))) {
       const [way] = rankOf(live) === LAST ? [] : (this.deps.clients.get(live.client)?.ways(live) ?? []);
       const pause = this.#pauses.get(live.id);
       if (!way || (pause && pause.until > this.deps.workspace.now())) continue;
@@ -252,7 +257,7 @@ export class Follower {
       if (live.status === 'idle') this.#wakes.note(live.id);
       if (this.#troubles.isStuck(live.id)) this.#hold(live.id);
       for (const id of ids) this.#trying.add(keyOf(mailbox.who, id));
-      const attempt = this.#hand(live, mailbox.who, ids, way).finally(() => {
+      const attempt = this.#hand(live, mailbox, ids, way).finally(() => {
         for (const id of ids) this.#trying.delete(keyOf(mailbox.who, id));
         this.#running.delete(attempt);
         this.#wakeup.notify();
@@ -279,7 +284,7 @@ export class Follower {
   }
 
   /** What should be handed over now, oldest first. What was judged before costs one listing, however much waits. */
-  async #pushable({ who, match }: SessionMailbox, { id: session, status }: LiveSession): Promise<Pushable[]> {
+  async #pushable({ who, match, waitMs }: SessionMailbox, { id: session, status }: LiveSession): Promise<Pushable[]> {
     const { mailboxes, journal } = who.home;
     const place = (id: MessageId): string => `${keyOf(who, id)} ${match} ${session}`;
     const placeWhileIdle = (id: MessageId): string => `${place(id)} idle`;
@@ -298,6 +303,11 @@ export class Follower {
         this.#skipped.add(place(id));
         continue;
       }
+      const left = (await waitMs?.(message)) ?? 0;
+      if (left > 0) {
+        this.#wakeup.notifyIn(left);
+        continue;
+      }
       const hindrance = await this.#wakes.hindrance(who, message, session);
       if (hindrance && (status === 'idle' || !hindrance.whileIdle)) {
         this.#skipped.add(hindrance.whileIdle ? placeWhileIdle(id) : place(id));
@@ -311,15 +321,16 @@ export class Follower {
     return found.sort((x, y) => Number(x.ts > y.ts) - Number(x.ts < y.ts));
   }
 
-  async #hand(live: LiveSession, who: Who, ids: MessageId[], way: Way): Promise<void> {
+  async #hand(live: LiveSession, { who, taker }: SessionMailbox, ids: MessageId[], way: Way): Promise<void> {
     const { workspace } = this.deps;
     try {
       const { signal } = this.#stop;
       const at = workspace.now();
       const proof = (id: MessageId): Promise<RecordedProof | null> =>
         this.#proofOf({ id, to: live, at, way: way.name });
-      const wrap = (copies: readonly Delivered[]) => this.#parcels(who, copies, live.status === 'idle');
-      const reached = await handOver(who, ids, { way, session: live, wrap, proof, now: workspace.now, signal });
+      const reader = { name: taker ?? who.name, home: who.home };
+      const wrap = (copies: readonly Delivered[]) => this.#parcels(reader, copies, live.status === 'idle');
+      const reached = await handOver(who, ids, { way, session: live, taker, wrap, proof, now: workspace.now, signal });
       const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
       if (reached.outcome !== 'shown') this.#answers.cancel(live.id);
       if (live.status === 'idle' && (reached.outcome === 'left' || reached.outcome === 'nothing'))
@@ -333,7 +344,7 @@ export class Follower {
       if (reached.outcome === 'shown') {
         for (const id of reached.ids) this.#troubles.end(who, id);
         this.deps.log('mail_shown', { ...facts, count: reached.ids.length });
-        for (const id of reached.ids) await this.#answers.expect(who, { id, to: live, at, way: way.name });
+        for (const id of reached.ids) await this.#answers.expect(who, { id, to: live, at, way: way.name, taker });
       }
     } catch (error) {
       this.#pause(live.id);
@@ -349,7 +360,7 @@ export class Follower {
       const whole = say.whole(mail);
       const ownTurn = isIdle && wantsAnswer(mail);
       const text = index === 0 || ownTurn ? `${say.greeting}\n${whole}` : whole;
-      return { id, from, text, ownTurn, preview: firstWords(mail.message) };
+      return { id, from, text, ownTurn, shortBody: shortBody(mail.message) };
     });
   }
 

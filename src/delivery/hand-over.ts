@@ -1,9 +1,10 @@
-import type { MessageId } from '../core/names.ts';
+import type { AgentName, MessageId } from '../core/names.ts';
 import type { LiveSession, RecordedProof } from '../core/ports/live-session.ts';
 import type { CopyRecord } from '../core/ports/journal.ts';
 import type { Parcel, Way } from '../core/ports/way-in.ts';
 import { OFFERED_MS, settleShown } from '../core/mail/offered.ts';
 import type { Delivered } from '../core/mail/deliver.ts';
+import { takenBy } from '../core/mail/shared.ts';
 import type { Who } from '../core/mail/workspace.ts';
 import { newHolder } from '../platform/holder.ts';
 
@@ -25,6 +26,8 @@ export type HandOverOutcome =
 export interface HandOverOptions {
   way: Way;
   session: HandoverTarget;
+  /** The mailbox is shared, and what is shown becomes this agent's. */
+  taker?: AgentName | undefined;
   /** Renders the claimed copies, oldest first. If it throws, everything waits again. */
   wrap(copies: readonly Delivered[]): Promise<readonly Parcel[]>;
   /** What the client's record says about one of them; null if it cannot be read. */
@@ -45,7 +48,7 @@ export interface HandOverOptions {
  * again after an hour, marked.
  */
 export async function handOver(who: Who, ids: MessageId[], options: HandOverOptions): Promise<HandOverOutcome> {
-  const { way, session, signal } = options;
+  const { way, session, signal, taker } = options;
   const { mailboxes, journal } = who.home;
   const claim = await mailboxes.claim(who.name, ids, { ms: OFFERED_MS, bearer: BEARER });
   if (claim.copies.length === 0) return { outcome: 'nothing' };
@@ -55,7 +58,8 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
   const claimed = copies.map(({ message }) => message.id);
   const at = (): string => new Date(options.now()).toISOString();
   const { client, id: to, folder, pid, start } = session;
-  const evidence = { way: way.name, client, session: to, folder, ...(pid && { pid }), ...(start && { start }) };
+  const process = { ...(pid && { pid }), ...(start && { start }) };
+  const evidence = { way: way.name, client, session: to, folder, ...process, ...takenBy(taker) };
   let parcels: readonly Parcel[];
   try {
     parcels = await options.wrap(copies);
@@ -81,7 +85,8 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
     for (const id of claimed) {
       const proof = await options.proof(id);
       const own = proof?.step === 'shown' ? proof.evidence : said.evidence;
-      await settleShown(who, newHolder(BEARER), id, { ...own, way: way.name, session: session.id }, options.now());
+      const by = { ...own, way: way.name, session: session.id };
+      await settleShown(who, newHolder(BEARER), id, by, options.now(), taker);
     }
     return { outcome: 'shown', ids: claimed };
   }
@@ -95,6 +100,8 @@ export interface Handover {
   /** When, Unix ms. */
   at: number;
   way: string;
+  /** Whose it becomes, if the mailbox is shared. */
+  taker?: AgentName | undefined;
 }
 
 /** What this mailbox has under way, also what a process before this one handed over. */
@@ -114,24 +121,24 @@ export async function lastHandover(who: Who, id: MessageId): Promise<Handover | 
   const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
   const note = copy?.receipts.findLast(({ step, evidence }) => step === 'offered' && 'folder' in evidence);
   if (!note) return null;
-  const { client, session, folder, way, pid, start } = note.evidence;
+  const { client, session, folder, way, pid, start, taker } = note.evidence;
   const to: HandoverTarget = { client: String(client), id: String(session), folder: String(folder) };
   if (typeof pid === 'number') to.pid = pid;
   if (typeof start === 'string') to.start = start;
-  return { id, to, at: Date.parse(note.at), way: String(way) };
+  return { id, to, at: Date.parse(note.at), way: String(way), taker: taker as AgentName | undefined };
 }
 
 /** Ends what was handed over by what the client's record says. `unknown`: it says nothing yet, and the copy stays held. */
 export async function resolveHandover(
   who: Who,
-  { id, to, way }: Handover,
+  { id, to, way, taker }: Handover,
   proof: RecordedProof,
   now: number,
 ): Promise<'shown' | 'declined' | 'waits again' | 'unknown'> {
   const { mailboxes } = who.home;
   const claim = { mailbox: who.name, owner: newHolder(BEARER) };
   if (proof.step === 'shown') {
-    await settleShown(who, newHolder(BEARER), id, { ...proof.evidence, way, session: to.id }, now);
+    await settleShown(who, newHolder(BEARER), id, { ...proof.evidence, way, session: to.id }, now, taker);
     return 'shown';
   }
   if (proof.step === 'declined') {

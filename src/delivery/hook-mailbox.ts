@@ -1,3 +1,4 @@
+import type { ReadMailbox } from '../core/mail/shared.ts';
 import type { Who } from '../core/mail/workspace.ts';
 import { existsSync, writeFileSync } from 'node:fs';
 import { laterMail } from '../core/mail/deliver.ts';
@@ -12,9 +13,8 @@ import type { Mark } from './hook-session.ts';
 /** A hook holds up a model's turn: a relay is waited for this long and no longer. */
 const ASK_MS = 1500;
 
-export interface SpoolOptions extends Pick<HookMailbox, 'phrases' | 'write'> {
-  /** Whose mail, and for which context. */
-  who: Who;
+export interface SpoolOptions extends Pick<HookMailbox, 'phrases' | 'write'>, ReadMailbox {
+  /** The context that its mail must match. */
   match: string;
   offered: OfferedTexts;
   /** Can the script that called us tell times apart that lie within one second? */
@@ -22,14 +22,16 @@ export interface SpoolOptions extends Pick<HookMailbox, 'phrases' | 'write'> {
 }
 
 /**
- * The mailbox of a session in Parley's home: the folders new/, quiet/ and held/ of the spool. What the script may take for seen is noted
+ * A mailbox of a session in Parley's home: the folders new/, quiet/ and held/ of the spool. What the script may take for seen is noted
  * in the session's folder.
  */
 export function homeMailbox(options: SpoolOptions): HookMailbox {
-  const { who, offered, fineTimes } = options;
+  const { who, taker, offered, fineTimes } = options;
   const { session } = offered;
-  const noteSeen = (kind: Mark, folder: Folder, known: ReadonlySet<string>): boolean =>
-    session.noteSeen(kind, `${mailboxOf(who)}/${folder}`, known, fineTimes);
+  const noteSeen = (kind: 'seen' | 'sub' | 'turn', folder: Folder, known: ReadonlySet<string>): boolean => {
+    const mark: Mark = taker === undefined ? kind : `group.${kind}`;
+    return session.noteSeen(mark, `${mailboxOf(who)}/${folder}`, known, fineTimes);
+  };
   return {
     ...options,
     session: session.id,
@@ -92,12 +94,12 @@ async function loudMail(options: SpoolOptions): Promise<{ mail: FittedMail[]; lo
 }
 
 /** What a guard kept for this turn. spec: c2a#loops */
-async function keptMail({ who, match }: SpoolOptions): Promise<{ mail: FittedMail[]; looked: Set<string> }> {
+async function keptMail({ who, taker, match }: SpoolOptions): Promise<{ mail: FittedMail[]; looked: Set<string> }> {
   // The names first: what comes after them is looked for at the next turn.
   const looked = new Set(filesIn(who, 'quiet'));
   const mail: FittedMail[] = [];
   for (const message of looked.size > 0 ? await laterMail(who, match) : []) {
-    const copy = await who.home.journal.copy(who.name, message.id);
+    const copy = message.from === taker ? null : await who.home.journal.copy(who.name, message.id);
     if (copy) mail.push({ message, attention: copy.attention, attempt: copy.attempt });
   }
   return { mail, looked };
@@ -124,12 +126,16 @@ async function isLeftInHeld(who: Who): Promise<boolean> {
 /** `unsure`: the file is no message yet, and another program may still be writing it. */
 type Verdict = 'not for us' | 'unjudged' | 'unsure';
 
-async function mailIn({ who: { name, home }, match }: SpoolOptions, file: string): Promise<FittedMail | Verdict> {
+async function mailIn(
+  { who: { name, home }, taker, match }: SpoolOptions,
+  file: string,
+): Promise<FittedMail | Verdict> {
   const id = MessageId.safeParse(idIn(file));
   if (!file.endsWith('.json') || !id.success) return 'not for us';
   const waiting = await home.mailboxes.read(name, id.data);
   if (!waiting) return 'unsure';
-  if (waiting.quiet || !scopeMatches(waiting.message.scope, match)) return 'not for us';
+  if (waiting.quiet || !scopeMatches(waiting.message.scope, match) || waiting.message.from === taker)
+    return 'not for us';
   const copy = await home.journal.copy(name, id.data);
   if (!copy) return 'unjudged';
   return { message: waiting.message, attention: copy.attention, attempt: copy.attempt };

@@ -33,12 +33,13 @@ ${cacheOf(command)}${start}`;
 }
 
 /** A line of the script that changes when an older script would not do any more. */
-export const SCRIPT_VERSION = '# version 3: starts the program for what is in open/, also for a subagent';
+export const SCRIPT_VERSION = '# version 4: looks also into the mailbox that the session shares with others';
 
 /**
  * The script of `parley hook`.
  *
- * - `box` is a link to the mailbox. At the start of a session the slow half binds it again.
+ * - `box` is a link to the mailbox. At the start of a session the slow half binds it again. `group` is a link to a mailbox that the
+ *   session shares with others; its marks are `group.seen.*` and so on.
  * - `open/` holds what was printed for this session and what no event has proven yet: the slow half must get the next event. A tool's
  *   input may have an "agent_id" too, so only the slow half can tell a subagent.
  * - `seen.lo` and `seen.hi` lie just around the time that new/ had when it was last searched in vain. Any other time means
@@ -61,6 +62,13 @@ fresh() {
   [ -e "$2.hi" ] && ! [ "$1" -nt "$2.hi" ] && ! [ "$1" -ot "$2.lo" ] && return 1
   any "$1"/*.json || any "$1"/.[!.]*.json
 }
+waits() {
+  fresh "$1/new" "$2$m" && return 0
+  case $e in
+  *'"UserPromptSubmit"'* | *'"BeforeAgent"'*) fresh "$1/quiet" "$2turn" ;;
+  *) return 1 ;;
+  esac
+}
 quiet() {
   case $1 in '' | .* | *[!A-Za-z0-9._-]*) return 1 ;; esac
   d=$h/sessions/$1
@@ -69,14 +77,13 @@ quiet() {
   any "$d"/open/*.json && return 1
   case $e in
   *'"SessionStart"'* | *'Compact"'* | *'"PreCompress"'*) return 1 ;;
-  *'"agent_id"'*) m=$d/sub ;;
-  *) m=$d/seen ;;
+  *'"agent_id"'*) m=sub ;;
+  *) m=seen ;;
   esac
-  fresh "$b/new" "$m" && return 1
-  case $e in
-  *'"UserPromptSubmit"'* | *'"BeforeAgent"'*) fresh "$b/quiet" "$d/turn" && return 1 ;;
-  esac
-  any "$b"/held/*.json || return 0
+  waits "$b" "$d/" && return 1
+  g=$d/group
+  [ -d "$g/new" ] && waits "$g" "$d/group." && return 1
+  any "$b"/held/*.json || any "$g"/held/*.json || return 0
   [ -e "$d/look" ] && umask 077 && true 2>/dev/null >"$d/now" && [ "$d/look" -nt "$d/now" ]
 }
 p=\${e%%'"session_id"'*}

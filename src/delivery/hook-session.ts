@@ -6,6 +6,7 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   rmSync,
   statSync,
@@ -46,7 +47,10 @@ const FORGOTTEN_MS = 30 * 24 * 60 * 60 * 1000;
 const KEPT_SESSIONS = 200;
 
 /** What was searched in vain: new/ for the agent, new/ for a subagent, quiet/ at the beginning of a turn. */
-export type Mark = 'seen' | 'sub' | 'turn';
+const MARKS = ['seen', 'sub', 'turn'] as const;
+/** The same for the mailbox that the session shares with others. */
+const SHARED = 'group';
+export type Mark = (typeof MARKS)[number] | `${typeof SHARED}.${(typeof MARKS)[number]}`;
 
 /** The folder of one session of a client, where the hook's script looks (hook-script.ts). It can be deleted at any time. */
 export abstract class SessionFolder {
@@ -75,8 +79,9 @@ export function isSessionId(id: string | undefined): id is string {
 }
 
 /**
- * A session in Parley's home, `sessions/<id>/`: `session.json` and `box`, a link to the mailbox; `seen.*`, `sub.*`, `turn.*`, `look` and
- * `now`, of which only the times count; `open/`, what was printed and is not proven (hook-offered.ts). spec: hook#files
+ * A session in Parley's home, `sessions/<id>/`: `session.json`; `box` and `group`, links to its mailbox and to the one that it shares;
+ * `seen.*`, `sub.*`, `turn.*`, `group.*`, `look` and `now`, of which only the times count; `open/`, what was printed and is not proven
+ * (hook-offered.ts). spec: hook#files
  */
 export class HookSessionFolder extends SessionFolder {
   private constructor(
@@ -103,13 +108,25 @@ export class HookSessionFolder extends SessionFolder {
   /** On a disk that refuses it the session stays as it was: its script starts the program at every event, and mail comes all the same. */
   bind(binding: Binding, mailbox: string): void {
     ifStorable(() => {
-      for (const kind of ['seen', 'sub', 'turn']) rmSync(`${this.folder}/${kind}.hi`, { force: true });
+      for (const kind of MARKS) rmSync(`${this.folder}/${kind}.hi`, { force: true });
       // Without new/ the script would take the session for unbound.
       mkdirSync(`${mailbox}/new`, { recursive: true, mode: 0o700 });
       mkdirSync(this.folder, { recursive: true, mode: 0o700 });
       layReferences(this.home);
       this.place('session.json', (path) => writeFileSync(path, JSON.stringify(binding), { mode: 0o600 }));
       this.place('box', (path) => symlinkSync(mailbox, path));
+    });
+  }
+
+  /** The mailbox that the session reads besides its own; null: none. */
+  share(mailbox: string | null): void {
+    const link = `${this.folder}/${SHARED}`;
+    if (linkAt(link) === mailbox) return;
+    ifStorable(() => {
+      for (const kind of MARKS) rmSync(`${link}.${kind}.hi`, { force: true });
+      if (mailbox === null) return rmSync(link, { force: true });
+      mkdirSync(`${mailbox}/new`, { recursive: true, mode: 0o700 });
+      this.place(SHARED, (path) => symlinkSync(mailbox, path));
     });
   }
 
@@ -155,9 +172,11 @@ export class HookSessionFolder extends SessionFolder {
     return true;
   }
 
-  /** When held copies should be seen to, at the latest in half a minute. */
+  /** When held copies should be seen to, at the latest in half a minute; the earliest time counts until the next look. */
   lookAgain(at: number): void {
-    ifStorable(() => this.#placeTime('look', BigInt(Math.floor(Math.min(at, Date.now() + LOOK_MS))) * 1_000_000n));
+    const known = statSync(`${this.folder}/look`, { throwIfNoEntry: false })?.mtimeMs ?? Infinity;
+    const next = Math.floor(Math.min(at, known, Date.now() + LOOK_MS));
+    ifStorable(() => this.#placeTime('look', BigInt(next) * 1_000_000n));
   }
 
   /** The time that the file system would give a change now; its clock need not be ours. */
@@ -168,6 +187,15 @@ export class HookSessionFolder extends SessionFolder {
 
   #placeTime(name: string, time: bigint): void {
     this.place(name, (path) => setTime(path, time));
+  }
+}
+
+/** Where a link leads; null if there is none. */
+function linkAt(path: string): string | null {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return null;
   }
 }
 

@@ -2,6 +2,7 @@ import type { Who } from '../core/mail/workspace.ts';
 import { asOwed, claimedBy } from '../core/obligations/owed.ts';
 import { deliver } from '../core/mail/deliver.ts';
 import type { Delivered } from '../core/mail/deliver.ts';
+import { takenBy } from '../core/mail/shared.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
 import type { Evidence, Receipt } from '../core/receipt.ts';
 import { framed, lengthFor, TEXT_LIMIT } from './client.ts';
@@ -18,6 +19,8 @@ export interface HookMailbox {
   readonly session: string;
   /** What else receipts say. */
   readonly evidence?: Evidence;
+  /** The mailbox is shared, and what is shown becomes this agent's. */
+  readonly taker?: AgentName;
   /**
    * At the start of a session a text reaches the model only with the first prompt, and a session that is left without one asks its model
    * nothing. Where this is set nothing is said there, and the first prompt brings the mail.
@@ -50,20 +53,24 @@ export interface HookLook {
  * Answers one event of a client. spec: hook#session
  *
  * 1. What the event before offered is settled, or waits again.
- * 2. What waits is looked for, and claimed as far as it fits into one text.
+ * 2. What waits is looked for, in the first of the session's mailboxes that has some, and claimed as far as it fits into one text.
  * 3. The text is printed in the form that the client takes at this event, and what was offered is noted.
  *
  * Returns what was said. Sets the exit code with which the client understands it.
  */
-export async function answerEvent(mailbox: HookMailbox, client: HookClient, event: HookEvent): Promise<Piece[]> {
+export async function answerEvent(
+  mailboxes: readonly HookMailbox[],
+  client: HookClient,
+  event: HookEvent,
+): Promise<Piece[]> {
   let said: Piece[] = [];
-  mailbox.lookAtOnce();
-  if (isSubagent(event)) mailbox.skip();
+  for (const mailbox of mailboxes) mailbox.lookAtOnce();
+  if (isSubagent(event)) for (const mailbox of mailboxes) mailbox.skip();
   else {
-    await mailbox.offered?.resolve(client, event);
-    said = await speak(mailbox, client, event);
+    await mailboxes[0]?.offered?.resolve(client, event);
+    for (const mailbox of mailboxes) if (said.length === 0) said = await speak(mailbox, client, event);
   }
-  await mailbox.lookAgain();
+  for (const mailbox of mailboxes) await mailbox.lookAgain();
   return said;
 }
 
@@ -73,7 +80,8 @@ async function speak(mailbox: HookMailbox, client: HookClient, event: HookEvent)
   if (!isSilent && !isHeard(client, event)) return [];
   const look = await mailbox.look(client.beginsTurn.includes(name));
   try {
-    const owed = isSilent ? [] : ((await mailbox.offered?.owedAgain(look.who, client, event, look.mail)) ?? []);
+    const isOwed = !isSilent && mailbox.taker === undefined;
+    const owed = isOwed ? ((await mailbox.offered?.owedAgain(look.who, client, event, look.mail)) ?? []) : [];
     const again = new Set(owed.map(({ message }) => message.id));
     const all = { who: look.who, mail: [...look.mail, ...owed] };
     const said = isSilent || all.mail.length === 0 ? [] : await sayText(mailbox, client, event, all, again);
@@ -96,18 +104,19 @@ async function sayText(
   { who, mail: waiting }: Pick<HookLook, 'who' | 'mail'>,
   again: ReadonlySet<MessageId>,
 ): Promise<Piece[]> {
-  const { session, offered } = mailbox;
+  const { session, offered, taker } = mailbox;
   const { hook_event_name: name = '' } = event;
   const form = client.events[name];
   if (!form) throw new Error(`nothing can be said to ${client.name} at ${name}`);
   const now = Date.now();
   const claimed = await claimedBy(who);
   const mail = waiting.map((one) => ({ ...one, attention: asOwed(one.attention, claimed.has(one.message.id)) }));
-  const phrases = await mailbox.phrases(who.name, mail, now);
+  const phrases = await mailbox.phrases(taker ?? who.name, mail, now);
   const isFree = !client.endsTurn.includes(name);
   const limits = { limit: TEXT_LIMIT, length: (text: string) => lengthFor(client, text), free: isFree };
   const plan = planText(phrases, mail, limits);
-  const evidence: Evidence = { by: 'hook', client: client.name, event: name, session, ...mailbox.evidence };
+  const own = { ...mailbox.evidence, ...takenBy(taker) };
+  const evidence: Evidence = { by: 'hook', client: client.name, event: name, session, ...own };
   const receipt = (step: Receipt['step']): Receipt => ({ step, at: new Date(now).toISOString(), evidence });
 
   let said: Piece[] = [];
@@ -119,7 +128,7 @@ async function sayText(
   const toTake = plan.pieces.filter(({ kind, mail: { message } }) => kind === 'whole' && !again.has(message.id));
   const ids = toTake.map((piece) => piece.mail.message.id);
   const showTaken = (delivered: Delivered[]): void => show(inOrder(plan.pieces, toTake, delivered));
-  const text = offered?.begin(who.name, now);
+  const text = offered?.begin(who.name, now, taker);
   const taken = text
     ? await text.take(who, ids, showTaken, receipt('offered'))
     : await settleByShowing(who, ids, showTaken, receipt('offered'));

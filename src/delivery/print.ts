@@ -1,6 +1,8 @@
 import { asOwed, claimedBy } from '../core/obligations/owed.ts';
 import { deliver } from '../core/mail/deliver.ts';
 import type { Delivered } from '../core/mail/deliver.ts';
+import { takenBy } from '../core/mail/shared.ts';
+import type { ReadMailbox } from '../core/mail/shared.ts';
 import type { Who } from '../core/mail/workspace.ts';
 import { isSlow, writeAll } from '../platform/terminal.ts';
 import type { Attention } from '../core/attention/attention.ts';
@@ -18,14 +20,14 @@ export interface PrintedMail {
 
 /** Takes these messages and prints them in one write; what could not be printed still waits. */
 export async function takeAndPrint(
-  who: Who,
+  { who, taker }: ReadMailbox,
   mail: readonly (MessageId | Message)[],
   by: Evidence,
   render: (delivered: Delivered[]) => string,
   keep = false,
 ): Promise<Delivered[]> {
   const claimed = await claimedBy(who);
-  return deliver(who, mail, { disposition: 'acknowledged', by, keep }, (delivered) => {
+  return deliver(who, mail, { disposition: 'acknowledged', by, keep, ...takenBy(taker) }, (delivered) => {
     const text = render(
       delivered.map((one) => ({ ...one, attention: asOwed(one.attention, claimed.has(one.message.id)) })),
     );

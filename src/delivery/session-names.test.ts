@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'bun:test';
+import { utimesSync } from 'node:fs';
 import type { AgentName } from '../core/names.ts';
 import { temporaryHome } from '../../test/support/home.ts';
+import { startedByClient } from '../platform/authority.ts';
 import { HookSessionFolder } from './hook-session.ts';
 import { SessionNames } from './session-names.ts';
 
@@ -90,5 +92,74 @@ describe('the name of a session', () => {
     all.bind(name, 't-1');
     expect(all.all()).toMatchObject([{ name, session: 't-1' }]);
     expect(all.all()[0]).not.toHaveProperty('isOpening');
+  });
+});
+
+describe('the name of a session that people start by themselves', () => {
+  const acting = { client: 'claude', folder: '/a/api', pid: process.pid, session: 's-1' };
+
+  it('belongs to its process, whatever conversation that has', () => {
+    const all = names();
+    expect(all.give({ ...acting, session: null }, nobody).name).toBe('claude.api' as AgentName);
+    expect(all.give(acting, nobody)).toMatchObject({ name: 'claude.api', session: 's-1' });
+    expect(all.give({ ...acting, session: 's-2' }, nobody)).toMatchObject({ session: 's-2', earlier: ['s-1'] });
+    expect(all.of({ ...acting, session: null })?.name).toBe('claude.api' as AgentName);
+  });
+
+  it('is inherited in its folder once its session does not run, and has a number until then', () => {
+    const all = names();
+    all.give(acting, nobody);
+    expect(all.give({ ...acting, pid: process.ppid, session: 's-2' }, nobody).name).toBe('claude.api.2' as AgentName);
+    const ended = (): boolean => false;
+    const next = { ...acting, pid: 1, session: 's-3' };
+    expect(all.give(next, nobody, ended)).toMatchObject({ name: 'claude.api', earlier: ['s-1'], session: 's-3' });
+    expect(all.give({ ...acting, folder: '/b/api', pid: GONE, session: 's-4' }, nobody, ended).name).toBe(
+      'claude.api.3' as AgentName,
+    );
+  });
+
+  it('comes back with its conversation, unless another session has it', () => {
+    const all = names();
+    all.give({ ...acting, pid: GONE }, nobody);
+    all.give({ ...acting, pid: GONE, session: 's-2' }, nobody);
+    expect(all.all().map(({ name }) => name)).toEqual(['claude.api' as AgentName]);
+    all.give({ ...acting, folder: '/a/web', pid: GONE, session: 's-3' }, nobody);
+    expect(all.give({ ...acting, pid: process.pid, session: 's-3' }, nobody)).toMatchObject({
+      name: 'claude.web',
+      folder: '/a/web',
+    });
+    expect(all.give({ ...acting, pid: process.ppid, session: 's-3' }, nobody).name).toBe('claude.api' as AgentName);
+  });
+
+  it('belongs to its conversation where one process has many', () => {
+    const all = names();
+    const isLoaded = (): boolean => true;
+    const one = { client: 'codex', folder: '/a/api', pid: 0, session: 't-1' };
+    expect(all.give(one, nobody, isLoaded).name).toBe('codex.api' as AgentName);
+    expect(all.give({ ...one, session: 't-2' }, nobody, isLoaded).name).toBe('codex.api.2' as AgentName);
+    expect(all.give(one, nobody, isLoaded).name).toBe('codex.api' as AgentName);
+    expect(all.above({ CODEX_THREAD_ID: 't-2' })).toEqual({
+      name: 'codex.api.2' as AgentName,
+      from: 'CODEX_THREAD_ID',
+    });
+  });
+
+  it("is not that of a person's own shell, also below a process that has a name", () => {
+    const all = names();
+    all.give({ ...acting, pid: process.ppid }, nobody);
+    const own = { CLAUDECODE: '1' };
+    expect(all.above(own)?.name).toBe('claude.api' as AgentName);
+    if (startedByClient({}) === null) expect(all.above({})).toBe(null);
+  });
+
+  it('was last seen when its session was, and is seen now while that runs', () => {
+    const all = names();
+    const { name } = all.give({ ...acting, pid: GONE }, nobody);
+    const then = new Date('2026-01-01T00:00:00Z');
+    utimesSync(`${all.home}/names/${name}.json`, then, then);
+    expect(all.lastSeen(name, 42)?.at).toBe(then.getTime());
+    all.give({ ...acting, session: 's-2' }, nobody);
+    expect(all.lastSeen(name, 42)?.at).toBe(42);
+    expect(all.lastSeen('nobody' as AgentName, 42)).toBe(null);
   });
 });

@@ -1,18 +1,26 @@
 import * as v from 'valibot';
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import type { Env } from '../core/env.ts';
 import { AgentName } from '../core/names.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import { Refusal } from '../core/refusal.ts';
 import { Schema } from '../core/schema.ts';
 import type { Described } from '../core/schema.ts';
+import { startedByClient } from '../platform/authority.ts';
 import { replaceFile } from '../platform/files.ts';
 import { locked } from '../platform/lock-file.ts';
-import { isProcessAlive, startOf } from '../platform/process.ts';
+import { isProcessAlive, parentOf, startOf } from '../platform/process.ts';
 import { HookSessionFolder, namesIn } from './hook-session.ts';
 
 /** The last session ids of a name that are remembered. */
 const KEPT_IDS = 20;
 const LONGEST_PART = 40;
+
+/** Variables in which clients tell what their models start which session it is. Codex gives all sessions one process. */
+const SESSION_VARIABLES = [
+  ['CODEX_THREAD_ID', 'codex'],
+  ['CLAUDE_CODE_SESSION_ID', 'claude'],
+] as const;
 
 /** A name that was given to sessions of one client in one folder. It is never given to another folder. */
 const NamedSession = new Schema(() =>
@@ -21,7 +29,7 @@ const NamedSession = new Schema(() =>
     name: AgentName.inner,
     client: v.string(),
     folder: v.string(),
-    /** The process that has it now, or had it last. */
+    /** The process that has it now, or had it last. 0: the client does not say which. */
     pid: v.number(),
     start: v.nullable(v.string()),
     startedAt: v.string(),
@@ -35,7 +43,17 @@ const NamedSession = new Schema(() =>
 );
 export type NamedSession = Described<typeof NamedSession>;
 
-/** Whose a session is: the names that `parley run` gave, `names/<name>.json` in the home. */
+/** A session of a client that acts: its hook or its tools run now. */
+export interface ActingSession {
+  client: string;
+  folder: string;
+  /** The client's process; 0 if it is not known, or has many sessions. */
+  pid: number;
+  /** The client's own id of the session, if it is known. */
+  session: string | null;
+}
+
+/** Whose a session is: the names that sessions were given, `names/<name>.json` in the home. */
 export class SessionNames {
   constructor(readonly home: string) {}
 
@@ -51,33 +69,74 @@ export class SessionNames {
     { client, folder, wanted, pid }: { client: string; folder: string; wanted?: AgentName | undefined; pid: number },
     isTaken: (name: AgentName) => boolean,
   ): NamedSession {
-    mkdirSync(`${this.home}/names`, { recursive: true, mode: 0o700 });
-    return locked(`${this.home}/names.lock`, () => {
-      const known = new Map(this.all().map((one) => [one.name, one]));
-      const name = wanted ?? this.#free(client, folder, known, isTaken);
-      const before = known.get(name);
+    return this.#changing((known) => {
+      const name = wanted ?? free(client, folder, known, isTaken, hasLiveProcess);
+      const before = known.find((one) => one.name === name);
       if (before && hasLiveProcess(before) && before.pid !== pid)
         throw new Refusal(
           'already_claimed',
           `@${name} is a running session (${before.client} in ${before.folder}, pid ${before.pid}); leave out --as, or choose another name`,
         );
-      const startedAt = new Date().toISOString();
-      const earlier = [...(before?.earlier ?? []), ...(before?.session ? [before.session] : [])].slice(-KEPT_IDS);
-      const start = startOf(pid);
-      const taken: NamedSession = { v: 1, name, client, folder, pid, start, startedAt, session: null, earlier };
-      this.#write(taken);
-      return taken;
+      return this.#begin({ client, folder, pid, session: null }, name, before);
     });
+  }
+
+  /** The name that an acting session has: by its process, else by its id. */
+  of(acting: ActingSession): NamedSession | undefined {
+    return found(acting, this.all());
+  }
+
+  /**
+   * Gives a name to a session that people started by themselves: the one that it has; if it goes on after a break, the one that it had; else the
+   * first free one of its client and folder. A name is free if its last session does not run any more, as `isRunning` says.
+   */
+  give(
+    acting: ActingSession,
+    isTaken: (name: AgentName) => boolean,
+    isRunning: (one: NamedSession) => boolean = hasLiveProcess,
+  ): NamedSession {
+    const { client, folder, session } = acting;
+    return this.#changing((known) => {
+      const own = found(acting, known);
+      if (own && session !== null) return this.#bound(own, session);
+      if (own) return own;
+      const had = (one: NamedSession): boolean => session !== null && [...one.earlier, one.session].includes(session);
+      const before = known.find((one) => one.client === client && had(one) && !isRunning(one));
+      const name = before?.name ?? free(client, folder, known, isTaken, isRunning);
+      const last = before ?? known.find((one) => one.name === name);
+      return this.#begin({ ...acting, folder: before?.folder ?? folder }, name, last);
+    });
+  }
+
+  /** Changes the names, one process at a time. */
+  #changing<T>(change: (known: NamedSession[]) => T): T {
+    mkdirSync(`${this.home}/names`, { recursive: true, mode: 0o700 });
+    return locked(`${this.home}/names.lock`, () => change(this.all()));
+  }
+
+  /** The name passes from its last session to this one. */
+  #begin({ client, folder, pid, session }: ActingSession, name: AgentName, before?: NamedSession): NamedSession {
+    const startedAt = new Date().toISOString();
+    const had = [...(before?.earlier ?? []), ...(before?.session ? [before.session] : [])];
+    const earlier = had.filter((id) => id !== session).slice(-KEPT_IDS);
+    const begun: NamedSession = { v: 1, name, client, folder, pid, start: startOf(pid), startedAt, session, earlier };
+    this.#write(begun);
+    return begun;
+  }
+
+  #bound(known: NamedSession, session: string, state: Pick<NamedSession, 'isOpening'> = {}): NamedSession {
+    const before = [...known.earlier, ...(known.session ? [known.session] : [])];
+    const earlier = [...new Set(before)].filter((id) => id !== session).slice(-KEPT_IDS);
+    const bound = { ...known, session, earlier, ...state };
+    this.#write(bound);
+    return bound;
   }
 
   /** Notes that this session of the client has the name. One that is opening gets no mail until `opened`, or until its process ends. */
   bind(name: AgentName, session: string, state: Pick<NamedSession, 'isOpening'> = {}): void {
     locked(`${this.home}/names.lock`, () => {
       const known = this.#read(`${name}.json`);
-      if (!known || known.session === session) return;
-      const before = [...known.earlier, ...(known.session ? [known.session] : [])];
-      const earlier = [...new Set(before)].filter((id) => id !== session).slice(-KEPT_IDS);
-      this.#write({ ...known, session, earlier, ...state });
+      if (known && known.session !== session) this.#bound(known, session, state);
     });
   }
 
@@ -91,10 +150,36 @@ export class SessionNames {
     });
   }
 
+  /** The name of the session whose client started this process, and what says so; null: none did. */
+  above(env: Env): { name: AgentName; from: string } | null {
+    const named = this.all();
+    for (let pid = process.ppid; pid > 1; pid = parentOf(pid)) {
+      const [only, ...others] = named.filter((one) => one.pid === pid && hasLiveProcess(one));
+      // A terminal may look like a client. Nobody's own shell is a session.
+      if (only && others.length === 0)
+        return startedByClient(env) === null ? null : { name: only.name, from: `${only.client}, pid ${pid}` };
+    }
+    for (const [variable, client] of SESSION_VARIABLES) {
+      const one = env[variable] && named.find((known) => known.client === client && known.session === env[variable]);
+      if (one) return { name: one.name, from: variable };
+    }
+    return null;
+  }
+
   /** Whether a session that has this name runs. Costs a look where there is none. */
   isRunning(name: AgentName): boolean {
     const named = this.#read(`${name}.json`);
     return named !== null && hasLiveProcess(named);
+  }
+
+  /** When a session of this name was last seen, Unix ms: now, if it runs. Null: it is no session's name. */
+  lastSeen(name: AgentName, now: number): { at: number; client: string; folder: string } | null {
+    const named = this.#read(`${name}.json`);
+    if (!named) return null;
+    const { client, folder, session } = named;
+    const places = [`names/${name}.json`, ...(session === null ? [] : [`sessions/${session}`])];
+    const times = places.map((path) => statSync(`${this.home}/${path}`, { throwIfNoEntry: false })?.mtimeMs ?? 0);
+    return { at: hasLiveProcess(named) ? now : Math.max(...times), client, folder };
   }
 
   /** Whether the hook of a client has served this mailbox. */
@@ -117,20 +202,6 @@ export class SessionNames {
     return isUncertain ? null : (HookSessionFolder.open(this.home, id)?.binding()?.agent ?? null);
   }
 
-  #free(
-    client: string,
-    folder: string,
-    known: ReadonlyMap<string, NamedSession>,
-    isTaken: (name: AgentName) => boolean,
-  ): AgentName {
-    for (let number = 1; ; number += 1) {
-      const name = AgentName.parse(`${client}.${partOf(folder)}${number > 1 ? `.${number}` : ''}`);
-      const before = known.get(name);
-      if (before ? before.client === client && before.folder === folder && !hasLiveProcess(before) : !isTaken(name))
-        return name;
-    }
-  }
-
   #read(file: string): NamedSession | null {
     try {
       const read = NamedSession.safeParse(JSON.parse(readFileSync(`${this.home}/names/${file}`, 'utf8')));
@@ -142,6 +213,32 @@ export class SessionNames {
 
   #write(named: NamedSession): void {
     replaceFile(`${this.home}/names/${named.name}.json`, `${JSON.stringify(named)}\n`, { flush: true });
+  }
+}
+
+function found(
+  { client, folder, pid, session }: ActingSession,
+  known: readonly NamedSession[],
+): NamedSession | undefined {
+  const own = known.filter((one) => one.client === client);
+  if (pid > 0) return own.find((one) => one.pid === pid && hasLiveProcess(one));
+  const isWaiting = (one: NamedSession): boolean =>
+    one.session === null && one.folder === folder && hasLiveProcess(one);
+  return session === null ? undefined : (own.find((one) => one.session === session) ?? own.find(isWaiting));
+}
+
+function free(
+  client: string,
+  folder: string,
+  known: readonly NamedSession[],
+  isTaken: (name: AgentName) => boolean,
+  isRunning: (one: NamedSession) => boolean,
+): AgentName {
+  for (let number = 1; ; number += 1) {
+    const name = AgentName.parse(`${client}.${partOf(folder)}${number > 1 ? `.${number}` : ''}`);
+    const before = known.find((one) => one.name === name);
+    if (before ? before.client === client && before.folder === folder && !isRunning(before) : !isTaken(name))
+      return name;
   }
 }
 

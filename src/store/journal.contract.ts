@@ -529,6 +529,40 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
       });
     });
 
+    describe('a copy of a shared mailbox', () => {
+      const shared = 'shared' as AgentName;
+
+      it("is its taker's once it is settled so: the copy and the receipts", async () => {
+        const id = await accepted({ to: '@shared' }, shared);
+        await journal.record(shared, id, {
+          step: 'offered',
+          at: new Date(here.now()).toISOString(),
+          evidence: { way: 'x' },
+        });
+        await journal.claim(shared, [id], ME, until());
+        expect(await journal.settle(shared, ME, [id], { ...DONE, taker: bob })).toEqual([id]);
+        const trace = await journal.trace(id);
+        expect(trace?.copies.map(({ mailbox, state, receipts }) => [mailbox, state, receipts.length])).toEqual([
+          [bob, 'settled', 1],
+          [shared, 'settled', 0],
+        ]);
+        expect(await journal.copy(bob, id)).toMatchObject({ disposition: 'acknowledged', settledBy: { taker: bob } });
+        expect((await journal.history({ agent: bob, limit: 10 })).map(({ message }) => message.id)).toEqual([id]);
+        expect((await journal.claim(shared, [id], OTHER, until())).spent).toEqual([id]);
+      });
+
+      it('that ended without a taker can be given to one agent, and to no second one', async () => {
+        const id = await accepted({ to: '@shared' }, shared);
+        await journal.assign(shared, id, bob);
+        expect(await journal.copy(bob, id)).toBe(null);
+        await journal.claim(shared, [id], ME, until());
+        await journal.settle(shared, ME, [id], DONE);
+        await journal.assign(shared, id, bob);
+        await journal.assign(shared, id, carol);
+        expect((await journal.trace(id))?.copies.map(({ mailbox }) => mailbox)).toEqual([bob, shared]);
+      });
+    });
+
     describe('when it is asked what is unanswered between two', () => {
       const HOUR = 60 * 60 * 1000;
       async function lastWord(since = 0): Promise<MessageId | undefined> {

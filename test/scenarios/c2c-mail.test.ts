@@ -185,7 +185,7 @@ describe('c2c poll-inbox', () => {
     expect((await c2c.parley(['owe', '--as', 'bob'], bob)).out).toContain('which port?');
     const answer = await c2c.json<{ message_id: string }>(['send', 'Alice', 'it is 8080'], bob);
     expect((await c2c.parley(['owe', '--as', 'bob'], bob)).out).not.toContain('which port?');
-    expect((await c2c.parley(['trace', message_id], bob)).out).toContain(`reply ${answer.message_id}`);
+    expect((await c2c.parley(['trace', message_id, '--verbose'], bob)).out).toContain(`reply ${answer.message_id}`);
     // An answer to one's own words may be answered, and need not be.
     await c2c.said(['poll-inbox'], alice);
     expect((await c2c.parley(['owe', '--as', 'alice'], alice)).out).not.toContain('it is 8080');

@@ -19,7 +19,8 @@ function aMachine(files: Record<string, string> = { '.claude/': '', '.codex/': '
 describe('what widens a client', () => {
   it('is asked for in one question with all changes, and each part is done only if it is named', async () => {
     const { machine, types } = aMachine();
-    const { shown } = await types(['install'], 'yes inbound');
+    const { shown: lines } = await types(['install'], 'yes inbound');
+    const shown = lines.replaceAll(/\n {11}/g, ' ');
     expect(shown.split('Type yes:')).toHaveLength(2);
     expect(shown).toContain('Yours to decide. Nothing of this is done unless you name it:');
     expect(shown).toContain('may stop at a permission dialog of Claude Code, Codex.');

@@ -32,7 +32,7 @@ describe('parley demo', () => {
     expect(out).toContain('nothing waits for you here');
     expect(out).toContain(`builder $ parley reply ${id} `);
     expect(out).toMatch(new RegExp(`planner \\$ parley trace ${id}\\n${id}  planner → @builder`));
-    expect(out).toMatch(/^ {4}settled +\S+ {2}responded, reply [0-9a-f-]{36}$/m);
+    expect(out).toMatch(/^ {4}settled +\S+ {2}responded, reply [0-9a-f]{8}$/m);
     expect(out.slice(out.indexOf('Next:'))).toContain('parley init <name>');
     expect(out).not.toContain('\u001b');
   });

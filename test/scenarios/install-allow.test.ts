@@ -54,7 +54,7 @@ describe('the rules that let a model answer without a dialog', () => {
     const machine = await aMachine({ '.claude/': '' });
     const env = { ...machine.env(), PATH: '/usr/bin:/bin' };
     const no = await machine.program.atTerminal(['install'], 'yes', { env });
-    expect(no.shown).toContain('reply    A model that answers mail may stop at a permission dialog of Claude Code.');
+    expect(no.shown).toContain('reply    A model that answers mail may stop at a permission dialog of');
     expect(machine.json('.claude/settings.json')).not.toHaveProperty('permissions');
     const other = await aMachine({ '.claude/': '' });
     await other.program.atTerminal(['install'], 'yes reply', { env: { ...other.env(), PATH: '/usr/bin:/bin' } });

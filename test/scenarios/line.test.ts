@@ -26,9 +26,26 @@ describe('one message, from send to settle', () => {
     expect(answer).toMatchObject({ id: reply.id, from: 'bob', body: 'no, it went out at nine', thread: sent.id });
     const trace = await parley.run(['trace', sent.id]);
     expect(trace.out).toContain('responded');
-    expect(trace.out).toContain(reply.id);
+    expect(trace.out).toContain(`reply ${reply.id.slice(0, 8)}\n`);
+    expect((await parley.run(['trace', sent.id, '--verbose'])).out).toContain(reply.id);
     expect(trace.out).not.toContain('delivered');
     expect(await parley.json<Told[]>(['inbox'], { as: 'bob' })).toEqual([]);
+  });
+
+  it('is told in lines that fit into a terminal, and --verbose gives all of it', async () => {
+    const name = `b${'o'.repeat(60)}`;
+    const parley = await new Program().init('alice', name);
+    const { id } = await parley.json<Sent>(['send', `@${name}`, 'is the deploy blocked?']);
+    await parley.run(['drain'], { as: name });
+    const narrow = { below: ['sh', '-c', 'stty cols 80; exec "$@"', 'sh'] };
+    const short = (await parley.atTerminal(['trace', id], '', narrow)).shown
+      .split('\n')
+      .filter((line) => /^ {4}\w+ +\d/.test(line));
+    expect(short.length).toBeGreaterThan(1);
+    expect(short.filter((line) => line.length > 80)).toEqual([]);
+    expect(short.some((line) => line.endsWith('…'))).toBe(true);
+    const whole = (await parley.atTerminal(['trace', id, '--verbose'], '', narrow)).shown;
+    expect(whole).toContain(`agent ${name}`);
   });
 
   it('is followed step by step until its answer is there', async () => {

@@ -47,7 +47,7 @@ describe('what is said of a message', () => {
     const { id } = await parley.json<Sent>(['send', '@bob', 'is it done?']);
     await parley.run(['take', id], { as: 'bob' });
     const reply = await parley.json<Sent>(['reply', id, 'it is'], { as: 'bob' });
-    const { out } = await parley.run(['trace', id]);
+    const { out } = await parley.run(['trace', id, '--verbose']);
     expect(out).toContain('answered');
     expect(out).toContain(reply.id);
   });

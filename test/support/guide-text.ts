@@ -18,6 +18,7 @@ const NAMED = [
 /** Differs, and is named nowhere else. */
 const PASSING = [
   /\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?)?/,
+  /(?<=[ \t])\d\d:\d\d:\d\d\b/,
   /\bjust now\b|\b\d+ (?:s|min|h) ago\b/,
   /(?<=\bpid )\d+/,
   /\b\d+\.\d s\b/,
@@ -141,7 +142,7 @@ function isNamed(found: RegExpExecArray): boolean {
 function shape(value: string): string {
   if (/now$| ago$/.test(value)) return '(?:just now|\\d+ (?:s|min|h) ago)';
   if (/^\d+$|^\d+\.\d s$/.test(value) && value.length < 8) return value.endsWith('s') ? '\\d+\\.\\d s' : '\\d+';
-  if (/^\d{4}-\d\d-\d\d/.test(value) && !UUID_TAIL.test(value))
+  if (/^\d{4}-\d\d-\d\d|^\d\d:/.test(value) && !UUID_TAIL.test(value))
     return value.replaceAll(/\d/g, '\\d').replaceAll('.', '\\.');
   if (/^[0-9a-f-]+$/.test(value)) return value.replaceAll(/[0-9a-f]/g, '[0-9a-f]');
   return `[\\w-]{${value.length}}`;

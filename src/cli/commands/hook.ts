@@ -3,12 +3,14 @@ import type { Who } from '../../core/mail/workspace.ts';
 import { command } from '../../core/command.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { writeAll } from '../../platform/terminal.ts';
-import { refuseClientWithoutMailbox, Context } from '../context.ts';
+import { Context } from '../context.ts';
 import { ago } from '../../core/time.ts';
+import type { ClientName } from '../../clients/client-names.ts';
 import { clientNamed, HOOK_CLIENTS, hookClient } from '../../clients/clients.ts';
 import type { HookClient } from '../../delivery/client.ts';
 import { fenced, newMark, peopleAmong } from '../../delivery/fit.ts';
 import { answerEvent } from '../../delivery/hook.ts';
+import type { HookMailbox } from '../../delivery/hook.ts';
 import { isNewStart } from '../../delivery/hook-event.ts';
 import type { HookEvent } from '../../delivery/hook-event.ts';
 import { homeMailbox } from '../../delivery/hook-mailbox.ts';
@@ -16,6 +18,8 @@ import { OfferedTexts } from '../../delivery/hook-offered.ts';
 import { forgetOldSessions, mailboxOf, HookSessionFolder } from '../../delivery/hook-session.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { complain, readEvent } from '../../delivery/hook-call.ts';
+import { mailboxesOf } from '../../core/mail/shared.ts';
+import { sessionWho } from '../session-who.ts';
 import { requestFollower } from '../start-follower.ts';
 import { contextOf, hookLine, renewScript, scriptText, writeScript } from '../hook-setup.ts';
 
@@ -81,6 +85,9 @@ export async function answerHook(
   const isStart = event.hook_event_name === 'SessionStart';
   if (isStart) forgetOldSessions(root);
   const { who, match } = await readerOf(context, client, event, session, as);
+  const mailboxes = mailboxesOf(who);
+  const shared = mailboxes.find(({ taker }) => taker !== undefined);
+  session.share(shared ? mailboxOf(shared.who) : null);
   const offered = new OfferedTexts(session, {
     readerNamed: async (name) => (name === who.name ? who : agentNamed(context.env, name)),
     recordOf: (name, id, ids, since) =>
@@ -91,19 +98,13 @@ export async function answerHook(
     },
     complain: (error) => complain('parley hook', error),
   });
-  const mailbox = homeMailbox({
-    who,
-    match,
-    offered,
-    fineTimes,
-    write: writeAll,
-    async phrases(reader, mail, now) {
-      const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
-      const people = await peopleAmong(who.home, mail);
-      return fenced({ reader, mark, now, ago: (iso) => ago(iso, now), people });
-    },
-  });
-  await answerEvent(mailbox, client, event);
+  const phrases: HookMailbox['phrases'] = async (reader, mail, now) => {
+    const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
+    const people = await peopleAmong(who.home, mail);
+    return fenced({ reader, mark, now, ago: (iso) => ago(iso, now), people });
+  };
+  const all = mailboxes.map((one) => homeMailbox({ ...one, match, offered, fineTimes, write: writeAll, phrases }));
+  await answerEvent(all, client, event);
   if (!isStart) return;
   renewScript(context.env);
   // Only a process that stays can wake this session when it is idle.
@@ -131,8 +132,7 @@ async function readerOf(
   const cwd = event.cwd ?? context.cwd;
   try {
     const there = new Context(env, cwd, { as, client: client.name });
-    refuseClientWithoutMailbox(there, client.name, 'hook');
-    const who = await there.who('serve');
+    const who = await sessionWho(there, client.name as ClientName, 'hook', session.id);
     const match = contextOf(there);
     session.bind({ v: 1, by: client.name, agent: who.name, match, cwd }, mailboxOf(who));
     return { who, match };

@@ -14,7 +14,7 @@ import { parleyHome, userHome } from '../../platform/env.ts';
 import { stableProgram, temporaryHome } from '../../clients/own-program.ts';
 import { gitTop } from '../../platform/git.ts';
 import { isTerminal } from '../../platform/terminal.ts';
-import { makeMailbox } from './setup.ts';
+import { makeMailbox } from '../make-mailbox.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { CLIENT_NAMES } from '../../clients/client-names.ts';
 import { additionsOf } from '../../clients/settings/client-settings.ts';
@@ -25,7 +25,7 @@ import type { Who } from '../../core/mail/workspace.ts';
 import { AgentName } from '../../core/names.ts';
 import { nearest } from '../../core/nearest.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { bindClient, clientBindings, clientOf, unbindClient } from '../client-bindings.ts';
+import { bindClient, clientBindings, clientOf, unbindClient } from '../../delivery/client-bindings.ts';
 import { agentName, Context } from '../context.ts';
 import { scriptText, writeScript } from '../hook-setup.ts';
 import { visibleLine } from '../../core/gate.ts';
@@ -52,7 +52,8 @@ export default command({
   about:
     'Adds Parley to clients: its hook, which shows waiting mail to the model, its tools (`parley mcp`) and its skill. ' +
     'Without a client it looks for installed clients, shows what it would do, and asks.\n' +
-    'Each client gets a mailbox with its own name; --as gives it another, also later.\n' +
+    'Each session of a client has a name of its own, such as @claude.api in the folder api, and mail for @claude goes to one of its sessions. ' +
+    'With --as all sessions of the client use that one mailbox; it can be changed later.\n' +
     'Nothing else in the settings changes. A copy of each file is kept, and --uninstall restores the same bytes, or removes only what ' +
     'Parley added if the file has changed since. A file that cannot be read is not changed.\n' +
     'What a client asks you to trust, you decide. What its models may do without a dialog (--allow), and whether messages come in without one ' +
@@ -152,7 +153,7 @@ function questionsAbout({ env }: Context, target: InstallTarget, plans: readonly
 function answer(context: Context, questions: readonly ConsentQuestion[], isOrdered: boolean): readonly string[] | null {
   if (isOrdered && questions.length === 0) return [];
   const words = questions.map(({ topic }) => topic).join(' ');
-  for (const line of questions.length === 0 ? [] : ['', ...questionLines(questions)]) context.note(line);
+  for (const line of questions.length === 0 ? [] : questionLines(questions)) context.note(line);
   const more = isOrdered
     ? `Allow some of it? Name it after yes: yes ${words}.`
     : `Make these changes?${questions.length === 0 ? '' : ` To allow more, name it after yes: yes ${words}.`}`;
@@ -381,6 +382,12 @@ function report(context: Context, target: InstallTarget, given: readonly Plan[],
     if (mailbox?.isMissing) context.say(`  ${(dry ? 'would make' : 'made').padEnd(10)} mailbox @${mailbox.agent}`);
     for (const line of [...appliedLines(applied), ...removed.map(removedLine)]) context.say(line);
     for (const one of advice) context.say(`  note: ${one}`);
+  }
+  for (const { client, mailbox, refused } of plans) {
+    if (dry || refused !== null || mailbox?.agent !== client.name) continue;
+    context.say(
+      `Each session of ${client.title} is @${client.name}.<folder>. Mail for @${client.name} goes to one of them.`,
+    );
   }
   if (!dry) context.say('Restart a client to use it. `parley install --uninstall` removes everything again.');
   const home = temporaryHome(context.env);

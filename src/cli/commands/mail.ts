@@ -1,6 +1,6 @@
 import { inShell, shellWord } from '../../clients/shell-word.ts';
 import { command } from '../../core/command.ts';
-import { deadlineFrom } from '../../core/time.ts';
+import { ago, deadlineFrom } from '../../core/time.ts';
 import { heldLines } from '../../core/mail/held.ts';
 import { nearest } from '../../core/nearest.ts';
 import { raise } from '../../core/obligations/escalate.ts';
@@ -11,11 +11,15 @@ import type { Sent } from '../../core/mail/send.ts';
 import { withdraw } from '../../core/mail/settle.ts';
 import { findMessage } from '../../core/mail/workspace.ts';
 import type { Home, Who } from '../../core/mail/workspace.ts';
+import { isShared } from '../../delivery/client-bindings.ts';
+import { SessionNames } from '../../delivery/session-names.ts';
+import { parleyHome } from '../../platform/env.ts';
 import { textFrom } from '../../platform/input.ts';
 import { policyWords } from '../../core/attention/attention.ts';
 import type { Policy } from '../../core/attention/attention.ts';
 import { Draft } from '../../core/message.ts';
 import { MessageId, SendKey, shortId } from '../../core/names.ts';
+import type { AgentRecord } from '../../core/ports/directory.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { SIGNALS, Signal, isKnownSignal } from '../../core/signal.ts';
 import { StorageFailure, storageTrouble } from '../../core/disk.ts';
@@ -23,7 +27,7 @@ import { agentName } from '../context.ts';
 import type { Context } from '../context.ts';
 import { eventFrom, bringHere } from '../find.ts';
 import { requestFollowerFor } from '../start-follower.ts';
-import { hasNoReader, noReaderAdvice } from '../unread.ts';
+import { hasNoReader, noReaderAdvice, unwokenAdvice } from '../unread.ts';
 
 /** What the sender wants of the reader: options of `send` and `reply`. */
 const ASKS = {
@@ -88,11 +92,20 @@ const sendCommand = command({
       obligation: obligationFrom(values),
     });
     const sent = await send(context.workspace, who.name, draft);
+    await noteFolder(context, sent);
     report(context, sent);
     await warnNoReader(context, sent);
     requestFollowerFor(context.env, sent.copies);
   },
 });
+
+/** Of several sessions that may take a message, one in the sender's folder is woken first. */
+async function noteFolder({ env, cwd }: Context, { copies, first, home, message }: Sent): Promise<void> {
+  const shared = copies.filter(({ mailbox }) => home.label === 'parley' && isShared(parleyHome(env), mailbox));
+  if (!first) return;
+  for (const { mailbox } of shared)
+    await home.journal.record(mailbox, message.id, { step: 'stored', at: message.ts, evidence: { folder: cwd } });
+}
 
 function noRecipient(word: string): Refusal {
   const shown = word.replace(/\p{Cc}/gu, ' ').slice(0, 40);
@@ -102,17 +115,32 @@ function noRecipient(word: string): Refusal {
   );
 }
 
-/** Says when nobody reads the one mailbox that got this. The message is stored: what fails here must not hide that. */
+/** Says when nobody reads the one mailbox that got this, or when its client is not woken. The message is stored: what fails here must not hide that. */
 async function warnNoReader(context: Context, { copies, home, message }: Sent): Promise<void> {
   const [only, ...others] = copies;
   if (!only || others.length > 0 || only.mailbox === message.from) return;
   try {
     const record = await home.directory.get(only.mailbox);
-    if (record && (await hasNoReader(home, record, context.workspace.now())))
-      context.note(noReaderAdvice([only.mailbox]));
+    if (!record) return;
+    const now = context.workspace.now();
+    const isUnread = await hasNoReader(home, record, now);
+    const advice = isUnread ? noReaderAdvice([only.mailbox]) : unwokenAdvice(home, only.mailbox);
+    if (advice !== null) context.note(advice);
+    else noteAway(context, record, now);
   } catch (error) {
     context.log('no_reader', { error: String(error) });
   }
+}
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** Says that a session was not there for a day. Its mail waits for the next one in its folder. */
+function noteAway(context: Context, { name, lastSeen }: AgentRecord, now: number): void {
+  const session = new SessionNames(parleyHome(context.env)).lastSeen(name, now);
+  const seen = session && Math.max(session.at, Date.parse(lastSeen) || 0);
+  if (!session || seen === null || now - seen < DAY_MS) return;
+  const since = ago(new Date(seen).toISOString(), now);
+  context.note(`@${name} was last seen ${since}; the next ${session.client} session in ${session.folder} gets this`);
 }
 
 /** Few messages say which one they answer: the others pay nothing for it. */

@@ -7,12 +7,16 @@ import { gist, headline, whole } from '../words.ts';
 import { command } from '../../core/command.ts';
 import { countFrom, durationFrom } from '../../core/time.ts';
 import { byCommand, takeAndPrint } from '../../delivery/print.ts';
+import type { PrintedMail } from '../../delivery/print.ts';
 import { watchMail } from '../../delivery/watch-mail.ts';
 import { asOwed, claimedBy } from '../../core/obligations/owed.ts';
 import { findWaiting, waiting } from '../../core/mail/deliver.ts';
-import type { Delivered } from '../../core/mail/deliver.ts';
+import type { Delivered, Selection } from '../../core/mail/deliver.ts';
+import { mailboxesOf, takeShared, waitingMail } from '../../core/mail/shared.ts';
+import type { ReadMailbox } from '../../core/mail/shared.ts';
 import { release, settle } from '../../core/mail/settle.ts';
 import { findMessage, onlyOne } from '../../core/mail/workspace.ts';
+import type { Who } from '../../core/mail/workspace.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import type { Message } from '../../core/message.ts';
 import { shortId } from '../../core/names.ts';
@@ -33,13 +37,17 @@ const inboxCommand = command({
   async run(context: Context, values) {
     const who = await context.who('read');
     const match = values.match;
-    const mail = await waiting(who, { match, any: match === undefined, loudOnly: values.loud ?? false });
+    const selection = { match, any: match === undefined, loudOnly: values.loud ?? false };
     const known = await who.home.journal.open(who.name);
     const claimed = await claimedBy(who);
-    const rows = mail.map(({ message, quiet }) => {
-      const attention = known.get(message.id)?.attention;
-      return { message, quiet, attention: attention && asOwed(attention, claimed.has(message.id)) };
-    });
+    const rows: (PrintedMail & { quiet: boolean })[] = [];
+    for (const box of mailboxesOf(who)) {
+      const open = box.taker === undefined ? known : await who.home.journal.open(box.who.name);
+      for (const { message, quiet } of await waitingMail(box, selection)) {
+        const attention = open.get(message.id)?.attention;
+        rows.push({ message, quiet, attention: attention && asOwed(attention, claimed.has(message.id)) });
+      }
+    }
     if (context.json) {
       context.sayJson(rows.map(({ message, quiet, attention }) => ({ ...message, quiet, attention })));
       return forgetDaily(context, who.home);
@@ -78,10 +86,11 @@ const readCommand = command({
     if (isWaiting && !values.peek) {
       const id = await findWaiting(who, prefix);
       const render = (delivered: Parameters<typeof rendered>[1]): string => rendered(context, delivered, true);
-      const taken = await takeAndPrint(who, [id], byCommand('read', who), render, values.keep);
+      const taken = await takeAndPrint({ who }, [id], byCommand('read', who), render, values.keep);
       if (taken.length === 0) throw new Refusal('already_claimed', `message ${prefix} was claimed by another session`);
       return;
     }
+    if (!values.peek) await takeShared(who, prefix);
     if (isWaiting) await bringHere(who, prefix);
     if (isWaiting) await who.home.mailboxes.adopt(who.name);
     const { home, id } = await findMessage(context.workspace, prefix);
@@ -114,13 +123,18 @@ const takeCommand = command({
   async run(context: Context, values, [prefix]) {
     const who = await context.who('read');
     const match = values.match ?? context.settings.match;
-    const id = prefix !== undefined ? await findWaiting(who, prefix) : (await waiting(who, { match }))[0]?.message.id;
+    // What is held for a while stays where it is: one's own mailbox.
+    const isLeased = values.lease !== undefined;
+    const box = isLeased ? { who } : await mailboxWith(who, prefix === undefined ? { match } : { any: true }, prefix);
+    const id =
+      prefix === undefined ? (await waitingMail(box, { match }))[0]?.message.id : await findWaiting(box.who, prefix);
     if (!id) {
       if (context.json) return context.sayJson(null);
       return context.say('nothing waits for you here');
     }
     if (values.lease !== undefined) {
-      const claim = await who.home.mailboxes.claim(who.name, [id], { ms: durationFrom(values.lease), bearer: true });
+      const lease = { ms: durationFrom(values.lease), bearer: true };
+      const claim = await who.home.mailboxes.claim(box.who.name, [id], lease);
       if (claim.copies.length === 0) throw claimed(id);
       try {
         context.say(rendered(context, claim.copies, true).trimEnd());
@@ -136,10 +150,19 @@ const takeCommand = command({
       return;
     }
     const render = (delivered: Parameters<typeof rendered>[1]): string => rendered(context, delivered, true);
-    const taken = await takeAndPrint(who, [id], byCommand('take', who), render, values.keep);
+    const taken = await takeAndPrint(box, [id], byCommand('take', who), render, values.keep);
     if (taken.length === 0) throw claimed(id);
   },
 });
+
+/** The first of the reader's mailboxes in which such mail waits; its own if there is none. */
+async function mailboxWith(who: Who, selection: Selection, prefix = ''): Promise<ReadMailbox> {
+  if (who.shares === undefined) return { who };
+  for (const box of mailboxesOf(who)) {
+    if ((await waitingMail(box, selection)).some(({ message }) => message.id.startsWith(prefix))) return box;
+  }
+  return { who };
+}
 
 function claimed(id: string): Refusal {
   return new Refusal('already_claimed', `message ${shortId(id)} was claimed by another session`);
@@ -210,10 +233,12 @@ const drainCommand = command({
   async run(context: Context, values) {
     const who = await context.who('read');
     const match = values.match ?? context.settings.match;
-    const mail = await waiting(who, { match, loudOnly: values.loud ?? false });
+    const selection = { match, loudOnly: values.loud ?? false };
+    const box = await mailboxWith(who, selection);
+    const mail = await waitingMail(box, selection);
     const wanted = mail.slice(0, countFrom(values.limit, mail.length || 1)).map(({ message }) => message);
     const render = (delivered: Parameters<typeof rendered>[1]): string => rendered(context, delivered, false);
-    const taken = await takeAndPrint(who, wanted, byCommand('drain', who), render, values.keep);
+    const taken = await takeAndPrint(box, wanted, byCommand('drain', who), render, values.keep);
     if (taken.length > 0) return;
     if (context.json) return context.sayJson([]);
     context.say('nothing waits for you here');

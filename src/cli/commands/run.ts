@@ -28,9 +28,9 @@ import { agentName, Context } from '../context.ts';
 import { canHold, holdClient } from '../hold-client.ts';
 import { contextOf, hookLine, writeScript } from '../hook-setup.ts';
 import { letsMessagesIn } from '../install/consent.ts';
+import { makeMailbox, takenNames } from '../make-mailbox.ts';
 import { relayMailboxes } from '../relay-mailboxes.ts';
 import { startFollower } from '../start-follower.ts';
-import { makeMailbox } from './setup.ts';
 
 const LAUNCHERS: Record<ClientName, Launcher> = {
   claude: claudeLauncher,
@@ -155,12 +155,6 @@ async function refuseUnfit(context: Context, home: Home, name: AgentName): Promi
     throw new Refusal('name_taken', `@${name} is the mailbox of a person; choose another name for the session`);
   const relay = relayMailboxes(parleyHome(context.env)).find(({ agent }) => agent === name);
   if (relay) throw new Refusal('name_taken', `@${name} is at ${relay.url}; choose another name for the session`);
-}
-
-async function takenNames({ workspace, env }: Context): Promise<Set<string>> {
-  const local = workspace.homes.filter(({ remote }) => !remote);
-  const records = (await Promise.all(local.map(({ directory }) => directory.list()))).flat();
-  return new Set([...records.map(({ name }) => name), ...relayMailboxes(parleyHome(env)).map(({ agent }) => agent)]);
 }
 
 async function prepared(

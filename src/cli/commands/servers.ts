@@ -6,8 +6,10 @@ import { chatFace } from '../../protocols/c2a/mcp.ts';
 import { mailFace } from '../../protocols/mcp/mail-face.ts';
 import type { Face } from '../../wire/mcp.ts';
 import { speak } from '../table.ts';
-import { refuseClientWithoutMailbox, Context } from '../context.ts';
+import { Context } from '../context.ts';
 import { bringHere } from '../find.ts';
+import { sessionWho } from '../session-who.ts';
+import { mailboxesOf } from '../../core/mail/shared.ts';
 import { requestFollowerFor } from '../start-follower.ts';
 import { command } from '../../core/command.ts';
 import type { OpenService } from '../../core/service.ts';
@@ -58,7 +60,8 @@ const mcpCommand = command({
     'As a server of a client:\n\n' +
     '  claude mcp add parley -- parley mcp --client claude\n' +
     '  codex mcp add parley -- parley mcp --client codex\n\n' +
-    'The mailbox of a client is the one that `parley install <client>` gave it.',
+    'Each session of a client has a name of its own, such as @claude.api in the folder api, and also reads @claude, the mailbox of all its ' +
+    'sessions. After `parley install <client> --as <name>` they all use that mailbox.',
   options: {
     as: { type: 'string', value: 'agent', help: 'act as this agent' },
     client: { type: 'string', value: 'client', help: 'act as the agent that this client is bound to' },
@@ -74,22 +77,31 @@ const mcpCommand = command({
     if (face === 'c2c') return speak('c2c', ['mcp']);
     if (face !== 'parley' && face !== 'c2a')
       throw new Refusal('invalid_request', '--face is parley, c2a, backchannel or c2c');
-    if (client !== undefined && !CLIENT_NAMES.some((name) => name === client))
+    const name = CLIENT_NAMES.find((one) => one === client);
+    if (client !== undefined && name === undefined)
       throw new Refusal('invalid_request', `--client is ${CLIENT_NAMES.join(', ')}`);
     let current: Context | undefined;
+    let session: string | null = null;
     const caller = async (): Promise<ToolCaller> => {
       // Only a workspace that has its agent is kept: the mailbox may be made while we run.
-      const workspace = current ?? new Context(context.env, context.cwd, { as, client });
-      if (client !== undefined) refuseClientWithoutMailbox(workspace, client, 'mcp');
-      const who = await workspace.who('serve');
-      current = workspace;
+      const asked = current ?? new Context(context.env, context.cwd, { as, client });
+      const who = name === undefined ? await asked.who('serve') : await sessionWho(asked, name, 'mcp', session);
+      current = asked;
       // The daemon may have ended, or been killed: without it nothing wakes this session.
       requestFollowerFor(context.env, [{ mailbox: who.name }]);
-      return { workspace: workspace.workspace, who, gather };
+      return { workspace: asked.workspace, who, gather };
     };
     const chat = chatFace(VERSION, caller);
     const shown = face === 'c2a' ? chat : withFormerNames(mailFace(VERSION, caller), chat);
-    await serveMcp(shown, servingLog({ json: context.env['PARLEY_LOG'] === 'json', verbose: context.verbose }));
+    const call: Face['call'] = (tool, given, answer, meta) => {
+      // Codex names its session only in each call. Other clients have one process per session.
+      session = typeof meta['threadId'] === 'string' ? meta['threadId'] : null;
+      return shown.call(tool, given, answer, meta);
+    };
+    await serveMcp(
+      { ...shown, call },
+      servingLog({ json: context.env['PARLEY_LOG'] === 'json', verbose: context.verbose }),
+    );
   },
 });
 
@@ -101,7 +113,7 @@ function withFormerNames(mail: Face, chat: Face): Face {
 
 async function gather(who: Who, prefix: string): Promise<void> {
   if (prefix !== '') await bringHere(who, prefix);
-  await who.home.mailboxes.adopt(who.name);
+  for (const mailbox of mailboxesOf(who)) await who.home.mailboxes.adopt(mailbox.who.name);
 }
 
 export const commands = {

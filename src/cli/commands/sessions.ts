@@ -2,9 +2,11 @@ import { namesIn, HookSessionFolder } from '../../delivery/hook-session.ts';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { agentSessions, sessionLine } from '../agent-sessions.ts';
-import { clientBindings, clientOf } from '../client-bindings.ts';
+import type { AgentSession } from '../agent-sessions.ts';
+import { clientBindings, clientOf, isShared } from '../../delivery/client-bindings.ts';
 import { agentName, channelName } from '../context.ts';
 import { SessionNames } from '../../delivery/session-names.ts';
+import { whyWaiting } from '../../delivery/wakes.ts';
 import type { Context } from '../context.ts';
 import { ceaseDefault } from '../settings-file.ts';
 import { relayMailboxes } from '../relay-mailboxes.ts';
@@ -73,6 +75,7 @@ const agentsCommand = command({
     for (const home of context.workspace.homes) {
       for (const record of await home.directory.list()) {
         const { name, subscriptions, lastSeen, parley } = record;
+        const running = (home.label === 'parley' && sessions.get(name)) || [];
         const nobodyReads = name !== context.settings.agent && (await hasNoReader(home, record, now));
         rows.push({
           name,
@@ -86,7 +89,10 @@ const agentsCommand = command({
           nobodyReads,
           // The name of 0.1.0 for the same.
           unread: nobodyReads,
-          sessions: (home.label === 'parley' && sessions.get(name)) || [],
+          sessions: running,
+          // The sessions that read it together, where it is the mailbox of a client.
+          sharedBy: home.label === 'parley' && isShared(home.root, name) ? runningOf(sessions, name) : [],
+          waitsBecause: running.length > 0 ? await whyWaiting({ name, home }) : null,
           // Nobody waits for a network here.
           waiting: home.remote ? null : (await home.mailboxes.ids(name)).length,
         });
@@ -103,17 +109,28 @@ const agentsCommand = command({
       ].filter(Boolean);
       const where = row.home === 'parley' ? '' : `%${row.home}`;
       const about = notes.length > 0 ? ` (${notes.join(', ')})` : '';
+      const shared = row.sharedBy.map((session) => `@${session}`).join(', ');
+      const isGroup = row.home === 'parley' && isShared(parleyHome(context.env), row.name);
+      const group = isGroup ? `  mail for any session of ${row.name}: ${shared || 'none runs'}` : '';
       const running = row.sessions.map((session) => `  ${lineForModel(sessionLine(session, context.env), 400)}`);
-      const waiting = row.sessions.length > 0 && row.waiting ? `  ${row.waiting} waiting` : '';
-      const isRunning = row.sessions.some(({ state }) => state !== 'not running');
+      const isSession = row.sessions.length > 0 || isGroup;
+      const why = row.waitsBecause === null ? '' : ` (${row.waitsBecause})`;
+      const waiting = isSession && row.waiting ? `  ${row.waiting} waiting${why}` : '';
+      const isRunning = shared !== '' || row.sessions.some(({ state }) => state !== 'not running');
       const seen = isRunning ? '' : `  ${context.paint.dim(`seen ${ago(row.lastSeen, now)}`)}`;
-      context.say(`${context.paint.bold(`@${row.name}${where}`)}${about}${running.join(';')}${waiting}${seen}`);
+      context.say(`${context.paint.bold(`@${row.name}${where}`)}${about}${group}${running.join(';')}${waiting}${seen}`);
     }
     const unread = rows.filter(({ nobodyReads }) => nobodyReads).map(({ name }) => name);
     if (unread.length > 0) context.note(noReaderAdvice(unread));
     noteRelayMailboxes(context);
   },
 });
+
+/** The names of the sessions of this client that run. */
+function runningOf(sessions: ReadonlyMap<string, readonly AgentSession[]>, client: string): string[] {
+  const runs = (one: AgentSession): boolean => one.client === client && one.state !== 'not running';
+  return [...sessions].flatMap(([name, all]) => (name !== client && all.some(runs) ? [name] : [])).toSorted();
+}
 
 /** The agents of a relay are listed only for the mailbox that one acts as. A broken file of another must not stop the list. */
 function noteRelayMailboxes(context: Context): void {

@@ -4,10 +4,9 @@ import { command } from '../../core/command.ts';
 import { JOURNAL_FORMAT } from '../../daemon/homes.ts';
 import { lineForModel } from '../../core/gate.ts';
 import { becomeOwner, ownersOf, refuseOtherOwner, sendHeld } from '../../core/obligations/owners.ts';
-import { bridgeName } from '../../protocols/c2a/platform-names.ts';
 import { nearest } from '../../core/nearest.ts';
 import { send } from '../../core/mail/send.ts';
-import type { Home, Who } from '../../core/mail/workspace.ts';
+import type { Who } from '../../core/mail/workspace.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { TOKEN_FILE, tokenFrom, tokenWarning } from '../../platform/input.ts';
 import { MAIN, VERSION, isCompiled } from '../../platform/program.ts';
@@ -21,6 +20,7 @@ import { bashScript, fishScript, completables, zshScript } from '../completion.t
 import { agentName } from '../context.ts';
 import type { Context } from '../context.ts';
 import { prepareHook } from '../hook-setup.ts';
+import { refuseSurfaceName } from '../make-mailbox.ts';
 import { becomeDefault } from '../settings-file.ts';
 import { projectFiles, readProjectFile } from '../settings.ts';
 import { parseDraft } from './mail.ts';
@@ -145,21 +145,6 @@ function refuseOtherKind(
 function refusePersonsSession(name: AgentName, isPerson: boolean, session: string | undefined): void {
   if (isPerson && session !== undefined)
     throw new Refusal('invalid_request', `@${name} is a person; bind the session to an agent: parley init <agent>`);
-}
-
-/** Under the name of a platform are the people of its surface: a person with that id there would speak for this agent. */
-async function refuseSurfaceName(home: Home, name: AgentName): Promise<void> {
-  const platform = AgentName.safeParse(name.split('.')[0]);
-  if (!name.includes('.') || !platform.success || !(await home.directory.get(bridgeName(platform.data)))) return;
-  throw new Refusal('name_taken', `names that begin with "${platform.data}." belong to a surface; pick another name`);
-}
-
-/** Makes a mailbox of an agent on this machine. */
-export async function makeMailbox(home: Home, agent: AgentName): Promise<void> {
-  await refuseSurfaceName(home, agent);
-  await home.directory.register(agent, 'agent');
-  await home.mailboxes.heal();
-  await home.mailboxes.adopt(agent);
 }
 
 /** Who loses that place is told so: nobody should learn late that another decides now. */

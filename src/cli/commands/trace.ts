@@ -13,13 +13,15 @@ import { Evidence } from '../../core/receipt.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { Schema } from '../../core/schema.ts';
 import type { Trace } from '../../core/ports/journal.ts';
+import { isTerminal } from '../../platform/terminal.ts';
 import type { Context } from '../context.ts';
 import { gist, headline } from '../words.ts';
 
 const traceCommand = command({
   usage: 'trace <id>',
   about:
-    'Shows each proven step of a message, for each recipient, with the evidence. A step without proof is not shown.',
+    'Shows each proven step of a message, for each recipient, with the evidence. A step without proof is not shown. ' +
+    '--verbose gives whole times and ids, and the place in the client’s record.',
   options: {
     follow: { type: 'boolean', help: 'then print each further step when it is proven, until nothing is owed any more' },
   },
@@ -60,22 +62,57 @@ async function followTrace(context: Context, home: Home, id: MessageId, shown: T
   const told = new Set<string>();
   const news = (trace: Trace) =>
     trace.copies
-      .flatMap((copy) => steps(trace, copy).map((step) => ({ mailbox: copy.mailbox, ...step })))
+      .flatMap((copy) =>
+        steps(trace, copy, context.json || context.verbose).map((step) => ({ mailbox: copy.mailbox, ...step })),
+      )
       .filter((step) => !told.has(JSON.stringify(step)) && told.add(JSON.stringify(step)));
   if (shown) news(shown);
-  for (;;) {
+  // What ended it may have been written after the look at its steps: one more look has it.
+  for (let isOver = false; ;) {
     const trace = await home.journal.trace(id);
     if (!trace) return;
     for (const step of news(trace)) {
       const { mailbox, step: name, at, evidence } = step;
       if (context.json) context.say(JSON.stringify(step));
-      else context.say(`  @${mailbox}  ${context.paint.green(name.padEnd(16))} ${at}  ${evidence}`);
+      else context.say(stepLine(context, `  @${mailbox}  `, { step: name, at, evidence }));
     }
+    if (isOver) return;
     const owed = [...(await obligationsOf(home, trace)).values()];
-    const isOver = trace.copies.every(({ state }) => state === 'settled' || state === 'gone');
-    if (isOver && owed.every(({ ended }) => ended)) return;
-    await Bun.sleep(FOLLOW_MS);
+    const hasEnded = trace.copies.every(({ state }) => state === 'settled' || state === 'gone');
+    isOver = hasEnded && owed.every(({ ended }) => ended);
+    if (!isOver) await Bun.sleep(FOLLOW_MS);
   }
+}
+
+/** When and by what a step was proven. */
+interface Step {
+  step: string;
+  at: string;
+  evidence: string;
+}
+
+/** One step on one line: short, unless the user wants all of it. */
+function stepLine(context: Context, before: string, { step, at, evidence }: Step): string {
+  const time = context.verbose ? at : localTime(at);
+  const taken = before.length + Math.max(step.length, 16) + time.length + 3;
+  const proof = context.verbose ? evidence : fitting(evidence, taken);
+  return `${before}${context.paint.green(step.padEnd(16))} ${time}  ${proof}`;
+}
+
+/** The time of day; with the date if it is another day. */
+function localTime(at: string): string {
+  const date = new Date(at);
+  if (Number.isNaN(date.getTime())) return at;
+  const time = date.toTimeString().slice(0, 8);
+  const day = [date.getFullYear(), date.getMonth() + 1, date.getDate()];
+  const isToday = date.toDateString() === new Date().toDateString();
+  return isToday ? time : `${day.map((part) => String(part).padStart(2, '0')).join('-')} ${time}`;
+}
+
+/** As much as fits into the rest of the terminal's line. A pipe gets all of it. */
+function fitting(text: string, taken: number): string {
+  const room = isTerminal(1) ? Math.max((process.stdout.columns || 80) - taken, 8) : Infinity;
+  return text.length <= room ? text : `${text.slice(0, room - 1)}…`;
 }
 
 type Copy = Trace['copies'][number];
@@ -92,19 +129,25 @@ async function obligationsOf(home: Home, { message, copies }: Trace): Promise<Ma
   return new Map(obligations.flatMap((obligation) => (obligation ? [[obligation.mailbox, obligation]] : [])));
 }
 
-/** The proven steps of one copy, in order. */
-function steps(trace: Trace, copy: Copy): { step: string; at: string; evidence: string }[] {
+/** The proven steps of one copy, in order, with all of the evidence or the short form of it. */
+function steps(trace: Trace, copy: Copy, isWhole = true): Step[] {
+  const words = isWhole ? facts : brief;
   // Of a copy that another program stored we know only that it was found: a receipt says so.
-  const ours = copy.receipts.every(({ step }) => step !== 'stored');
-  const stored = { step: 'stored', at: trace.message.ts, evidence: 'flushed to disk' };
-  const seen = copy.receipts.map(({ step, at, evidence }) => ({ step, at, evidence: facts(evidence) }));
+  const sent = copy.receipts.filter(({ step, evidence }) => step === 'stored' && 'folder' in evidence);
+  const receipts = copy.receipts.filter((one) => !sent.includes(one));
+  const ours = receipts.every(({ step }) => step !== 'stored');
+  const from = (isWhole ? sent : [])
+    .map(({ evidence }) => `, sent from ${lineForModel(String(evidence['folder']), 400)}`)
+    .join('');
+  const stored = { step: 'stored', at: trace.message.ts, evidence: `flushed to disk${from}` };
+  const seen = receipts.map(({ step, at, evidence }) => ({ step, at, evidence: words(evidence) }));
   const end =
     copy.state === 'settled'
       ? [
           {
             step: 'settled',
             at: copy.settledAt ?? '',
-            evidence: `${copy.disposition ?? 'unknown'}${copy.settledBy ? `, ${facts(copy.settledBy)}` : ''}`,
+            evidence: endOf(copy, words),
           },
         ]
       : [];
@@ -113,18 +156,29 @@ function steps(trace: Trace, copy: Copy): { step: string; at: string; evidence: 
   return [...(ours ? [stored] : []), ...later];
 }
 
+function endOf(copy: Copy, words: typeof facts): string {
+  const taker = takerOf(copy);
+  if (taker !== null) return `taken by @${taker}`;
+  return `${copy.disposition ?? 'unknown'}${copy.settledBy ? `, ${words(copy.settledBy)}` : ''}`;
+}
+
+/** Who took it, if it waited in a mailbox that several share. The proof is with the taker's copy. */
+function takerOf({ mailbox, settledBy }: Copy): string | null {
+  const taker = settledBy?.['taker'];
+  return taker === undefined || taker === mailbox ? null : lineForModel(String(taker), 128);
+}
+
 function told(context: Context, trace: Trace, label: string, obligations: Map<string, Obligation>): string {
   const { paint } = context;
   const lines = [headline({ message: trace.message }, context.workspace.now(), paint), `  in home ${label}`];
   for (const copy of trace.copies) {
     const { directedness, policy, injection, reason } = copy.attention;
     lines.push('', `  ${paint.bold(`@${copy.mailbox}`)}  ${directedness} · ${policy} · ${injection} (${reason})`);
-    for (const { step, at, evidence } of steps(trace, copy)) {
-      lines.push(`    ${paint.green(step.padEnd(16))} ${at}  ${evidence}`);
-    }
+    for (const step of steps(trace, copy, context.verbose)) lines.push(stepLine(context, '    ', step));
     lines.push(`    ${paint.dim(now(copy))}`);
     const obligation = obligations.get(copy.mailbox);
-    if (obligation) lines.push(`    ${isOffer(obligation, copy) ? offered(obligation) : owed(obligation)}`);
+    if (obligation)
+      lines.push(`    ${isOffer(obligation, copy) ? offered(obligation) : owed(obligation, context.verbose)}`);
   }
   return lines.join('\n');
 }
@@ -134,9 +188,14 @@ function offered({ due }: Obligation): string {
 }
 
 /** The state of the obligation: a copy can have ended while its answer is still owed. */
-function owed({ kind, state, due, returns, tier, note, ended }: Obligation): string {
+function owed({ kind, state, due, returns, tier, note, ended }: Obligation, isWhole: boolean): string {
   const what = kind === 'obligation' ? 'an obligation' : 'an answer';
-  if (ended) return `${what} was owed: ${ended.as} at ${clockTime(ended.at)}, ${facts(ended.by)}`;
+  if (ended) {
+    const at = clockTime(ended.at);
+    return isWhole
+      ? `${what} was owed: ${ended.as} at ${at}, ${facts(ended.by)}`
+      : `${what} was owed: ${ended.as} at ${localTime(at)}, ${brief(ended.by)}`;
+  }
   const more = [
     state,
     due === null ? '' : `due again ${clockTime(due)}`,
@@ -159,6 +218,7 @@ function now(copy: Copy): string {
         ? 'offered to a session; the next event of that session settles it, or it waits again'
         : `held by a reader until ${time(copy.until)}`;
     case 'settled':
+      if (takerOf(copy) !== null) return 'ended here; what is proven follows below';
       return copy.receipts.some(({ step }) => step === 'shown') ? 'ended' : 'ended; no proof that a model saw it';
     case 'gone':
       return 'another program took it; what happened then is unknown';
@@ -185,6 +245,21 @@ function facts(evidence: Record<string, string | number | boolean>): string {
   return Object.entries(evidence)
     .map(([name, value]) => lineForModel(`${name} ${value}`))
     .join(', ');
+}
+
+/** Where a record is proves a step, but nobody reads it: `--verbose` has it. */
+const PLACES = ['session', 'folder', 'offset', 'entry', 'request', 'turn', 'id', 'record'];
+const UUID = /^([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** The same in few words. */
+function brief(evidence: Record<string, string | number | boolean>): string {
+  const rest = Object.entries(evidence).filter(([name]) => !PLACES.includes(name));
+  const short = rest.map(([name, value]) => [name, String(value).replace(UUID, '$1')]);
+  const words = [
+    facts(Object.fromEntries(short) as Record<string, string>),
+    'record' in evidence ? 'in the client’s record' : '',
+  ];
+  return words.filter(Boolean).join(', ');
 }
 
 /** What a relay can prove; its words are another program's. spec: relay#trace */
@@ -231,7 +306,7 @@ const liveCommand = command({
   usage: 'live',
   about:
     'Shows the messages of all homes as they happen, with each proven step. It takes nothing and changes nothing. Ends with Ctrl-C.\n' +
-    'With --json: one line per message and per step.',
+    'With --json: one line per message and per step. --verbose gives the whole evidence.',
   options: {
     last: { type: 'string', value: 'n', help: `begin with the last n messages (default 5, at most ${LIVE_MESSAGES})` },
   },
@@ -284,16 +359,21 @@ class LiveHome {
     const told = this.#told.get(id) ?? new Set();
     this.#told.set(id, told);
     if (isNew && context.json) context.say(JSON.stringify({ home: home.label, message }));
-    else if (isNew)
-      context.say(`${headline({ message }, context.workspace.now(), context.paint)}  ${gist(message.body)}`);
+    else if (isNew) {
+      const who = headline({ message }, context.workspace.now(), context.paint);
+      const room = Bun.stringWidth(who) + 2;
+      context.say(`${who}  ${context.verbose ? gist(message.body) : fitting(gist(message.body), room)}`);
+    }
     for (const copy of trace.copies) {
-      for (const step of steps(trace, copy)) {
+      for (const step of steps(trace, copy, context.json || context.verbose)) {
         const line = JSON.stringify({ home: home.label, id, mailbox: copy.mailbox, ...step });
         if (told.has(line)) continue;
         told.add(line);
         if (!isShown || step.step === 'stored') continue;
         const { green, dim } = context.paint;
-        const words = `${dim(shortId(id))}  @${copy.mailbox}  ${green(step.step)}  ${dim(step.evidence)}`;
+        const taken = shortId(id).length + copy.mailbox.length + step.step.length + 9;
+        const proof = context.verbose ? step.evidence : fitting(step.evidence, taken);
+        const words = `${dim(shortId(id))}  @${copy.mailbox}  ${green(step.step)}  ${dim(proof)}`;
         context.say(context.json ? line : `  ${words}`);
       }
     }

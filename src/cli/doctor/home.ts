@@ -2,7 +2,8 @@ import type { Env } from '../../core/env.ts';
 import type { ClientSettings } from '../../clients/settings/client-settings.ts';
 import { SETTINGS_CLIENTS } from '../../clients/installable.ts';
 import { accessSync, constants, existsSync, readdirSync, statSync, statfsSync } from 'node:fs';
-import { clientBindings, clientOf } from '../client-bindings.ts';
+import { clientBindings, clientOf } from '../../delivery/client-bindings.ts';
+import { SessionNames } from '../../delivery/session-names.ts';
 import { counted, on } from './finding.ts';
 import type { Finding } from './finding.ts';
 import { JOURNAL_FORMAT, inspectJournal } from '../../daemon/homes.ts';
@@ -157,6 +158,12 @@ export function examineWaiting(
       const { warn } = on(`mailbox ${one.mailbox}`);
       const look = `\`parley inbox --as ${one.mailbox}\` shows it`;
       const client = SETTINGS_CLIENTS.find(({ name }) => name === clientOf(bindings, one.mailbox));
+      const last = client === undefined && new SessionNames(parleyHome(env)).lastSeen(one.mailbox, Date.now());
+      if (last)
+        return warn(
+          `${waits(one)}, and no running session has this name`,
+          `the next ${last.client} session in ${last.folder} gets it; ${look}`,
+        );
       if (client === undefined)
         return warn(
           `${waits(one)}, and no client has this mailbox`,

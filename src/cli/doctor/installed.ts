@@ -7,7 +7,7 @@ import type { Addition } from '../../clients/settings/changes.ts';
 import { find } from '../../clients/settings/file.ts';
 import type { Workspace } from '../../core/mail/workspace.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { clientBindings } from '../client-bindings.ts';
+import { clientBindings } from '../../delivery/client-bindings.ts';
 import { hookLine } from '../hook-setup.ts';
 import { possibleAdditions } from '../install/parley-profile.ts';
 import { on } from './finding.ts';

@@ -20,7 +20,7 @@ import { SETTINGS_CLIENTS } from '../../clients/installable.ts';
 import type { Addition } from '../../clients/settings/changes.ts';
 import { wayOf } from '../../clients/ways.ts';
 import type { BrokerSession as Registered } from '../../protocols/c2c/broker.ts';
-import { clientBindings } from '../client-bindings.ts';
+import { clientBindings, sharedMailbox } from '../../delivery/client-bindings.ts';
 import { asksBeforeReply } from '../install/allow.ts';
 import { isTrusted } from '../../clients/codex/trust.ts';
 import { c2cProfile } from '../../protocols/c2c/install-profile.ts';
@@ -56,7 +56,7 @@ export async function examineWays(
   const registered = rows.filter(({ alive }) => alive !== false);
   const ids = registered.map(({ row }) => row.session_id);
   const strangers = running.filter(({ sessionId }) => !ids.includes(sessionId));
-  const served = new Set(running.map((one) => mailboxOf(env, one, true)));
+  const served = new Set(running.flatMap((one) => mailboxesRead(env, one, true)));
   return [
     ...here.flatMap((client) => [clientFinding(client, place), ...answerFinding(client, place)]),
     ...registered.map((session) => sessionFinding(session, running, place, waiting)),
@@ -96,10 +96,10 @@ function missingStep({ name, title }: ClientSettings, held: readonly (Installed 
   if (held.every(({ hook, server, plugin }) => !hook && !server && !plugin))
     return `\`parley install ${name}\` or \`c2c install ${name}\``;
   const parley = held.find(({ by }) => by === 'parley');
-  if (!parley?.server || parley.hook) return null;
+  if (!parley?.server || parley.hook || parley.plugin) return null;
   return HOOK_CLIENTS.some((client) => client.name === name)
     ? `mail waits until its model asks for it: \`parley install ${name}\` adds the hook`
-    : `${title} runs no hooks: mail waits until its model asks for it (with the tool inbox)`;
+    : `mail waits until its model asks for it: \`parley install ${name}\` adds the plugin`;
 }
 
 /** A client whose model has our tools, and may stop at a dialog when it answers. */
@@ -152,8 +152,8 @@ function strangerFinding(session: ClaudeSession, place: InstallTarget, waiting: 
   const client = SETTINGS_CLIENTS.find(({ name }) => name === 'claude');
   const state = session.status ? `claude, ${session.status} now` : 'claude';
   const hasHook = client !== undefined && installedIn(client, place, 'parley').hook;
-  const own = mailboxOf(place.env, session, hasHook);
-  if (own === null)
+  const [own, ...shared] = mailboxesRead(place.env, session, hasHook);
+  if (own === undefined)
     return warn(
       `${state}: no way, because it is no session of Parley`,
       'start it with `parley run claude`; or `parley install claude`, or `c2c install claude` and let it register',
@@ -161,16 +161,18 @@ function strangerFinding(session: ClaudeSession, place: InstallTarget, waiting: 
   const isFollowed = daemonNotice(`${parleyHome(place.env)}/daemon`)?.doors.some(({ name }) => name === 'follow');
   if (isFollowed) return ok(`${state}: socket (primary), because the daemon gives @${own} its mail`);
   const what = `${state}: hook (fallback), because Parley's hook looks after every tool call`;
-  const mail = waiting.find(({ home, mailbox }) => home === 'parley' && mailbox === own);
+  const mail = waiting.find(({ home, mailbox }) => home === 'parley' && [own, ...shared].includes(mailbox));
   const next = 'give it a prompt, or start the daemon, which wakes idle sessions: `parley up --detach`';
   return mail && session.status !== 'busy' ? warn(`${what}; ${waits(mail)}`, next) : { ...ok(what), next };
 }
 
-/** The mailbox of a session: the name that `parley run` gave it, the one that its hook bound, else the one of its client. */
-function mailboxOf(env: Env, { sessionId, pid, cwd }: ClaudeSession, hasHook: boolean): string | null {
+/** The mailboxes that a session reads, its own first: its name and what it shares; before its hook has seen it, the one of its client. */
+function mailboxesRead(env: Env, { sessionId, pid, cwd }: ClaudeSession, hasHook: boolean): string[] {
   const home = parleyHome(env);
   const live = { client: 'claude', id: sessionId, pid, folder: cwd, status: 'idle' } as const;
-  return new SessionNames(home).nameOf(live) ?? (hasHook ? (clientBindings(home)['claude'] ?? null) : null);
+  const name = new SessionNames(home).nameOf(live);
+  const all = name === null ? [hasHook && clientBindings(home)['claude']] : [name, sharedMailbox(home, name)];
+  return all.flatMap((one) => one || []);
 }
 
 /** c2c lets any program register. Of one that Parley does not know only the inbox is there. */
@@ -201,7 +203,7 @@ function installedIn(client: ClientSettings, place: InstallTarget, by: 'c2c' | '
     hook: isIn && trusted,
     unproven: isIn && !trusted,
     server: isAnywhere(/^MCP server$/),
-    plugin: isAnywhere(/^plugin$/) && isAnywhere(/^sidecar$/),
+    plugin: isAnywhere(/^plugin$/) && (by === 'parley' || isAnywhere(/^sidecar$/)),
   };
 }
 

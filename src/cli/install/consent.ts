@@ -83,25 +83,36 @@ export function asksAboutMessages(client: ClientSettings, target: InstallTarget)
   }
 }
 
-/** For people, in plain words. */
+/** For people, in plain words, in lines that fit into a terminal. */
 export function questionLines(questions: readonly ConsentQuestion[]): string[] {
-  const names = (clients: readonly ClientSettings[]): string => clients.map(({ title }) => title).join(', ');
-  const about: Record<Topic, (clients: string) => string[]> = {
-    reply: (clients) => [
-      `A model that answers mail may stop at a permission dialog of ${clients}. With this it answers those who`,
-      'wrote to it without asking you. It still asks before it writes to others.',
-    ],
-    inbound: (clients) => [
-      `${clients} in bypass mode asks you about each message before its model gets it. With this it does not ask:`,
-      `messages of Parley, and of every other program of your account, come in ("${INBOUND_KEY}": "accept").`,
-    ],
+  const about: Record<Topic, (clients: string) => string> = {
+    reply: (clients) =>
+      `A model that answers mail may stop at a permission dialog of ${clients}. With this it answers those who wrote to it ` +
+      'without asking you. It still asks before it writes to others.',
+    inbound: (clients) =>
+      `${clients} in bypass mode asks you about each message before its model gets it. With this it does not ask: messages of ` +
+      `Parley, and of every other program of your account, come in ("${INBOUND_KEY}": "accept").`,
   };
   return [
     'Yours to decide. Nothing of this is done unless you name it:',
-    ...questions.flatMap(({ topic, clients }) =>
-      about[topic](names(clients)).map((line, at) => `  ${(at === 0 ? topic : '').padEnd(8)} ${line}`),
-    ),
+    ...questions.flatMap(({ topic, clients }) => {
+      const words = about[topic](clients.map(({ title }) => title).join(', '));
+      return wrapped(words, LINE - INDENT).map((line, at) => `  ${(at === 0 ? topic : '').padEnd(INDENT - 2)}${line}`);
+    }),
   ];
+}
+
+const LINE = 79;
+const INDENT = 11;
+
+function wrapped(text: string, width: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(' ')) {
+    const longer = `${lines.at(-1) ?? ''} ${word}`;
+    if (lines.length > 0 && longer.length <= width) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
 }
 
 /** Only a person at a terminal is asked. */

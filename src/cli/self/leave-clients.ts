@@ -9,7 +9,7 @@ import { textWithoutOurs } from '../../clients/settings/changes.ts';
 import type { Addition, ReadFile } from '../../clients/settings/changes.ts';
 import { find } from '../../clients/settings/file.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { clientBindings, unbindClient } from '../client-bindings.ts';
+import { clientBindings, unbindClient } from '../../delivery/client-bindings.ts';
 import type { Context } from '../context.ts';
 import { stopping } from '../../protocols/backchannel/setup.ts';
 import { findCodexTables, isRemovalWanted, readWithout, removeTables } from '../../clients/codex/trust.ts';

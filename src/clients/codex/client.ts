@@ -33,6 +33,7 @@ export const codex: Client = {
   typing: { composer: codexComposer, enterAfter: 5, blindEnterAfter: 20, ending: codexEnding },
   hookRecord: ({ session, env }, ids, since) => new CodexHookRecord(codexHome(env), session, ids, since),
   session: (target, env) => new CodexSession(target, env),
+  sharesProcess: true,
   live: (env) => new CodexLive(env),
   ways: [
     wake('codex', 'primary'),

@@ -138,7 +138,7 @@ export async function viewOf(
 ): Promise<EventView> {
   const mine = namesIn(whos).get(home) ?? [];
   const copies = (await home.journal.trace(message.id))?.copies ?? [];
-  const copy = copies.find(({ mailbox }) => mine.includes(mailbox));
+  const copy = mine.flatMap((name) => copies.find(({ mailbox }) => mailbox === name) ?? [])[0];
   const obligation = copy && (await home.journal.obligation(copy.mailbox, message.id));
   const { signal } = message.parley ?? {};
   const means = copy && (await meansTo(copy.mailbox, home, message));

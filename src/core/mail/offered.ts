@@ -1,10 +1,11 @@
 import type { Injection } from '../attention/attention.ts';
-import type { MessageId } from '../names.ts';
+import type { AgentName, MessageId } from '../names.ts';
 import type { Evidence, Receipt } from '../receipt.ts';
 import type { Settlement } from '../ports/journal.ts';
 import type { Lease } from '../ports/mailboxes.ts';
 import { LEASE_MS } from './deliver.ts';
 import type { Delivered } from './deliver.ts';
+import { takenBy } from './shared.ts';
 import { receiptsOf } from './workspace.ts';
 import type { Who } from './workspace.ts';
 
@@ -51,23 +52,41 @@ export async function claimForSession(
  * Step 5 of 5 for what was offered. A copy that its reader has answered or released meanwhile, or that another session has, stays as it
  * is. What cannot be settled waits again, marked: it was shown.
  */
-export async function settleOffered(who: Who, owner: string, ids: MessageId[], by: Evidence): Promise<void> {
+export async function settleOffered(
+  who: Who,
+  owner: string,
+  ids: MessageId[],
+  by: Evidence,
+  taker?: AgentName,
+): Promise<void> {
   if (ids.length === 0) return;
-  const settlement = { disposition: 'acknowledged', by } as const;
+  const settlement = { disposition: 'acknowledged', by, ...takenBy(taker) } as const;
   const isDone = await who.home.mailboxes.settle({ mailbox: who.name, owner }, ids, settlement, 'shown');
   if (!isDone) for (const id of ids) await settleIfThere(who, owner, id, settlement);
 }
 
 /** The same with proof: the client's own record shows the message. That is noted once, also where the copy has ended already. */
-export async function settleShown(who: Who, owner: string, id: MessageId, by: Evidence, at: number): Promise<void> {
-  const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
+export async function settleShown(
+  who: Who,
+  owner: string,
+  id: MessageId,
+  by: Evidence,
+  at: number,
+  taker?: AgentName,
+): Promise<void> {
+  const copies = (await who.home.journal.trace(id))?.copies ?? [];
+  const copy = copies.find(({ mailbox }) => mailbox === taker) ?? copies.find(({ mailbox }) => mailbox === who.name);
   const isNoted = copy?.receipts.some(
     ({ step, evidence }) =>
       step === 'shown' && evidence['record'] === by['record'] && evidence['offset'] === by['offset'],
   );
   if (!isNoted)
-    await who.home.journal.record(who.name, id, { step: 'shown', at: new Date(at).toISOString(), evidence: by });
-  await settleOffered(who, owner, [id], by);
+    await who.home.journal.record(copy?.mailbox ?? who.name, id, {
+      step: 'shown',
+      at: new Date(at).toISOString(),
+      evidence: by,
+    });
+  await settleOffered(who, owner, [id], by, taker);
 }
 
 async function settleIfThere(who: Who, owner: string, id: MessageId, settlement: Settlement): Promise<void> {
@@ -79,6 +98,13 @@ async function settleIfThere(who: Who, owner: string, id: MessageId, settlement:
     // The lease ran out during a long turn, and nobody else came for it.
     await mailboxes.settle(await mailboxes.claim(who.name, [id], { ms: LEASE_MS }), [id], settlement, 'shown');
   }
+}
+
+/** Ends a copy of a shared mailbox that its taker was pointed to. One that was taken meanwhile stays as it is. */
+export async function takePointed(who: Who, id: MessageId, by: Evidence, taker: AgentName): Promise<void> {
+  const { mailboxes } = who.home;
+  const claim = await mailboxes.claim(who.name, [id], { ms: LEASE_MS });
+  if (claim.copies.length > 0) await mailboxes.settle(claim, [id], { disposition: 'acknowledged', by, taker }, 'shown');
 }
 
 /** Did the reader itself give the copy back after this session was last offered it? See `release` in settle.ts. */

@@ -148,7 +148,8 @@ export async function whoIsHere(workspace: Workspace, who: Who): Promise<string>
     return `${name(record.name)}${where}${facts.length > 0 ? ` (${facts.join(', ')})` : ''} seen ${ago(lastSeen, workspace.now())}`;
   });
   const more = here.length > NAMES_SHOWN ? [`and ${here.length - NAMES_SHOWN} more`] : [];
-  return [`you are ${name(who.name)}`, ...lines, ...more].join('\n');
+  const shares = who.shares === undefined ? '' : `; mail for ${name(who.shares)} is for you or another session of it`;
+  return [`you are ${name(who.name)}${shares}`, ...lines, ...more].join('\n');
 }
 
 /** A name as it is; anything else that another program wrote there is quoted. */

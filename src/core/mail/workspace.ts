@@ -37,6 +37,8 @@ export interface Workspace {
 export interface Who {
   name: AgentName;
   home: Home;
+  /** A mailbox of the same home that it reads together with other agents: each of them may take what waits there. See shared.ts. */
+  shares?: AgentName | undefined;
 }
 
 /** What happened to this agent's copy of a message, oldest first. */

@@ -70,8 +70,12 @@ async function isPerson(home: Home, name: AgentName): Promise<boolean> {
   return (await home.directory.get(name))?.parley?.kind === 'human';
 }
 
-/** A note to oneself is owed to nobody, and of an agent that keeps no policy only what says so itself is asked. */
-function isOwed({ mailbox, attention }: CopyRecord, { from, parley }: Message): boolean {
+/**
+ * A note to oneself is owed to nobody, and of an agent that keeps no policy only what says so itself is asked. What was taken from a
+ * shared mailbox is owed by its taker.
+ */
+function isOwed({ mailbox, attention, settledBy }: CopyRecord, { from, parley }: Message): boolean {
+  if ((settledBy?.['taker'] ?? mailbox) !== mailbox) return false;
   return parley?.obligation !== undefined || (from !== mailbox && attention.reason !== 'no_policy');
 }
 

@@ -72,6 +72,8 @@ export interface Settlement {
   by: Evidence;
   /** Keep the file in `cur/` instead of deleting it. */
   keep?: boolean;
+  /** The copy was in a shared mailbox, and this agent has it from now on: see `assign`. */
+  taker?: AgentName;
 }
 
 /** A message with its copies and their receipts. */
@@ -181,6 +183,12 @@ export interface Journal extends Records, Obligations {
   accept(entry: Entry): Promise<Acceptance>;
   /** Changes how the recipient sees a waiting copy. */
   reconsider(mailbox: AgentName, id: MessageId, attention: Attention): Promise<void>;
+  /**
+   * Gives a settled copy of a shared mailbox to the agent that took it: it has a copy that ended in the same way, the receipts, and what
+   * is owed. The copy of the shared mailbox stays settled, so that its file cannot come back. Nothing happens if it is not settled, or was
+   * taken by another agent.
+   */
+  assign(mailbox: AgentName, id: MessageId, taker: AgentName): Promise<void>;
   /** Adds one proven step. */
   record(mailbox: AgentName, id: MessageId, receipt: Receipt): Promise<void>;
   /**

@@ -63,7 +63,7 @@ const drainCommand = command({
       const title = values.hook ? [`[backchannel] ${messages.length} message(s) for ${who.name}:`] : [];
       return [...title, ...messages.map(full), ''].join('\n');
     };
-    const taken = await takeAndPrint(who, wanted, byCommand('bch drain', who), render);
+    const taken = await takeAndPrint({ who }, wanted, byCommand('bch drain', who), render);
     if (taken.length > 0) return;
     if (values.json) bch.say('[]');
     else if (!values.hook) bch.say('inbox empty');
@@ -81,7 +81,7 @@ const readCommand = command({
       throw new Refusal('not_found', `no unread message with id ${prefix}`);
     });
     const taken = await takeAndPrint(
-      who,
+      { who },
       [id],
       byCommand('bch read', who),
       (delivered) => delivered.map(({ message }) => `${full(message)}\n`).join(''),

@@ -47,7 +47,7 @@ async function answer(c2c: C2c, clientName: string, event: HookEvent): Promise<v
   const { root, sessionId } = bound;
   if (isEmptyInbox(root, sessionId) && !isHeld(root)) return session?.lookAgain();
   const client = hookClient(clientName);
-  const said = await answerEvent(brokerMailbox(c2c.at(root), bound, session, event), client, event);
+  const said = await answerEvent([brokerMailbox(c2c.at(root), bound, session, event)], client, event);
   if (said.length > 0 && client.endsTurn.includes(event.hook_event_name ?? '')) await noteBusy(c2c, event.session_id);
 }
 

@@ -6,6 +6,7 @@ import type { EventView } from '../../core/history/events.ts';
 import { reply, say } from '../../core/mail/say.ts';
 import { argumentsIn, messageIn, refusePerson, showing } from '../../core/mail/tool-call.ts';
 import type { ToolCaller } from '../../core/mail/tool-call.ts';
+import { mailboxesOf } from '../../core/mail/shared.ts';
 import * as texts from '../../core/mail/tool-texts.ts';
 import { Intent } from '../../core/message.ts';
 import { SendKey } from '../../core/names.ts';
@@ -86,7 +87,14 @@ const MAIL_TOOLS = {
       if (given.owed) return owedList(owed);
       const since = given.since === undefined ? undefined : pastFrom(given.since, now);
       const filter = { stream: given.channel, since, cursor: given.cursor, limit: given.limit, now };
-      return inboxList(who.name, owed, await listEvents([who], filter));
+      const whos = mailboxesOf(who).map((mailbox) => mailbox.who);
+      const { events, cursor: next } = await listEvents(whos, filter);
+      // What another session has taken, or is being shown, is none of this one's business.
+      const shared = new Set(who.shares === undefined ? [] : await who.home.mailboxes.ids(who.shares));
+      const seen = events.filter(
+        ({ id, mailbox, from }) => mailbox !== who.shares || (shared.has(id) && from !== who.name),
+      );
+      return inboxList(who.name, owed, { events: seen, cursor: next });
     },
   }),
   read: tool({

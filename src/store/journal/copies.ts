@@ -68,6 +68,7 @@ export class SqliteCopies extends SqliteExportQueue {
         const keep = settlement.keep ? 1 : 0;
         for (const id of ids) {
           if (end.run(settlement.disposition, now, by, keep, id, mailbox, owner).changes === 0) throw new Lost();
+          if (settlement.taker !== undefined) assign(db, mailbox, id, settlement.taker);
         }
         if (!isShown) show?.();
         isShown = true;
@@ -175,6 +176,10 @@ export class SqliteCopies extends SqliteExportQueue {
     );
   }
 
+  async assign(mailbox: AgentName, id: MessageId, taker: AgentName): Promise<void> {
+    this.connection.write((db) => assign(db, mailbox, id, taker));
+  }
+
   async record(mailbox: AgentName, id: MessageId, receipt: Receipt): Promise<void> {
     this.connection.write((db) => this.note(db, mailbox, id, receipt.step, receipt.evidence, Date.parse(receipt.at)));
   }
@@ -195,6 +200,24 @@ export class SqliteCopies extends SqliteExportQueue {
   async close(): Promise<void> {
     this.connection.close();
   }
+}
+
+/** See `assign` in core/ports/journal.ts. Runs inside the caller's transaction. */
+function assign(db: Database, mailbox: AgentName, id: MessageId, taker: AgentName): void {
+  const taken = db
+    .query(
+      `UPDATE copies SET settled_by = json_set(ifnull(settled_by, '{}'), '$.taker', ?)
+       WHERE seq = ${SEQ} AND mailbox = ? AND state = ${SETTLED} AND settled_by ->> '$.taker' IS NULL`,
+    )
+    .run(taker, id, mailbox).changes;
+  if (taken === 0) return;
+  db.query(
+    `INSERT INTO copies (seq, mailbox, state, attempt, attention, disposition, settled_at, settled_by)
+     SELECT seq, ?, state, attempt, attention, disposition, settled_at, settled_by FROM copies
+     WHERE seq = ${SEQ} AND mailbox = ? ON CONFLICT DO NOTHING`,
+  ).run(taker, id, mailbox);
+  db.query(`UPDATE receipts SET mailbox = ? WHERE seq = ${SEQ} AND mailbox = ?`).run(taker, id, mailbox);
+  db.query('UPDATE OR REPLACE duties SET mailbox = ? WHERE id = ? AND mailbox = ?').run(taker, id, mailbox);
 }
 
 /** The state of a copy as bare values: to make an object of each row costs as much as the update. */

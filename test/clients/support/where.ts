@@ -21,7 +21,7 @@ const PACKAGES = {
 } as const;
 
 /** The version of OpenCode's package for plugins. */
-export const PLUGIN_VERSION = pinned['@opencode-ai/plugin'];
+export const PLUGIN_VERSION = listed()?.['versions']?.['@opencode-ai/plugin'] ?? pinned['@opencode-ai/plugin'];
 
 export interface Client {
   /** The client's own program. Asking for it where it is missing is an error that says what to do. */
@@ -51,11 +51,12 @@ export function nodeForKimi(): string {
   return resolve(CLIENTS, listed()?.['programs']?.['node'] ?? '');
 }
 
-/** The program, if it is there in the version that is pinned. */
+/** The program, if it is there in the version that is pinned. `npm run canary` takes any. */
 function programOf(name: keyof typeof pinned): string | undefined {
   const { versions, programs } = listed() ?? {};
   const path = programs?.[name];
-  if (path === undefined || versions?.[name] !== pinned[name]) return undefined;
+  const isWanted = versions?.[name] === pinned[name] || process.env['PARLEY_ANY_CLIENTS'] === '1';
+  if (path === undefined || !isWanted) return undefined;
   return existsSync(`${CLIENTS}/${path}`) ? `${CLIENTS}/${path}` : undefined;
 }
 

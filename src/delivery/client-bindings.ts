@@ -35,6 +35,29 @@ export function unbindClient(home: string, client: string): void {
   change(home, ({ [client]: _gone, ...rest }) => rest);
 }
 
+/**
+ * The mailbox that a session of this name shares with the other sessions of its client. Undefined: it is no session, somebody asked for its
+ * name, or its client has a mailbox that somebody chose, and every session of it uses that one.
+ */
+export function sharedMailbox(home: string, name: AgentName): AgentName | undefined {
+  try {
+    const { client } = JSON.parse(readFileSync(`${home}/names/${name}.json`, 'utf8')) as { client: string };
+    return name.startsWith(`${client}.`) && isShared(home, client) ? AgentName.parse(client) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether the sessions of this client have names of their own, and share the mailbox that has the client's name. */
+export function isShared(home: string, client: string): boolean {
+  try {
+    return clientBindings(home)[client] === client;
+  } catch {
+    // A file that cannot be read: the hook and `parley doctor` name it.
+    return false;
+  }
+}
+
 function change(home: string, edit: (clients: ClientBindings) => ClientBindings): void {
   changeTable(pathIn(home), () => ({ v: 1, clients: edit(clientBindings(home)) }));
 }

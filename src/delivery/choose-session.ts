@@ -1,0 +1,59 @@
+import type { LiveSession } from '../core/ports/live-session.ts';
+
+/** For so long after it was sent only a session of its sender's folder is woken for a message of a shared mailbox. */
+const PREFERENCE_MS = 5000;
+/** A sender that is no session says where it is right after it has sent: so long nobody is woken. */
+const UNKNOWN_MS = 250;
+
+/** A session that reads a shared mailbox. */
+export interface Candidate {
+  name: string;
+  folder: string;
+}
+
+/** A message of a shared mailbox. */
+export interface SharedMessage {
+  from: string;
+  /** When it was sent, Unix ms. */
+  at: number;
+  /** Where its sender works; null if nobody said so. */
+  folder: string | null;
+}
+
+/**
+ * How long this session must still leave a message of the shared mailbox to the others, ms; 0: it may be woken for it now. The sender's
+ * folder is a preference, not a scope: where no session works there, nobody waits for one.
+ */
+export function waitMs(
+  session: Candidate,
+  message: SharedMessage,
+  candidates: readonly Candidate[],
+  now: number,
+): number {
+  const { from, at, folder } = message;
+  if (session.name === from) return Infinity;
+  if (folder === null) return Math.max(0, at + UNKNOWN_MS - now);
+  const isPreferred = (one: Candidate): boolean => one.name !== from && isIn(folder, one.folder);
+  if (isPreferred(session) || !candidates.some(isPreferred)) return 0;
+  return Math.max(0, at + PREFERENCE_MS - now);
+}
+
+function isIn(folder: string, parent: string): boolean {
+  return folder === parent || folder.startsWith(`${parent}/`);
+}
+
+/** Since when each session is idle, as far as somebody looked. The one that is idle longest is woken first. */
+export class IdleTimes {
+  readonly #since = new Map<string, number>();
+
+  /** Notes the state of a session, and returns since when it is idle; null: it is not. */
+  note({ id, status }: Pick<LiveSession, 'id' | 'status'>, now: number): number | null {
+    if (status !== 'idle') {
+      this.#since.delete(id);
+      return null;
+    }
+    const since = this.#since.get(id) ?? now;
+    this.#since.set(id, since);
+    return since;
+  }
+}

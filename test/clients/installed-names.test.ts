@@ -1,0 +1,115 @@
+// Two sessions of the real Claude Code that their user started after `parley install`: each has its own name, and they share @claude.
+import { afterEach, describe, expect } from 'bun:test';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { SessionNames } from '../../src/delivery/session-names.ts';
+import { PARLEY, Program } from '../support/program.ts';
+import { within } from '../support/within.ts';
+import { aModel } from './model/model.ts';
+import { bash, call, say } from './model/steps.ts';
+import { aClaude, ClaudeSession } from './support/claude.ts';
+import { closeAll, opens } from './support/opened.ts';
+import { aPlace } from './support/place.ts';
+import { aTerminal } from './support/terminal.ts';
+import { client } from './support/where.ts';
+
+const claude = client('claude');
+const DEADLINE = 200_000;
+afterEach(closeAll);
+
+describe(`two sessions of Claude Code after \`parley install\`${claude.why}`, () => {
+  claude.it(
+    'have a name each; mail for one reaches that one, mail for @claude exactly one, and answers come back',
+    async () => {
+      const { model, inbox, does, opened, names } = await aMachine('');
+      const [a, b] = [await opened('a'), await opened('b')];
+      model.script(say('done'));
+      const only = await does('send', '@claude.b', 'CANARY only for b', '--fyi', '--as', 'me');
+      await a.terminal.submit('go a');
+      expect((await model.request(1)).has('CANARY only for b')).toBe(false);
+      await a.until('idle');
+      model.script(bash('parley send @me "from the shell of b" --fyi'), say('done'));
+      await b.terminal.submit('go b');
+      expect((await model.request(2)).count('CANARY only for b'), only).toBe(1);
+      await within(DEADLINE, async () => (await inbox()).some(({ body }) => body === 'from the shell of b'));
+      await b.until('idle');
+      const { id } = JSON.parse(await does('send', '@claude', 'CANARY for one', '--as', 'me', '--json')) as {
+        id: string;
+      };
+      model.script(call('mcp__parley__reply', { id, text: 'I have it' }), say('done'));
+      await a.terminal.submit('go on a');
+      expect((await model.saw('CANARY for one')).count('CANARY for one')).toBe(1);
+      await within(DEADLINE, async () => (await inbox()).some(({ body }) => body === 'I have it'));
+      await a.until('idle');
+      model.script(say('done'));
+      await b.terminal.submit('go on b');
+      await model.saw('go on b');
+      expect(model.last.has('CANARY for one')).toBe(false);
+      expect((await inbox()).map(({ from, body }) => [from, body])).toEqual([
+        ['claude.b', 'from the shell of b'],
+        ['claude.a', 'I have it'],
+      ]);
+      expect(
+        names
+          .all()
+          .map(({ name, pid }) => `${name} ${pid}`)
+          .toSorted(),
+      ).toEqual([`claude.a ${a.terminal.pid}`, `claude.b ${b.terminal.pid}`]);
+      expect(await does('owe', '--blocking', '--as', 'me')).toBe('nobody owes you anything\n');
+    },
+  );
+
+  claude.it('are woken by name and as a group when they are idle, and one answers for the group', async () => {
+    const { model, inbox, does, opened } = await aMachine('daemon');
+    const [a, b] = [await opened('a'), await opened('b')];
+    model.script(say('This is b.'));
+    await does('send', '@claude.b', 'Who is there?', '--as', 'me');
+    expect((await model.saw('Who is there?')).count('Who is there?')).toBe(1);
+    await within(DEADLINE, async () => (await inbox()).some(({ body }) => body === 'This is b.'));
+    for (const one of [a, b]) await one.until('idle');
+    model.script(say('One of us.'));
+    await does('send', '@claude', 'Anybody?', '--as', 'me');
+    await model.saw('Anybody?');
+    await within(DEADLINE, async () => (await inbox()).some(({ body }) => body === 'One of us.'));
+    const answers = await inbox();
+    expect(answers.map(({ body }) => body)).toEqual(['This is b.', 'One of us.']);
+    expect(answers[0]?.from).toBe('claude.b');
+    expect(answers[1]?.from).toMatch(/^claude\.[ab]$/);
+    expect(await does('owe', '--blocking', '--as', 'me')).toBe('nobody owes you anything\n');
+    await does('down');
+  });
+});
+
+async function aMachine(daemon: string) {
+  const model = opens(aModel([]));
+  const place = await aPlace();
+  const program = new Program(place.home);
+  const does = async (...args: string[]): Promise<string> => {
+    const { out, err, code } = await program.withoutTerminal(args, { cwd: place.project });
+    if (code !== 0) throw new Error(`parley ${args.join(' ')} ended with ${code}: ${err}`);
+    return out;
+  };
+  const code = aClaude({ place, model });
+  const folders = ['a', 'b'].map((name) => `${place.project}/${name}`);
+  for (const folder of folders) mkdirSync(folder);
+  const state = JSON.parse(readFileSync(`${place.home}/.claude.json`, 'utf8')) as object;
+  const projects = Object.fromEntries(folders.map((folder) => [folder, { hasTrustDialogAccepted: true }]));
+  writeFileSync(`${place.home}/.claude.json`, JSON.stringify({ ...state, projects }));
+  await does('install', 'claude');
+  await does('init', 'me');
+  const path = [PARLEY, claude.program].map((one) => one.slice(0, one.lastIndexOf('/')));
+  const env = { ...code.env, PATH: `${code.env['PATH']}:${path.join(':')}`, PARLEY_NO_DAEMON: daemon ? '' : '1' };
+  // In bypass mode Claude Code asks its user about each message that another program brings.
+  const words = [code.program, ...(daemon ? ['--permission-mode', 'default'] : ['--dangerously-skip-permissions'])];
+  return {
+    model,
+    does,
+    names: new SessionNames(`${place.home}/.parley`),
+    inbox: async () => JSON.parse(await does('inbox', '--as', 'me', '--json')) as { from: string; body: string }[],
+    async opened(name: string): Promise<ClaudeSession> {
+      const cwd = `${place.project}/${name}`;
+      const session = new ClaudeSession(code, await aTerminal(place, words, { env, cwd }));
+      await session.until('idle');
+      return session;
+    },
+  };
+}

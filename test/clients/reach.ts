@@ -1,0 +1,205 @@
+// The table in README of how mail reaches each client, made from the outcomes of tests with the real clients.
+//
+//   npm run test:clients          runs them, keeps the outcomes in reach.json, and writes the table
+//   bun test/clients/reach.ts     writes the table from reach.json
+//
+// To say more of a client, add a claim to its cell, the strongest first. The first one whose tests all passed is in the
+// table; without one the cell says "not verified". test/reach.test.ts checks that the table is current.
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import type { dependencies as pinned } from './package.json';
+
+const HERE = new URL('.', import.meta.url).pathname;
+const README = new URL('../../README.md', import.meta.url).pathname;
+const STORE = `${HERE}reach.json`;
+const [BEGIN, END] = ['<!-- reach: made by npm run test:clients -->', '<!-- reach end -->'];
+const HEADS = ['client', 'works on something', 'is idle', 'highest step that is proven', 'answers in its window'];
+export const NOT_VERIFIED = 'not verified';
+
+/** Something that README may say, and the tests that prove it: `<file without .test.ts>: <title>`. */
+interface Claim {
+  says: string;
+  tests: readonly string[];
+}
+
+interface Row {
+  title: string;
+  package: keyof typeof pinned | null;
+  busy: readonly Claim[];
+  idle: readonly Claim[];
+  proven: readonly Claim[];
+  answer: readonly Claim[];
+}
+
+const AFTER_TOOL = 'mail comes after the running tool';
+const BACK = 'go back to the sender';
+
+export const ROWS: readonly Row[] = [
+  {
+    title: 'Claude Code',
+    package: '@anthropic-ai/claude-code',
+    busy: [
+      {
+        says: AFTER_TOOL,
+        tests: ['live-claude: reaches one that works after its running tool, and belongs to no turn of its own'],
+      },
+    ],
+    idle: [
+      {
+        says: 'woken',
+        tests: [
+          'live-claude: wakes one that is idle, is proven by the request that had it, and gives the answer of its turn',
+          'talk: talk: a question of one is answered in the window of the other, and the answer is read',
+        ],
+      },
+    ],
+    proven: [
+      {
+        says: '`shown`, by its transcript',
+        tests: [
+          'live-claude: is not shown where no model answered, though the client recorded a request',
+          'live-claude: is never said to be shown where the client is killed before its model answers',
+          'live-claude: by a hook is proven by the same record, also beside another call',
+        ],
+      },
+    ],
+    answer: [{ says: BACK, tests: ['talk: is woken when it is idle, and what it says in its window goes back'] }],
+  },
+  {
+    title: 'Codex',
+    package: '@openai/codex',
+    busy: [
+      { says: AFTER_TOOL, tests: ['live-codex: that works comes after the running tool, before the next request'] },
+    ],
+    idle: [
+      {
+        says: 'woken',
+        tests: [
+          'live-codex: that never had a prompt begins its first turn, and one that is idle its next',
+          'talk: talk: a question of one is answered in the window of the other, and the answer is read',
+        ],
+      },
+    ],
+    proven: [
+      {
+        says: '`shown`, by its rollout',
+        tests: [
+          'live-codex: is not claimed as shown if its window is killed, and not sent to a thread without one',
+          'live-codex: is proven as well if our hook brought it',
+        ],
+      },
+    ],
+    answer: [
+      {
+        says: BACK,
+        tests: [
+          'live-codex: that asks gets a turn of its own, whose last words are the answer',
+          'talk: talk: a question of one is answered in the window of the other, and the answer is read',
+        ],
+      },
+    ],
+  },
+  {
+    title: 'OpenCode',
+    package: 'opencode-ai',
+    busy: [
+      {
+        says: 'when its model asks for it',
+        tests: ['answering: answers when the user allowed that, and knows the skill'],
+      },
+    ],
+    idle: [
+      {
+        says: 'when its model asks for it',
+        tests: ['answering: answers when the user allowed that, and knows the skill'],
+      },
+    ],
+    proven: [
+      {
+        says: 'settled, by its own tool call',
+        tests: ['answering: answers when the user allowed that, and knows the skill'],
+      },
+    ],
+    answer: [],
+  },
+  {
+    title: 'Kimi',
+    package: '@moonshot-ai/kimi-code',
+    busy: [
+      {
+        says: 'by its hook, by the end of the turn',
+        tests: ['kimi-hook: makes the model go on at the end of its turn, for mail that came while it spoke'],
+      },
+    ],
+    idle: [{ says: 'with your next prompt', tests: ['smoke: in Kimi, by its hook, with the prompt of its user'] }],
+    proven: [{ says: '`offered`, by its hook', tests: ['smoke: in Kimi, by its hook, with the prompt of its user'] }],
+    answer: [],
+  },
+  { title: 'Gemini CLI', package: null, busy: [], idle: [], proven: [], answer: [] },
+];
+
+/** What was run last with each client: its version, and the tests that passed. */
+export type Reach = Record<string, { version: string; passed: string[] }>;
+
+/** One outcome of a run, as scripts/test.mjs keeps it. */
+export interface Outcome {
+  file: string;
+  title: string;
+  outcome: 'pass' | 'fail' | 'skip';
+}
+
+export function readReach(): Reach {
+  return existsSync(STORE) ? (JSON.parse(readFileSync(STORE, 'utf8')) as Reach) : {};
+}
+
+export function testsOf(row: Row): string[] {
+  return [...new Set([row.busy, row.idle, row.proven, row.answer].flat().flatMap(({ tests }) => tests))].sort();
+}
+
+/** The outcomes of before with those of a run in their place. Those of another version of a client count no more. */
+export function reachAfter(before: Reach, outcomes: readonly Outcome[], versions: Record<string, string>): Reach {
+  return Object.fromEntries(
+    ROWS.flatMap((row) => {
+      if (row.package === null) return [];
+      const version = versions[row.package] ?? '';
+      const known = before[row.package];
+      const kept = known?.version === version ? known.passed : [];
+      const passed = testsOf(row).filter((test) => {
+        const ran = outcomes.filter((one) => nameOf(one) === test && one.outcome !== 'skip');
+        return ran.length === 0 ? kept.includes(test) : ran.every(({ outcome }) => outcome === 'pass');
+      });
+      return [[row.package, { version, passed }]];
+    }),
+  );
+}
+
+function nameOf({ file, title }: Outcome): string {
+  return `${file.replace(/^.*\/|\.test\.ts$/g, '')}: ${title.slice(title.indexOf(' > ') + 3)}`;
+}
+
+export function tableOf(reach: Reach): string {
+  const lines = ROWS.map((row) => {
+    const { version = '', passed = [] } = row.package === null ? {} : (reach[row.package] ?? {});
+    const cells = [row.busy, row.idle, row.proven, row.answer].map(
+      (claims) => claims.find(({ tests }) => tests.every((test) => passed.includes(test)))?.says ?? NOT_VERIFIED,
+    );
+    return [`${row.title} ${version}`.trim(), ...cells];
+  });
+  return [HEADS, HEADS.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+}
+
+/** README with this table between its two marks. */
+export function withTable(readme: string, table: string): string {
+  const [from, to] = [readme.indexOf(BEGIN), readme.indexOf(END)];
+  if (from < 0 || to < from) throw new Error(`README.md has no ${BEGIN} before ${END}`);
+  return `${readme.slice(0, from + BEGIN.length)}\n\n${table}\n\n${readme.slice(to)}`;
+}
+
+if (import.meta.main) {
+  const [results, programs] = process.argv.slice(2);
+  if (results !== undefined && programs !== undefined) {
+    const { tests } = JSON.parse(readFileSync(results, 'utf8')) as { tests: Outcome[] };
+    const { versions } = JSON.parse(readFileSync(programs, 'utf8')) as { versions: Record<string, string> };
+    writeFileSync(STORE, `${JSON.stringify(reachAfter(readReach(), tests, versions), null, 2)}\n`);
+  }
+  writeFileSync(README, withTable(readFileSync(README, 'utf8'), tableOf(readReach())));
+}
