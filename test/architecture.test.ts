@@ -19,6 +19,7 @@ const LAYERS = [
 /** Text that is carried along and never called. */
 const CARRIED: Record<string, RegExp> = {
   'plugins/opencode/c2c.ts': /^src\/protocols\/c2c\//,
+  'plugins/opencode/parley.ts': /^src\/clients\/opencode\//,
   'SKILL.md': /^src\/(clients|cli)\//,
   'package.json': /^src\//,
 };

@@ -55,7 +55,7 @@ interface Reply {
   body?: unknown;
 }
 
-/** Two copies of this file may be loaded, and one again after OpenCode has read its settings anew. One at a time serves. */
+/** Two copies of this file may be loaded, and one a second time, after its settings were changed. One at a time serves. */
 interface Shared {
   owner: Window | null;
   /** The session that the window shows, as far as it is known. */
@@ -65,8 +65,12 @@ interface Shared {
 }
 const KEY = Symbol.for('parley.opencode');
 const words = wordsOfThis();
+/** The process that `parley run` became: npm's script for OpenCode, if that is not this one. */
+const runBy = Number(process.env['PARLEY_RUN_PID'] ?? 0);
 const world = globalThis as { [KEY]?: Shared };
 const shared: Shared = (world[KEY] ??= { owner: null, current: null, taken: new Set() });
+
+const UNKNOWN = 'unknown';
 
 /** The window of this process. */
 class Window {
@@ -81,8 +85,10 @@ class Window {
     'opencode',
   );
   readonly #server: Server;
-  /** Sessions that are a part of another one's work. */
+  /** The session of which each is a part of the work; null for a session of the user. */
   readonly #parents = new Map<string, string | null>();
+  /** The newest message of a user. */
+  #prompt = '';
   #state: Facts = {};
   #written = '';
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -115,7 +121,10 @@ class Window {
     const session = wordIn(facts['sessionID']) ?? wordIn(info['id']);
     if (type === 'session.created' && session) this.#parents.set(session, wordIn(info['parentID']));
     if (type === 'session.deleted' && session === shared.current) shared.current = null;
-    const isPrompted = type === 'message.updated' && info['role'] === 'user';
+    const prompt = wordIn(info['id']) ?? '';
+    // OpenCode also tells of changes to old prompts. Ids grow with time.
+    const isPrompted = type === 'message.updated' && info['role'] === 'user' && prompt > this.#prompt;
+    if (isPrompted) this.#prompt = prompt;
     const isChosen = type === 'tui.session.select' || type === 'session.created' || isPrompted;
     if (isChosen && session && session !== shared.current && (await this.#parentOf(session)) === null) {
       shared.current = session;
@@ -124,10 +133,12 @@ class Window {
     if (/^(session\.(status|idle|error|deleted)|permission\.|question\.)/.test(type)) this.#soon();
   }
 
+  /** Null: it is a session of the user. */
   async #parentOf(session: string): Promise<string | null> {
     if (!this.#parents.has(session)) {
-      const { data } = await this.#call('get', `/session/${session}`);
-      this.#parents.set(session, wordIn(factsIn(data)['parentID']));
+      const { id, parentID } = factsIn((await this.#call('get', `/session/${session}`)).data);
+      if (id !== session) return UNKNOWN;
+      this.#parents.set(session, wordIn(parentID));
     }
     return this.#parents.get(session) ?? null;
   }
@@ -174,6 +185,7 @@ class Window {
       v: 1,
       pid: process.pid,
       start: startOfThis(),
+      ...(runBy === process.ppid && { runBy }),
       folder: this.input.directory,
       socket: this.#socket,
       data: this.#data,

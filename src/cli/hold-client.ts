@@ -4,6 +4,7 @@ import type { AgentName } from '../core/names.ts';
 import { reasonOf } from '../core/refusal.ts';
 import { TerminalHolder } from '../delivery/held-session.ts';
 import { parleyHome } from '../platform/env.ts';
+import { restoreFileLimit } from '../platform/exec.ts';
 import { isTerminal } from '../platform/terminal.ts';
 import { HeldTerminal } from '../sessions/pass-through.ts';
 
@@ -25,6 +26,8 @@ export function canHold(): boolean {
 
 /** Runs a client in a terminal of ours until it ends, and lets the follower type its mail there. Ends this process as the client ended. */
 export async function holdClient({ client, program, args, name, cwd, folder, env }: HoldOrder): Promise<void> {
+  // For the client: the runtime has raised it for itself.
+  restoreFileLimit();
   let holder: TerminalHolder | null = null;
   const held = new HeldTerminal([program, ...args], { cwd, env, drew: () => holder?.drew() });
   const { pid, startedAt } = held.pty;

@@ -104,7 +104,7 @@ export const SETTINGS = {
       v.pipe(v.union([v.string(), v.number()]), v.transform(Number), v.integer(), v.minValue(0), v.maxValue(100_000)),
     ),
     env: 'PARLEY_WAKES_PER_HOUR',
-    fallback: 30,
+    fallback: 60,
     project: false,
     help: 'how often an hour mail may wake one idle session; the rest comes with its next turn',
   },

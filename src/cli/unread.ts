@@ -4,6 +4,7 @@ import type { Home } from '../core/mail/workspace.ts';
 import type { AgentName } from '../core/names.ts';
 import type { AgentRecord } from '../core/ports/directory.ts';
 import { clientBindings, clientOf } from '../delivery/client-bindings.ts';
+import { isProcessAlive } from '../platform/process.ts';
 
 /** A mailbox counts as read for this long after mail was taken from it, or its agent sent something. */
 const RECENT_MS = 30 * 24 * 60 * 60 * 1000;
@@ -30,6 +31,29 @@ export function noReaderAdvice(names: readonly AgentName[]): string {
   const install = isClient ? `parley install ${name}` : `parley install <client> --as ${name}`;
   const all = names.map((one) => `@${one}`).join(', ');
   return `nobody reads ${all} yet. Next: ${install}, or parley inbox --as ${name}`;
+}
+
+/** Clients that nothing wakes unless `parley run` holds their terminal. */
+const UNWOKEN: Readonly<Record<string, string>> = {
+  kimi: 'Kimi shows it with the next prompt of its user, or at the end of a turn; one that `parley run kimi` starts is woken',
+  gemini: 'Gemini CLI shows it with the next prompt of its user, or while it works',
+};
+
+/** How the client of this mailbox gets what was sent, if nothing wakes it; null otherwise. */
+export function unwokenAdvice({ label, root }: Home, name: AgentName): string | null {
+  if (label !== 'parley') return null;
+  const client = clientOf(clientBindings(root), name);
+  if (client === undefined || (client === 'kimi' && isAnyHeld(root))) return null;
+  return UNWOKEN[client] ?? null;
+}
+
+/** Whether a terminal of a client is held: see delivery/held-session.ts, which a send would have to load for this alone. */
+function isAnyHeld(root: string): boolean {
+  const folder = `${root}/terminals`;
+  const pids = existsSync(folder)
+    ? readdirSync(folder).map((file) => Number(/^(\d+)\.json$/.exec(file)?.[1] ?? 0))
+    : [];
+  return pids.some(isProcessAlive);
 }
 
 /** A file that cannot be read is no reason to warn: `parley doctor` and the hook name it. */

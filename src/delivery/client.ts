@@ -23,7 +23,7 @@ export interface Client {
   session?: (target: SessionTarget, env: SessionPlace['env']) => SessionDriver;
   /** One process of it runs the hooks and tools of many sessions: only the client's own id says which one is meant. */
   sharesProcess?: true;
-  /** Its running sessions, and how mail reaches them without typing. `env` has HOME. */
+  /** Its running sessions, and how mail reaches them. `env` has HOME. */
   live?: (env: SessionPlace['env']) => LiveSessions;
   /** How mail is typed to it in a terminal that `parley run` holds. Without it, nothing is. */
   held?: (place: HeldPlace) => HeldClient;

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'bun:test';
 import { aMessage, bob, LOUD } from '../../test/support/mail.ts';
 import type { Message } from '../core/message.ts';
 import { MessageId } from '../core/names.ts';
-import { fenced, newMark } from './fit.ts';
+import { fenced, newMark, shortBody } from './fit.ts';
 import type { FittedMail, Fence } from './fit.ts';
 
 const NOW = Date.parse('2026-05-06T07:08:09.000Z');
@@ -130,6 +130,13 @@ it('names people as people, in the greeting and beside their names, and never ca
   expect(say.whole(mail({ from: 'ada' }))).toContain("from @ada (a person: your user's mailbox) to @bob");
   expect(say.whole(mail({ from: 'will' }))).toContain('from @will (a person) to @bob');
   expect(say.whole(mail({ from: 'alice' }))).toContain('from @alice to @bob');
+});
+
+it('a short body is one line, as the fence shows it', () => {
+  const short = mail({ body: 'is it\u200b red? key sk-ant-api03-aaaaaaaaaaaaaaaaaaaaaaaa' });
+  expect(fenced(voice).whole(short)).toContain(`\n${shortBody(short.message)}\n`);
+  expect(shortBody(mail({ body: 'two\nlines' }).message)).toBeUndefined();
+  expect(shortBody(mail({ body: 'x'.repeat(121) }).message)).toBeUndefined();
 });
 
 it('the frame around one message is short', () => {

@@ -84,7 +84,7 @@ function pressingFirst(mail: readonly FittedMail[]): FittedMail[] {
   return mail.toSorted((a, b) => isPressing(a) - isPressing(b) || age(a, b));
 }
 
-const FIRST_WORDS = 100;
+const SHORT_BODY = 120;
 
 /** Whose mail is shown, when, and the mark that no sender can know. */
 export interface Fence {
@@ -164,10 +164,10 @@ export function isMailText(text: string): boolean {
   return /^(?:\[parley [0-9a-f]+\] Mail for @|c2c mail for )/.test(text);
 }
 
-/** The first words of a message in one line, for a window that shows no more of it. */
-export function firstWords({ body }: Message): string {
-  const [first = ''] = body.trimStart().split('\n', 1);
-  return lineForModel(masked(first), FIRST_WORDS);
+/** The body as `fenced` renders it, if it is one short line. */
+export function shortBody({ body }: Message): string | undefined {
+  const shown = forModel(masked(body));
+  return shown.length <= SHORT_BODY && !shown.includes('\n') ? shown : undefined;
 }
 
 /** The messages that a text of ours shows whole, by their ids in the fence. A body cannot forge such a line: its mark is new. spec: hook#fence */

@@ -11,7 +11,7 @@ import type { Parcel, Way } from '../core/ports/way-in.ts';
 import type { Log } from '../core/service.ts';
 import { Wakeup } from '../core/wait.ts';
 import { Answers, wantsAnswer } from './answers.ts';
-import { firstWords } from './fit.ts';
+import { shortBody } from './fit.ts';
 import type { Phrases } from './fit.ts';
 import { unprovenCopies, isPushed, isRefusedBy, handOver, resolveHandover } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
@@ -360,7 +360,7 @@ export class Follower {
       const whole = say.whole(mail);
       const ownTurn = isIdle && wantsAnswer(mail);
       const text = index === 0 || ownTurn ? `${say.greeting}\n${whole}` : whole;
-      return { id, from, text, ownTurn, preview: firstWords(mail.message) };
+      return { id, from, text, ownTurn, shortBody: shortBody(mail.message) };
     });
   }
 

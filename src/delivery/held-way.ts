@@ -70,7 +70,7 @@ export class HeldWay implements Way {
   async #proven(parcels: readonly Parcel[], since: number, signal: AbortSignal): Promise<Attempt> {
     const { sessions, holder, proof, recordFolders } = this.options;
     const changes = new Changes(recordFolders);
-    const from = performance.now();
+    let idleFrom = performance.now();
     try {
       for (; ; await changes.next(signal)) {
         const proofs: RecordedProof[] = [];
@@ -79,10 +79,14 @@ export class HeldWay implements Way {
         if (shown.length === parcels.length)
           return { outcome: 'taken', step: 'shown', evidence: this.#evidence(shown.at(-1) ?? {}) };
         if (signal.aborted) return this.#offered('it was stopped before anything was proven');
-        if (!sessions.of(holder.pid, holder.start)) return this.#offered('the client ended before anything was proven');
-        const isRecorded = proofs.some(({ step }) => step !== 'none');
-        if (!isRecorded && performance.now() - from > SILENT_MS)
-          return this.#offered('it was typed, and the record of the client does not show it');
+        const held = sessions.of(holder.pid, holder.start);
+        if (!held) return this.#offered('the client ended before anything was proven');
+        const trouble = proofs.find((one) => one.step === 'accepted' && one.trouble !== undefined);
+        if (trouble) return this.#offered('the model did not answer');
+        // It works on it, or asks its user something about it.
+        if (held.seen === 'busy' || held.seen === 'dialog') idleFrom = performance.now();
+        if (performance.now() - idleFrom > SILENT_MS)
+          return this.#offered('it was typed, and the record of the client does not show that the model had it');
       }
     } finally {
       changes.close();

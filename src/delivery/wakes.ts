@@ -82,3 +82,14 @@ export async function noteHindrance({ name, home }: Who, id: MessageId, because:
   if (isNoted) return;
   await home.journal.record(name, id, { step: 'reconsidered', at: new Date(now).toISOString(), evidence: { because } });
 }
+
+/** Why mail waits that would be handed over otherwise: the reason of the first message that has one. */
+export async function whyWaiting({ name, home }: Who): Promise<string | null> {
+  for (const id of (await home.mailboxes.ids(name, true)).slice(0, MOST_OWED)) {
+    const copy = (await home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === name);
+    const last = copy?.receipts.at(-1);
+    const because = last?.step === 'reconsidered' ? last.evidence['because'] : undefined;
+    if (copy?.state === 'stored' && typeof because === 'string') return because;
+  }
+  return null;
+}

@@ -19,12 +19,17 @@ export function execProgram(path: string, argv: readonly (string | Buffer)[], en
     signal: { args: [FFIType.i32, FFIType.u64], returns: FFIType.u64 },
   });
   for (const number of Object.values(IGNORED_BY_BUN)) signal(number, SIG_DFL);
-  const limit = openFilesOf(process.ppid);
-  if (limit !== null) lowerFileLimit(limit);
+  restoreFileLimit();
   const pairs = Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${value}`]));
   const [program, words, variables] = [cString(path), new CStrings(argv), new CStrings(pairs)];
   execve(ptr(program), ptr(words.pointers), ptr(variables.pointers));
   throw new Refusal('unreachable', `${path} does not start (error ${lastError()} of the system)`);
+}
+
+/** Gives this process the limit of open files that its parent has, and so all that it starts. */
+export function restoreFileLimit(): void {
+  const limit = openFilesOf(process.ppid);
+  if (limit !== null) lowerFileLimit(limit);
 }
 
 /** Before anything is changed for it. */

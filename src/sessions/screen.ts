@@ -124,7 +124,7 @@ export class ScreenModel {
     this.#rest = left.length > 65_536 ? '' : left;
   }
 
-  /** Lines are cut or filled up, not broken anew: programs that draw a screen draw it again after this. */
+  /** Lines are cut or filled up, not broken again: programs that draw a screen draw it again after this. */
   resize(width: number, height: number): void {
     [this.width, this.height] = [width, height];
     // What is below the cursor goes first, then what is at the top.

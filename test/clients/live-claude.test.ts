@@ -83,9 +83,12 @@ describe(`mail for a running session of the real Claude Code${claude.why}`, () =
     const { model, sends, code } = await aSession([say('done')]);
     await code.terminal.type('half a thought');
     await code.terminal.shows('half a thought');
-    const mail = { ...aParcel('hello'), from: 'alice', preview: 'the first words' };
-    expect(await sends([mail]).said).toMatchObject({ outcome: 'taken', step: 'shown' });
-    await code.terminal.shows('Message from @alice: "the first words"');
+    const mail = { ...aParcel('hello'), from: 'alice' };
+    const [, shortBody = ''] = mail.text.split('\n');
+    const ended = `${mail.text}\n[parley ab12] end of message`;
+    expect(await sends([{ ...mail, text: ended, shortBody }]).said).toMatchObject({ outcome: 'taken', step: 'shown' });
+    await code.terminal.shows(`Message from @alice: “${shortBody}”`);
+    expect(model.last.count(shortBody)).toBe(1);
     expect(await code.terminal.screen()).toMatch(/❯.half a thought/);
     expect(model.main.some((asked) => asked.has('half a thought'))).toBe(false);
   });
@@ -152,10 +155,11 @@ describe(`mail for a running session of the real Claude Code${claude.why}`, () =
     const stop = new AbortController();
     const { said } = sends([mail], stop.signal);
     await code.terminal.shows('API Error');
-    await within(DEADLINE, async () => (await live.proof(session, mail.id, since)).step === 'accepted');
+    await within(DEADLINE, async () => 'trouble' in (await live.proof(session, mail.id, since)));
     stop.abort();
     expect(await said).toMatchObject({ outcome: 'offered' });
-    expect((await live.proof(session, mail.id, since)).step).toBe('accepted');
+    const trouble = expect.stringContaining('API Error');
+    expect(await live.proof(session, mail.id, since)).toMatchObject({ step: 'accepted', trouble });
   });
 
   claude.it('is never said to be shown where the client is killed before its model answers', async () => {

@@ -9,7 +9,7 @@ import { aParcel, NEVER } from '../../src/delivery/way.contract.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
 import type { Model } from './model/model.ts';
-import { call, gate, say } from './model/steps.ts';
+import { call, gate, refuse, say } from './model/steps.ts';
 import { aCodex } from './support/codex.ts';
 import type { Codex } from './support/codex.ts';
 import { closeAll, opens } from './support/opened.ts';
@@ -41,6 +41,21 @@ describe(`mail for a running Codex${real.why}`, () => {
     await terminal.shows('hello again');
     expect(model.main).toHaveLength(2);
   });
+
+  real.it(
+    'stays with Codex, with the reason, where its model refuses to answer, and is shown by the next turn',
+    async () => {
+      const { model, live, session, terminal } = await aWindow(refuse(429), say('now'));
+      const since = Date.now();
+      const parcel = aParcel();
+      expect(await hand(live, session, parcel)).toMatchObject({ outcome: 'offered' });
+      const trouble = expect.stringMatching(/\S/);
+      expect(await live.proof(session, parcel.id, since)).toMatchObject({ step: 'accepted', trouble });
+      await terminal.submit('go on');
+      expect((await model.request(2)).count(parcel.text)).toBe(1);
+      await within(DEADLINE, async () => (await live.proof(session, parcel.id, since)).step === 'shown');
+    },
+  );
 
   real.it('leaves a draft in the composer as it is', async () => {
     const { model, live, session, terminal } = await aWindow(say('hello back'));

@@ -26,7 +26,7 @@ describe(`parley run kimi${real.why}`, () => {
   real.it('gives an idle Kimi its mail, before its first prompt and after, and sends its answers back', async () => {
     const open = gate();
     const steps = [bash('true'), say('It is 8080.', open.opened), say('It is 9090.')];
-    const { model, send, shown, inbox, screen, settings } = await aWindow({ args: ['--yolo'] }, ...steps);
+    const { model, send, shown, inbox, terminal, settings } = await aWindow({ args: ['--yolo'] }, ...steps);
     for (const [question, answer] of [
       ['Which port?', 'It is 8080.'],
       ['And the other one?', 'It is 9090.'],
@@ -41,9 +41,11 @@ describe(`parley run kimi${real.why}`, () => {
       // Kimi has named its session meanwhile, and its turn goes on.
       open.open();
       await within(DEADLINE, async () => (await inbox()).includes(answer));
+      // Kimi draws its screen again, and is read as before.
+      await terminal.tmux('resize-window', '-t', terminal.pane, '-x', '90', '-y', '30');
     }
     expect(model.main).toHaveLength(3);
-    expect(await screen()).toContain('It is 9090.');
+    expect(await terminal.screen()).toContain('It is 9090.');
     expect(settings.before).toBe(settings.now());
   });
 
@@ -93,7 +95,7 @@ describe(`parley run kimi${real.why}`, () => {
     const { model, terminal, send, run, shown, sessionOf } = await aWindow(say('one'), say('never', never.opened));
     const first = await send('CANARY first');
     await shown(first);
-    const session = await sessionOf();
+    const session = sessionOf();
     await terminal.submit('slow');
     await model.request(2);
     const second = await send('CANARY second');
@@ -121,16 +123,54 @@ describe(`parley run kimi${real.why}`, () => {
   });
 });
 
+describe(`a Kimi that a person opened, after \`parley install kimi\`${real.why}`, () => {
+  real.it(
+    'gets its mail with the next prompt, its record proves it, and what is owed comes again after a compaction',
+    async () => {
+      const { model, place, code, send, shown, parley, terminal, sessionOf } = await aWindow(
+        { isByHand: true },
+        say('seen'),
+        say('a summary'),
+        say('again'),
+      );
+      const id = await send('CANARY Is it red?');
+      await Bun.sleep(2000);
+      expect(model.main).toHaveLength(0);
+      await code.turn(terminal, 'hello', 'seen');
+      expect((await model.request(1)).count('CANARY')).toBe(1);
+      const { receipts } = await shown(id);
+      expect(receipts.findLast(({ step }) => step === 'shown')?.evidence).toMatchObject({
+        record: expect.stringContaining('wire.jsonl'),
+      });
+      expect(await parley('agents')).toContain('with its next prompt');
+      await terminal.paste('/compact');
+      await terminal.shows('> /compact');
+      // Kimi may take an Enter that comes at once for a part of what was typed.
+      await Bun.sleep(500);
+      await terminal.keys('Enter');
+      await terminal.shows('Compaction complete');
+      // Kimi does not wait for its hook.
+      const noted = `${place.home}/.parley/sessions/${sessionOf()}/open/compacted.json`;
+      await within(DEADLINE, async () => existsSync(noted));
+      await terminal.submit('PROMPT after it');
+      expect((await model.saw('PROMPT after it')).has('redelivered: you may have seen it before')).toBe(true);
+    },
+  );
+});
+
 interface WindowOptions {
+  /** A person starts Kimi, after `parley install kimi`. */
+  isByHand?: boolean;
   isTrusted?: boolean;
   /** Words for Kimi. */
   args?: string[];
 }
+const OPTIONS = ['isByHand', 'isTrusted', 'args'] as const;
 type Steps = Parameters<Model['script']>;
 
 /** `parley run kimi` in a terminal, at its prompt, with the daemon. */
 async function aWindow(first?: WindowOptions | Steps[0], ...rest: Steps) {
-  const options: WindowOptions = first && ('isTrusted' in first || 'args' in first) ? first : {};
+  const options: WindowOptions = first && OPTIONS.some((name) => name in first) ? (first as WindowOptions) : {};
   const model = opens(aModel(first && options !== first ? [first as Steps[0], ...rest] : rest));
   const place = await aPlace();
   const code = aKimi({ place, model });
@@ -148,10 +188,19 @@ async function aWindow(first?: WindowOptions | Steps[0], ...rest: Steps) {
   const config = `${code.folder}/config.toml`;
   const settings = { before: readFileSync(config, 'utf8'), now: () => readFileSync(config, 'utf8') };
   const run = (args: string[]): Promise<Terminal> => aTerminal(place, [PARLEY, 'run', 'kimi', ...args], { env });
-  const terminal = await run(options.args ?? []);
+  if (options.isByHand) await parley('install', 'kimi');
+  const terminal = options.isByHand ? await aTerminal(place, ['kimi'], { env }) : await run(options.args ?? []);
   if (options.isTrusted !== false) await code.ready(terminal);
   const send = async (text: string, ...more: string[]): Promise<string> => {
-    const sent = await parley('send', '@kimi.project', text, '--as', 'me', '--json', ...more);
+    const sent = await parley(
+      'send',
+      options.isByHand ? '@kimi' : '@kimi.project',
+      text,
+      '--as',
+      'me',
+      '--json',
+      ...more,
+    );
     return (JSON.parse(sent) as { id: string }).id;
   };
   const trace = async (id: string) => {
@@ -164,11 +213,12 @@ async function aWindow(first?: WindowOptions | Steps[0], ...rest: Steps) {
     return trace(id);
   };
   const inbox = (): Promise<string> => parley('inbox', '--as', 'me');
-  const sessionOf = async (): Promise<string> => {
+  const sessionOf = (): string => {
     const index = readFileSync(`${code.folder}/session_index.jsonl`, 'utf8').split('\n')[0] ?? '';
     return (JSON.parse(index) as { sessionId: string }).sessionId;
   };
   return {
+    parley,
     model,
     place,
     code,
@@ -180,7 +230,6 @@ async function aWindow(first?: WindowOptions | Steps[0], ...rest: Steps) {
     inbox,
     sessionOf,
     settings,
-    screen: () => terminal.screen(),
   };
 }
 

@@ -1,11 +1,12 @@
 // Mail for running sessions of the real OpenCode: it is in a request to the model, once, and OpenCode's own record proves it.
 import { afterEach, describe, expect } from 'bun:test';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { OpenCodeLive } from '../../src/clients/opencode/live.ts';
 import { parleyPluginText } from '../../src/clients/opencode/plugin.ts';
 import type { LiveSession } from '../../src/core/ports/live-session.ts';
 import type { Attempt, Parcel } from '../../src/core/ports/way-in.ts';
 import { aParcel, NEVER } from '../../src/delivery/way.contract.ts';
+import { Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
 import type { Model } from './model/model.ts';
@@ -138,11 +139,31 @@ describe(`mail for a running OpenCode${real.why}`, () => {
     expect(await live.list()).toEqual([]);
     expect(await live.proof(session, parcel.id)).toEqual({ step: 'none', isOver: true });
     await terminal.close();
-    await code.terminal(['-s', session.id], /ctrl\+p commands/);
+    await code.terminal(['-s', session.id]);
     const again = await sessionOf(live);
     expect(again.id).toBe(session.id);
     expect(await hand(live, again, parcel)).toMatchObject(SHOWN);
     expect(model.last.count(parcel.text)).toBe(1);
+  });
+
+  real.it('comes by the plugin of `parley install`, which needs no network, and leaves nothing behind', async () => {
+    const model = opens(aModel([say('hello back')]));
+    const place = await aPlace();
+    const code = anOpenCode({ place, model, hasPackage: false });
+    const parley = new Program(place.home, { TMPDIR: place.env['TMPDIR'] ?? '' });
+    const before = readdirSync(code.config);
+    expect((await parley.run(['install', 'opencode'], { cwd: place.project })).code).toBe(0);
+    const lock = readFileSync(`${code.config}/package-lock.json`, 'utf8');
+    const live = opens(new OpenCodeLive(code.env));
+    const terminal = await code.terminal();
+    expect(await hand(live, await begun(live), aParcel('by the plugin'))).toMatchObject(SHOWN);
+    expect(model.last.has('by the plugin')).toBe(true);
+    await terminal.close();
+    // OpenCode would have replaced it if it had fetched anything.
+    expect(readFileSync(`${code.config}/package-lock.json`, 'utf8')).toBe(lock);
+    expect((await parley.run(['install', '--uninstall', 'opencode'], { cwd: place.project })).code).toBe(0);
+    // OpenCode itself writes this one.
+    expect(readdirSync(code.config).filter((name) => name !== '.gitignore')).toEqual(before);
   });
 });
 
@@ -168,6 +189,7 @@ async function aWindow(first?: WindowOptions | Steps[0], ...rest: Steps) {
 
 /** A session that mail began. */
 async function begun(live: OpenCodeLive): Promise<LiveSession> {
+  await within(DEADLINE, async () => (await live.list()).length === 1);
   const [fresh] = await live.list();
   await hand(live, fresh, aParcel());
   return sessionOf(live);

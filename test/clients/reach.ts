@@ -23,6 +23,8 @@ interface Claim {
 
 interface Row {
   title: string;
+  /** How it is started, where that makes a difference. */
+  how?: string;
   package: keyof typeof pinned | null;
   busy: readonly Claim[];
   idle: readonly Claim[];
@@ -31,7 +33,12 @@ interface Row {
 }
 
 const AFTER_TOOL = 'mail comes after the running tool';
+const AT_END = 'mail comes at the end of the turn';
 const BACK = 'go back to the sender';
+const IDLE_KIMI =
+  'live-kimi: gives an idle Kimi its mail, before its first prompt and after, and sends its answers back';
+const OWN_KIMI =
+  'live-kimi: gets its mail with the next prompt, its record proves it, and what is owed comes again after a compaction';
 
 export const ROWS: readonly Row[] = [
   {
@@ -102,36 +109,61 @@ export const ROWS: readonly Row[] = [
     title: 'OpenCode',
     package: 'opencode-ai',
     busy: [
-      {
-        says: 'when its model asks for it',
-        tests: ['answering: answers when the user allowed that, and knows the skill'],
-      },
+      { says: AFTER_TOOL, tests: ['live-opencode: that works comes after the running tool, before the next request'] },
     ],
     idle: [
       {
-        says: 'when its model asks for it',
-        tests: ['answering: answers when the user allowed that, and knows the skill'],
+        says: 'woken',
+        tests: [
+          'live-opencode: that shows no session yet begins one there, and leaves a draft as it is',
+          'live-opencode: comes by the plugin of `parley install`, which needs no network, and leaves nothing behind',
+        ],
       },
     ],
     proven: [
       {
-        says: 'settled, by its own tool call',
-        tests: ['answering: answers when the user allowed that, and knows the skill'],
+        says: '`shown`, by its own database',
+        tests: [
+          'live-opencode: that shows no session yet begins one there, and leaves a draft as it is',
+          'live-opencode: is not claimed as shown if its window is killed, and comes once when the session is resumed',
+        ],
       },
     ],
-    answer: [],
+    answer: [
+      {
+        says: BACK,
+        tests: ['live-opencode: that asks gets a turn of its own, whose last words are the answer'],
+      },
+    ],
   },
   {
     title: 'Kimi',
+    how: ', by `parley run kimi`',
     package: '@moonshot-ai/kimi-code',
     busy: [
       {
-        says: 'by its hook, by the end of the turn',
+        says: AT_END,
+        tests: [
+          'live-kimi: types nothing while Kimi works: mail comes at the end of the turn, 15 in a burst once each',
+        ],
+      },
+    ],
+    idle: [{ says: 'woken: mail is typed', tests: [IDLE_KIMI] }],
+    proven: [{ says: '`shown`, by its `wire.jsonl`', tests: [IDLE_KIMI] }],
+    answer: [{ says: BACK, tests: [IDLE_KIMI] }],
+  },
+  {
+    title: 'Kimi',
+    how: ', opened by you after `parley install kimi`',
+    package: '@moonshot-ai/kimi-code',
+    busy: [
+      {
+        says: AT_END,
         tests: ['kimi-hook: makes the model go on at the end of its turn, for mail that came while it spoke'],
       },
     ],
-    idle: [{ says: 'with your next prompt', tests: ['smoke: in Kimi, by its hook, with the prompt of its user'] }],
-    proven: [{ says: '`offered`, by its hook', tests: ['smoke: in Kimi, by its hook, with the prompt of its user'] }],
+    idle: [{ says: 'with your next prompt', tests: [OWN_KIMI] }],
+    proven: [{ says: '`shown`, by its `wire.jsonl`', tests: [OWN_KIMI] }],
     answer: [],
   },
   { title: 'Gemini CLI', package: null, busy: [], idle: [], proven: [], answer: [] },
@@ -157,17 +189,18 @@ export function testsOf(row: Row): string[] {
 
 /** The outcomes of before with those of a run in their place. Those of another version of a client count no more. */
 export function reachAfter(before: Reach, outcomes: readonly Outcome[], versions: Record<string, string>): Reach {
+  const packages = [...new Set(ROWS.flatMap((row) => row.package ?? []))];
   return Object.fromEntries(
-    ROWS.flatMap((row) => {
-      if (row.package === null) return [];
-      const version = versions[row.package] ?? '';
-      const known = before[row.package];
+    packages.map((name) => {
+      const version = versions[name] ?? '';
+      const known = before[name];
       const kept = known?.version === version ? known.passed : [];
-      const passed = testsOf(row).filter((test) => {
+      const tests = ROWS.filter((row) => row.package === name).flatMap(testsOf);
+      const passed = [...new Set(tests)].sort().filter((test) => {
         const ran = outcomes.filter((one) => nameOf(one) === test && one.outcome !== 'skip');
         return ran.length === 0 ? kept.includes(test) : ran.every(({ outcome }) => outcome === 'pass');
       });
-      return [[row.package, { version, passed }]];
+      return [name, { version, passed }];
     }),
   );
 }
@@ -182,7 +215,7 @@ export function tableOf(reach: Reach): string {
     const cells = [row.busy, row.idle, row.proven, row.answer].map(
       (claims) => claims.find(({ tests }) => tests.every((test) => passed.includes(test)))?.says ?? NOT_VERIFIED,
     );
-    return [`${row.title} ${version}`.trim(), ...cells];
+    return [`${row.title} ${version}`.trim() + (row.how ?? ''), ...cells];
   });
   return [HEADS, HEADS.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }

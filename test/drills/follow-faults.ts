@@ -55,6 +55,8 @@ class FollowMachine {
   async open(): Promise<void> {
     mkdirSync(this.project, { recursive: true });
     await this.program.init('alice');
+    // More than a person would want to be woken for.
+    await this.program.run(['config', 'set', 'wakesPerHour', '100000']);
     this.#follow();
     await this.#run();
   }
@@ -101,7 +103,9 @@ class FollowMachine {
   async #send(more = ''): Promise<void> {
     this.#count += 1;
     const text = `message ${this.#count}. ${more}`;
-    const { id } = await this.program.json<{ id: string }>(['send', READER, text], { as: 'alice' });
+    // A question is held by no guard against circles.
+    const order = ['send', READER, text, '--intent', 'question'];
+    const { id } = await this.program.json<{ id: string }>(order, { as: 'alice' });
     this.#sent.set(id, { text: `message ${this.#count}.`, isKilled: false });
   }
 

@@ -55,7 +55,7 @@ describe('settings', () => {
       keepBodies: '30d',
       keepFacts: '180d',
       composeMs: 2500,
-      wakesPerHour: 30,
+      wakesPerHour: 60,
       captureRemote: 'off',
     });
     expect(new Set(settings.map(({ from }) => from))).toEqual(new Set(['default']));

@@ -40,7 +40,7 @@ describe('`parley install`', () => {
     });
   });
 
-  it('adds to each other client what it has: hooks, tools, or both', async () => {
+  it('adds to each other client what it has: hooks or a plugin, and tools', async () => {
     const machine = await aMachine();
     const { clients } = await install(machine, CLIENTS);
     const whats = Object.fromEntries(clients.map(({ client, changes }) => [client, changes.map(({ what }) => what)]));
@@ -53,7 +53,7 @@ describe('`parley install`', () => {
         'hook at Stop',
         'MCP server',
       ],
-      opencode: ['skill', 'MCP server'],
+      opencode: ['skill', 'plugin', 'plugin package', 'plugin package', 'plugin package', 'MCP server'],
       kimi: ['skill', 'hook', 'MCP server'],
       gemini: ['hook at SessionStart', 'hook at BeforeAgent', 'hook at AfterTool', 'hook at AfterAgent', 'MCP server'],
     });

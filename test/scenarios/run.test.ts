@@ -45,6 +45,45 @@ describe('parley run', () => {
     expect(shown).toContain('parley: you are @claude.api; mail comes with your next prompt, and while it works');
   });
 
+  it.each([
+    ['kimi', 'Kimi'],
+    ['gemini', 'Gemini CLI'],
+  ])(
+    'holds the terminal of %s, which starts as it would without us, and leaves nothing of that',
+    async (client, title) => {
+      const machine = aMachine('claude', client);
+      const at = { cwd: machine.folder, env: machine.env };
+      await machine.parley.atTerminal(['run', 'claude'], '', at);
+      const { files, 'SigIgn:': ignored } = machine.said();
+      const { shown, code } = await machine.parley.atTerminal(['run', client, '--', '-x', 'a  b'], '', at);
+      expect(code).toBe(7);
+      expect(machine.words()).toEqual(['-x', 'a  b']);
+      expect(machine.said()).toMatchObject({
+        as: `${client}.api`,
+        tty: expect.stringMatching(/^\/dev\/pts\/\d+$/),
+        files,
+        'SigIgn:': ignored,
+      });
+      expect(machine.said()['pid']).not.toBe(String(new SessionNames(`${machine.home}/.parley`).all()[1]?.pid));
+      expect(shown).toContain(`parley: you are @${client}.api; mail waits until its model asks for it`);
+      expect(shown).toContain(
+        `${title} takes hooks and tools only from its settings; \`parley install ${client}\` adds them`,
+      );
+      expect(readdirSync(`${machine.home}/.parley/terminals`)).toEqual([]);
+    },
+  );
+
+  it.each(['kimi', 'gemini'])('becomes %s where there is no terminal to hold, or no session in it', async (client) => {
+    const machine = aMachine(client);
+    const { out } = await machine.sh(`printf 'shell %s\\n' $$; exec "$0" run ${client}`);
+    expect(machine.said()).toMatchObject({ pid: machine.shell(out), as: `${client}.api` });
+    const at = { cwd: machine.folder, env: machine.env };
+    expect(await machine.parley.atTerminal(['run', client, '-p', 'go'], '', at)).toMatchObject({ code: 7 });
+    await machine.run(client, '--version');
+    expect(machine.said()['as']).toBe('');
+    expect(existsSync(`${machine.home}/.parley/terminals`)).toBe(false);
+  });
+
   it('adds the hook and the tools on the command line, and writes only into its own home', async () => {
     const machine = aMachine('claude');
     expect(await machine.run('claude')).toMatchObject({ code: 7, out: '' });
@@ -215,13 +254,6 @@ describe('parley run', () => {
     expect((await machine.run('codex')).err).toBe(
       'parley: Codex is not installed: no program called codex is in your PATH\n',
     );
-    for (const [client, title] of [
-      ['kimi', 'Kimi'],
-      ['gemini', 'Gemini CLI'],
-    ] as const)
-      expect((await machine.run(client)).err).toBe(
-        `parley: \`parley run\` cannot start ${title} yet; type \`parley install ${client}\` once, then start ${client} as usual\n`,
-      );
     expect((await machine.run('claude', '--as', 'no name')).err).toContain('parley: ');
     expect(existsSync(`${machine.home}/said`)).toBe(false);
   });

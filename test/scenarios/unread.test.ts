@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test';
-import { utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { HostClient } from '../support/host-client.ts';
 import { InstallMachine } from '../support/install-home.ts';
 import { PARLEY } from '../support/program.ts';
@@ -18,6 +18,19 @@ async function noteOf(machine: InstallMachine, args: string[]): Promise<string> 
   expect(code).toBe(0);
   return err;
 }
+
+describe('a mailbox of a client that nothing wakes', () => {
+  it('is named by `send`, unless `parley run` holds a terminal of that client', async () => {
+    const machine = await aMachine();
+    await machine.does('parley', ['install', 'kimi']);
+    expect(await noteOf(machine, ['send', '@kimi', 'hello'])).toBe(
+      'Kimi shows it with the next prompt of its user, or at the end of a turn; one that `parley run kimi` starts is woken\n',
+    );
+    mkdirSync(`${machine.home}/.parley/terminals`);
+    writeFileSync(`${machine.home}/.parley/terminals/${process.pid}.json`, '{}');
+    expect(await noteOf(machine, ['send', '@kimi', 'again'])).toBe('');
+  });
+});
 
 describe('a mailbox that nobody reads', () => {
   it('is named by `send` and `agents`, with what to do', async () => {

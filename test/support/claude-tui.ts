@@ -220,6 +220,8 @@ export class ClaudeTui {
       new Response(child.stderr).text(),
       child.exited,
     ]);
+    // A server that just lost its last session takes no new one: the next call starts another server.
+    if (words[0] === 'new-session' && err.includes('server exited unexpectedly')) return this.tmux(...words);
     if (code !== 0) throw new Error(`tmux ${words[0]}: ${err}`);
     return out;
   }

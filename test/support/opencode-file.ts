@@ -36,11 +36,11 @@ export function anOpenCodeFile(folder = quickFolder()) {
     at,
     message,
     parts,
-    said(id: string, text: string, session = 's'): void {
+    said: (id: string, text: string, session = 's'): void => {
       message(id, { role: 'user', time: { created: at } }, session);
       parts(id, text);
     },
-    answers(id: string, parentID: string, fields: object, text = ''): void {
+    answers: (id: string, parentID: string, fields: object, text = ''): void => {
       message(id, { role: 'assistant', parentID, time: { created: at, completed: at + 1 }, ...fields });
       if (text) parts(id, { type: 'step-start' }, text, { type: 'step-finish' });
     },

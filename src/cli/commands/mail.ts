@@ -27,7 +27,7 @@ import { agentName } from '../context.ts';
 import type { Context } from '../context.ts';
 import { eventFrom, bringHere } from '../find.ts';
 import { requestFollowerFor } from '../start-follower.ts';
-import { hasNoReader, noReaderAdvice } from '../unread.ts';
+import { hasNoReader, noReaderAdvice, unwokenAdvice } from '../unread.ts';
 
 const sendCommand = command({
   usage: 'send <@agent|@role|#channel> [text …]',
@@ -110,15 +110,18 @@ function noRecipient(word: string): Refusal {
   );
 }
 
-/** Says when nobody reads the one mailbox that got this. The message is stored: what fails here must not hide that. */
+/** Says when nobody reads the one mailbox that got this, or when its client is not woken. The message is stored: what fails here must not hide that. */
 async function warnNoReader(context: Context, { copies, home, message }: Sent): Promise<void> {
   const [only, ...others] = copies;
   if (!only || others.length > 0 || only.mailbox === message.from) return;
   try {
     const record = await home.directory.get(only.mailbox);
+    if (!record) return;
     const now = context.workspace.now();
-    if (record && (await hasNoReader(home, record, now))) context.note(noReaderAdvice([only.mailbox]));
-    else if (record) noteAway(context, record, now);
+    const isUnread = await hasNoReader(home, record, now);
+    const advice = isUnread ? noReaderAdvice([only.mailbox]) : unwokenAdvice(home, only.mailbox);
+    if (advice !== null) context.note(advice);
+    else noteAway(context, record, now);
   } catch (error) {
     context.log('no_reader', { error: String(error) });
   }

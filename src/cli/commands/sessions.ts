@@ -6,6 +6,7 @@ import type { AgentSession } from '../agent-sessions.ts';
 import { clientBindings, clientOf, isShared } from '../../delivery/client-bindings.ts';
 import { agentName, channelName } from '../context.ts';
 import { SessionNames } from '../../delivery/session-names.ts';
+import { whyWaiting } from '../../delivery/wakes.ts';
 import type { Context } from '../context.ts';
 import { ceaseDefault } from '../settings-file.ts';
 import { relayMailboxes } from '../relay-mailboxes.ts';
@@ -74,6 +75,7 @@ const agentsCommand = command({
     for (const home of context.workspace.homes) {
       for (const record of await home.directory.list()) {
         const { name, subscriptions, lastSeen, parley } = record;
+        const running = (home.label === 'parley' && sessions.get(name)) || [];
         const nobodyReads = name !== context.settings.agent && (await hasNoReader(home, record, now));
         rows.push({
           name,
@@ -87,9 +89,10 @@ const agentsCommand = command({
           nobodyReads,
           // The name of 0.1.0 for the same.
           unread: nobodyReads,
-          sessions: (home.label === 'parley' && sessions.get(name)) || [],
+          sessions: running,
           // The sessions that read it together, where it is the mailbox of a client.
           sharedBy: home.label === 'parley' && isShared(home.root, name) ? runningOf(sessions, name) : [],
+          waitsBecause: running.length > 0 ? await whyWaiting({ name, home }) : null,
           // Nobody waits for a network here.
           waiting: home.remote ? null : (await home.mailboxes.ids(name)).length,
         });
@@ -111,7 +114,8 @@ const agentsCommand = command({
       const group = isGroup ? `  mail for any session of ${row.name}: ${shared || 'none runs'}` : '';
       const running = row.sessions.map((session) => `  ${lineForModel(sessionLine(session, context.env), 400)}`);
       const isSession = row.sessions.length > 0 || isGroup;
-      const waiting = isSession && row.waiting ? `  ${row.waiting} waiting` : '';
+      const why = row.waitsBecause === null ? '' : ` (${row.waitsBecause})`;
+      const waiting = isSession && row.waiting ? `  ${row.waiting} waiting${why}` : '';
       const isRunning = shared !== '' || row.sessions.some(({ state }) => state !== 'not running');
       const seen = isRunning ? '' : `  ${context.paint.dim(`seen ${ago(row.lastSeen, now)}`)}`;
       context.say(`${context.paint.bold(`@${row.name}${where}`)}${about}${group}${running.join(';')}${waiting}${seen}`);

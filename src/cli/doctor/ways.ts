@@ -96,10 +96,10 @@ function missingStep({ name, title }: ClientSettings, held: readonly (Installed 
   if (held.every(({ hook, server, plugin }) => !hook && !server && !plugin))
     return `\`parley install ${name}\` or \`c2c install ${name}\``;
   const parley = held.find(({ by }) => by === 'parley');
-  if (!parley?.server || parley.hook) return null;
+  if (!parley?.server || parley.hook || parley.plugin) return null;
   return HOOK_CLIENTS.some((client) => client.name === name)
     ? `mail waits until its model asks for it: \`parley install ${name}\` adds the hook`
-    : `${title} runs no hooks: mail waits until its model asks for it (with the tool inbox)`;
+    : `mail waits until its model asks for it: \`parley install ${name}\` adds the plugin`;
 }
 
 /** A client whose model has our tools, and may stop at a dialog when it answers. */
@@ -203,7 +203,7 @@ function installedIn(client: ClientSettings, place: InstallTarget, by: 'c2c' | '
     hook: isIn && trusted,
     unproven: isIn && !trusted,
     server: isAnywhere(/^MCP server$/),
-    plugin: isAnywhere(/^plugin$/) && isAnywhere(/^sidecar$/),
+    plugin: isAnywhere(/^plugin$/) && (by === 'parley' || isAnywhere(/^sidecar$/)),
   };
 }
 

@@ -276,11 +276,13 @@ const DECLINED: Attempt = { outcome: 'left', because: DENIED, retry: false, isDe
 /**
  * With its sender's name: without this frame Claude Code shows a message as if its user had typed it. The frame has no address, because an
  * answer to our socket would reach nobody; and no permission mode, because that would open a gate that is the user's. Its window shows only
- * the first line.
+ * the first line: a short body stands there, in quotes, so that it looks like no line of ours.
  */
-function contentOf({ text, from = 'parley', preview }: Parcel): string {
+function contentOf({ text, from = 'parley', shortBody }: Parcel): string {
   const name = /^[A-Za-z0-9._-]{1,64}$/.test(from) ? from : 'parley';
-  const whole = preview ? `${JSON.stringify(preview)}\n${text}` : text;
+  const line = `\n${shortBody}\n`;
+  const isMoved = shortBody !== undefined && text.includes(line);
+  const whole = isMoved ? `“${shortBody}”\n${text.replace(line, () => '\n(the first line above)\n')}` : text;
   const body = whole.replaceAll(/<(?=\/?cross-session-message)/gi, '< ');
   return `<cross-session-message from-name="${name}">\n${body}\n</cross-session-message>`;
 }

@@ -20,7 +20,7 @@ export class HeldKimi implements HeldClient {
 
   constructor(readonly place: HeldPlace) {
     this.#index = new KimiIndex(kimiHome(place.env));
-    this.#session = sessionIn(place.args) ?? null;
+    this.#session = kimiSessionIn(place.args) ?? null;
   }
 
   get session(): string | null {
@@ -61,7 +61,7 @@ export class HeldKimi implements HeldClient {
 }
 
 /** The conversation that these words continue, if they name it. */
-export function sessionIn(args: readonly string[]): string | undefined {
+export function kimiSessionIn(args: readonly string[]): string | undefined {
   const at = args.findIndex((word) => /^(-S|--session)(=|$)/.test(word) || /^-S./.test(word));
   const word = args[at] ?? '';
   if (at < 0) return undefined;

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { userHome } from '../../platform/env.ts';
 import { hasOption, isSession } from '../launch.ts';
 import type { Launch, Launcher, LaunchOrder } from '../launch.ts';
-import { sessionIn } from './held.ts';
+import { kimiSessionIn } from './held.ts';
 import { kimiHome } from './record.ts';
 
 /** Commands of Kimi that begin no session in this terminal. */
@@ -29,7 +29,7 @@ const OTHER_COMMANDS = [
  */
 export const kimiLauncher: Launcher = {
   beginsSession: (args) => isSession(args, OTHER_COMMANDS),
-  sessionIn,
+  sessionIn: kimiSessionIn,
   async prepare({ args, env, name }: LaunchOrder): Promise<Launch> {
     const isOneShot = hasOption(args, '-p', '--prompt');
     const isInstalled = hasHook(`${kimiHome({ ...env, HOME: userHome(env) })}/config.toml`);

@@ -2,16 +2,20 @@ import { dirname } from 'node:path';
 import type { Env } from '../../core/env.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { LiveSession, LiveSessions, RecordedProof } from '../../core/ports/live-session.ts';
-import type { SessionStatus } from '../../core/ports/session.ts';
 import type { Way } from '../../core/ports/way-in.ts';
 import { askHolder, HeldSessions } from '../../delivery/held-session.ts';
 import type { HeldSession } from '../../delivery/held-session.ts';
 import { HeldWay } from '../../delivery/held-way.ts';
 import { hasLiveProcess } from '../../delivery/session-names.ts';
 import { parleyHome } from '../../platform/env.ts';
+import { startedAt, startOf } from '../../platform/process.ts';
+import { clientWindows } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { LATE_MS, WireProof, wirePlaceAt } from './proof.ts';
 import { FollowedWire, kimiHome, KimiIndex, writtenAt } from './record.ts';
+import { isKimi } from './state.ts';
+
+type Doing = Pick<LiveSession, 'status' | 'waitingFor'>;
 
 /** A process that was killed changes no file. */
 const TICK_MS = 2000;
@@ -21,7 +25,12 @@ const ASK_MS = 2000;
 /** Records that are read on from where the last look ended. */
 const MOST_READERS = 200;
 
-/** The sessions of Kimi 2.1 whose terminals `parley run` holds. `wire.jsonl` of a conversation says what it does and proves what it was given. */
+/**
+ * The running sessions of Kimi 2.1. `wire.jsonl` of a conversation says what it does, and proves what it was given. Mail is typed only where
+ * `parley run` holds the terminal. To a window that a person opened, hooks bring it: nothing is typed into a terminal that is not ours.
+ *
+ * Nothing says which conversation such a window has. If it is the only one in its folder, it is the one that was written last since it runs.
+ */
 export class KimiLive implements LiveSessions {
   readonly #held: HeldSessions;
   readonly #index: KimiIndex;
@@ -31,13 +40,17 @@ export class KimiLive implements LiveSessions {
   /** The last attempt at each holder: one types after the other. */
   readonly #turns = new Map<number, Promise<unknown>>();
 
-  constructor(readonly env: Env) {
+  constructor(
+    readonly env: Env,
+    readonly scan = clientWindows,
+  ) {
     this.#held = new HeldSessions(parleyHome(env));
     this.#index = new KimiIndex(kimiHome(env));
   }
 
   async list(): Promise<LiveSession[]> {
-    return this.#sessions().map((held) => this.#asLive(held));
+    const held = this.#sessions();
+    return [...held.map((one) => this.#asLive(one)), ...this.#openedByHand(held)];
   }
 
   watch(changed: () => void): () => void {
@@ -46,8 +59,10 @@ export class KimiLive implements LiveSessions {
     let seen = '';
     const look = (): void => {
       const held = this.#sessions();
-      folders.set([this.#held.folder, ...this.#recordFolders(held)]);
-      const now = JSON.stringify(held);
+      const byHand = this.#openedByHand(held);
+      const wires = byHand.flatMap(({ id }) => this.#index.find(id)?.wire ?? []);
+      folders.set([...new Set([this.#held.folder, ...this.#recordFolders(held), ...wires.map(dirname)])]);
+      const now = JSON.stringify([held, byHand]);
       if (now !== seen) changed();
       seen = now;
     };
@@ -119,14 +134,36 @@ export class KimiLive implements LiveSessions {
     };
   }
 
-  #doing({ seen, session, startedAt }: HeldSession): { status: SessionStatus; waitingFor?: string } {
+  #doing({ seen, session, startedAt: since }: HeldSession): Doing {
     if (seen === 'starting') return { status: 'starting' };
     if (seen === 'dialog') return { status: 'waiting', waitingFor: 'dialog open' };
+    const doing = this.#recordedDoing(session, since);
+    return doing.status === 'idle' && seen === 'busy' ? { status: 'active' } : doing;
+  }
+
+  /** A turn that another process left open has ended with it. */
+  #recordedDoing(session: string | null, since: number): Doing {
     const path = session === null ? null : (this.#index.find(session)?.wire ?? null);
     const { turnSince, waitingFor } = path === null ? { turnSince: null, waitingFor: null } : this.#wire(path).look();
-    const isInTurn = turnSince !== null && turnSince >= startedAt;
-    if (isInTurn && waitingFor !== null) return { status: 'waiting', waitingFor };
-    return { status: isInTurn || seen === 'busy' ? 'active' : 'idle' };
+    if (turnSince === null || turnSince < since) return { status: 'idle' };
+    return waitingFor === null ? { status: 'active' } : { status: 'waiting', waitingFor };
+  }
+
+  #openedByHand(held: readonly HeldSession[]): LiveSession[] {
+    if (this.#index.isEmpty) return [];
+    const ours = new Set(held.map(({ program }) => program.pid));
+    const windows = this.scan(isKimi)?.filter(({ pid }) => !ours.has(pid)) ?? [];
+    return windows.flatMap(({ pid, folder }) => {
+      const since = startedAt(pid) ?? 0;
+      const isOnly = windows.filter((one) => one.folder === folder).length === 1;
+      const isUnsure = held.some((one) => one.folder === folder && one.session === null);
+      const free = this.#index.inFolder(folder).filter(({ id }) => !held.some(({ session }) => session === id));
+      const [last] = free.filter((one) => writtenAt(one) >= since).toSorted((a, b) => writtenAt(b) - writtenAt(a));
+      if (!last || !isOnly || isUnsure) return [];
+      const start = startOf(pid);
+      const process = { pid, ...(start !== null && { start }) };
+      return [{ client: 'kimi', id: last.id, folder, ...process, ...this.#recordedDoing(last.id, since) }];
+    });
   }
 
   #wire(path: string): FollowedWire {

@@ -65,6 +65,11 @@ describe('the record of Kimi proves of a message', () => {
     ],
     ['no more if the request was cut off', [...typed, step, request, over('cancelled'), usage], { step: 'accepted' }],
     [
+      'why the model did not answer',
+      [...typed, step, request, line('turn.ended', { reason: 'failed', error: { message: 'out of quota' } })],
+      { step: 'accepted', trouble: 'out of quota' },
+    ],
+    [
       'that the next request had it',
       [...typed, step, request, over('cancelled'), prompt('x'), ...answered],
       { step: 'shown' },

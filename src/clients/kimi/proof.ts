@@ -6,7 +6,7 @@ import type { HookRecord } from '../../delivery/client.ts';
 import { fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
 import { linesFrom } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
-import { KimiIndex, objectIn, textOf } from './record.ts';
+import { KimiIndex, objectIn, textInParts } from './record.ts';
 
 /** The search for a time in a record ends when the rest is not longer than this. */
 const NEAR = 256 * 1024;
@@ -65,7 +65,10 @@ export class WireProof {
     if (!this.#found) return null;
     const { offset, turn } = this.#found;
     const evidence = { record: this.path, offset, id: this.id, ...(turn && { turn: turn.id }), ...this.#shown };
-    if (!this.#shown) return { step: 'accepted', evidence };
+    if (!this.#shown) {
+      const isFailed = turn?.end?.how === 'failed';
+      return { step: 'accepted', evidence, ...(isFailed && { trouble: turn.end?.text ?? '' }) };
+    }
     const isAlone = turn !== null && turn.alone === this.id;
     return { step: 'shown', evidence, ...(isAlone && { turn: { id: turn.id, ...(turn.end && { end: turn.end }) } }) };
   }
@@ -76,7 +79,7 @@ export class WireProof {
         return this.#begin(entry, from);
       case 'turn.steer':
         if (this.#turn) this.#turn.alone = null;
-        return this.#look(textOf(entry['input']), from);
+        return this.#look(textInParts(entry['input']), from);
       case 'turn.ended':
         return this.#end(entry);
       case 'context.append_message':
@@ -98,7 +101,7 @@ export class WireProof {
   #begin(entry: Record<string, unknown>, from: number): void {
     // A Kimi that was killed writes no end.
     this.#close({ how: 'interrupted', text: '' });
-    const text = textOf(entry['input']);
+    const text = textInParts(entry['input']);
     const [only, ...others] = fencedIds(text);
     const isOne = only === idInFence(this.id) && others.length === 0 && !this.#hasMailBefore;
     this.#turn = { id: String(entry['promptId']), alone: isOne ? this.id : null, texts: [] };
@@ -109,7 +112,7 @@ export class WireProof {
   #appended(message: unknown, from: number): void {
     const { role, content, origin } = isRecord(message) ? message : {};
     // So it wraps what a hook says with a prompt.
-    const text = textOf(content).replace(/^<hook_result [^>\n]*>\n/, '');
+    const text = textInParts(content).replace(/^<hook_result [^>\n]*>\n/, '');
     if (role !== 'user' || !isMailText(text)) return;
     // The prompt itself is appended, too.
     const isHook = !isRecord(origin) || origin['kind'] !== 'user';

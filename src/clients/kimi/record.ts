@@ -37,6 +37,12 @@ export class KimiIndex {
     return found && isThere(found) ? found : null;
   }
 
+  /** Kimi was never used here. */
+  get isEmpty(): boolean {
+    this.#read();
+    return this.#found.size === 0;
+  }
+
   /** The sessions of a folder, the oldest first. */
   inFolder(folder: string): KimiSessionFiles[] {
     this.#read();
@@ -101,7 +107,7 @@ export class PromptSearch {
     for (const { text, to } of linesFrom(wire, this.#read.get(id) ?? 0)) {
       this.#read.set(id, to);
       const entry = text.startsWith('{"type":"turn.prompt"') ? objectIn(text) : null;
-      if (!entry || timeIn(entry['time']) < (this.since ?? 0) || !this.isText(textOf(entry['input']))) continue;
+      if (!entry || timeIn(entry['time']) < (this.since ?? 0) || !this.isText(textInParts(entry['input']))) continue;
       this.#found.add(id);
       return;
     }
@@ -196,7 +202,7 @@ export class KimiTurns implements TurnLines {
   }
 
   #said({ input, origin }: Record<string, unknown>, id: unknown, at: number): TurnEvent[] {
-    const text = textOf(input);
+    const text = textInParts(input);
     const isUsers = isRecord(origin) && origin['kind'] === 'user';
     if (!this.#turn || !isUsers || typeof id !== 'string' || isMailText(text)) return [];
     this.#turn.prompts.push(id);
@@ -222,7 +228,7 @@ export class KimiTurns implements TurnLines {
 
   #appended(message: unknown): void {
     const turn = this.#turn;
-    if (turn && turn.texts.length > 0 && isRecord(message) && isMailText(textOf(message['content'])))
+    if (turn && turn.texts.length > 0 && isRecord(message) && isMailText(textInParts(message['content'])))
       turn.answer ??= turn.texts;
   }
 }
@@ -260,7 +266,7 @@ function timeIn(value: unknown): number {
 }
 
 /** The texts of a message, one behind the other. */
-export function textOf(parts: unknown): string {
+export function textInParts(parts: unknown): string {
   const all: unknown[] = Array.isArray(parts) ? parts : [];
   return all.map((part) => (isRecord(part) && typeof part['text'] === 'string' ? part['text'] : '')).join('');
 }

@@ -66,7 +66,7 @@ export const opencodeLauncher: Launcher = {
     const isSlow = canBeWoken && !hasPackage(opencodeFolder({ home: userHome(env), env }));
     return {
       added: [],
-      env: { ...env, PARLEY_AGENT: name, [SETTINGS]: JSON.stringify(settings) },
+      env: { ...env, PARLEY_AGENT: name, PARLEY_RUN_PID: String(process.pid), [SETTINGS]: JSON.stringify(settings) },
       canBeWoken,
       otherwise: WAITS,
       notes: isSlow ? [SLOW] : [],

@@ -146,7 +146,7 @@ describe('mail for a session of OpenCode', () => {
     expect(client.calls.map(([, { parts }]) => parts)).toEqual([[expect.objectContaining({ text: parcel.text })], []]);
   });
 
-  it('is not given twice, whoever asks', async () => {
+  it('is not given twice, also if two ask at once', async () => {
     const { client, live } = await aWindow();
     client.holds = true;
     const session = await sessionOf(live);

@@ -1,14 +1,13 @@
-import { readFileSync } from 'node:fs';
 import type { Env } from '../../core/env.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { LiveSession, LiveSessions, RecordedProof } from '../../core/ports/live-session.ts';
 import type { Way } from '../../core/ports/way-in.ts';
 import { hasLiveProcess } from '../../delivery/session-names.ts';
 import { parleyHome, userHome } from '../../platform/env.ts';
-import { parentOf, startOf, ttyOf } from '../../platform/process.ts';
+import { startOf } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
-import { OpeningWay, PluginWay, SILENT_MS } from './plugin-way.ts';
-import { proofIn } from './proof.ts';
+import { OpeningWay, PluginWay, PLUGIN_SILENT_MS } from './plugin-way.ts';
+import { openCodeProof } from './proof.ts';
 import { endingOf, OpenCodeRecord } from './record.ts';
 import { hasTaken, openCodeWindows, windowFolder } from './window.ts';
 import type { OpenCodeWindow } from './window.ts';
@@ -30,7 +29,7 @@ export class OpenCodeLive implements LiveSessions {
 
   constructor(
     readonly env: Env,
-    readonly silentMs = SILENT_MS,
+    readonly silentMs = PLUGIN_SILENT_MS,
   ) {
     this.#home = parleyHome(env);
   }
@@ -77,7 +76,9 @@ export class OpenCodeLive implements LiveSessions {
     if (window.session === null) return [new OpeningWay(window)];
     const record = this.#record(window.data);
     const folders = [windowFolder(this.#home), window.data];
-    return [new PluginWay(id, { window: find, proof: (one) => proofIn(record, id, one), folders }, this.silentMs)];
+    return [
+      new PluginWay(id, { window: find, proof: (one) => openCodeProof(record, id, one), folders }, this.silentMs),
+    ];
   }
 
   async proof(session: LiveSession, id: MessageId): Promise<RecordedProof> {
@@ -85,7 +86,7 @@ export class OpenCodeLive implements LiveSessions {
     const hasEnded =
       !window && session.pid !== undefined && !hasLiveProcess({ pid: session.pid, start: session.start ?? null });
     const record = this.#record(window?.data ?? this.#usualData());
-    const recorded = () => proofIn(record, session.id, id);
+    const recorded = () => openCodeProof(record, session.id, id);
     let found = recorded();
     const isKnown = found === null && window ? await hasTaken(window, endingOf(id)) : null;
     // It may have come into the record meanwhile.
@@ -126,19 +127,8 @@ function stateOf({ asks, isBusy }: OpenCodeWindow): Pick<LiveSession, 'status' |
   return { status: isBusy ? 'active' : 'idle' };
 }
 
-/** The process that was started in the terminal: npm's script, if it started the program. */
-function processOf({ pid: own, start: its }: OpenCodeWindow): Pick<LiveSession, 'pid' | 'start'> {
-  const parent = parentOf(own);
-  const isStarted = ttyOf(own) !== null && ttyOf(parent) === ttyOf(own) && isLauncher(parent);
-  const [pid, start] = isStarted ? [parent, startOf(parent)] : [own, its];
+/** The process that has the session's name. */
+function processOf({ pid: own, start: its, runBy }: OpenCodeWindow): Pick<LiveSession, 'pid' | 'start'> {
+  const [pid, start] = runBy === undefined ? [own, its] : [runBy, startOf(runBy)];
   return { pid, ...(start !== null && { start }) };
-}
-
-function isLauncher(pid: number): boolean {
-  try {
-    const [, script = ''] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-    return /\/opencode(\.js|\.mjs)?$/.test(script);
-  } catch {
-    return false;
-  }
 }

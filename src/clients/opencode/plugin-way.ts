@@ -9,7 +9,7 @@ import { callWindow, WindowGone } from './window.ts';
 import type { OpenCodeWindow } from './window.ts';
 
 /** An idle session whose record says nothing for this long says nothing more. */
-export const SILENT_MS = 10_000;
+export const PLUGIN_SILENT_MS = 10_000;
 /** After this time an idle session does not begin with a message by itself. */
 const SETTLE_MS = 1500;
 /** In case a file event was lost. */
@@ -41,7 +41,7 @@ export class PluginWay implements Way {
   constructor(
     readonly session: string,
     readonly view: WindowView,
-    readonly silentMs = SILENT_MS,
+    readonly silentMs = PLUGIN_SILENT_MS,
   ) {}
 
   async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {

@@ -43,7 +43,7 @@ export function packageFiles(folder: string): PluginFile[] {
   const dependencies = { [PACKAGE]: '*' };
   const packages = { '': { dependencies }, [`node_modules/${PACKAGE}`]: { version: '0.0.0' } };
   const exports = { '.': './index.js', './*': './index.js' };
-  const file = (path: string, text: string): PluginFile => ({ path, what: `${PACKAGE} for the plugin`, text });
+  const file = (path: string, text: string): PluginFile => ({ path, what: 'plugin package', text });
   return [
     file(join(folder, 'package-lock.json'), `${JSON.stringify({ lockfileVersion: 3, packages }, null, 2)}\n`),
     file(

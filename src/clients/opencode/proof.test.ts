@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test';
 import { anOpenCodeFile, closeOpenCodeFiles } from '../../../test/support/opencode-file.ts';
 import { MessageId } from '../../core/names.ts';
-import { proofIn } from './proof.ts';
+import { openCodeProof } from './proof.ts';
 import { endingOf } from './record.ts';
 
 afterEach(closeOpenCodeFiles);
@@ -16,7 +16,7 @@ const OURS = nth(5, endingOf(ID));
 
 function aConversation() {
   const file = anOpenCodeFile();
-  return { ...file, proof: () => proofIn(file.record, 's', ID) };
+  return { ...file, proof: () => openCodeProof(file.record, 's', ID) };
 }
 
 describe("what OpenCode's record proves about a message", () => {

@@ -2,7 +2,7 @@ import type { MessageTurn, RecordedProof } from '../../core/ports/live-session.t
 import type { MessageId } from '../../core/names.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
-import { endingOf, isLast, messageIn, outcomeOf } from './record.ts';
+import { endingOf, isLast, recordedMessage, turnOutcome } from './record.ts';
 import type { MessageRow, OpenCodeRecord } from './record.ts';
 
 /** What follows a message is read up to so many messages: its turn is over by then. */
@@ -29,7 +29,7 @@ export type OpenCodeProof =
  * It notes the answer before the request, which may fail. So a message was in a request if an answer whose parent it is, or a later
  * message, has something that a model said. What a summary replaced was in no later request.
  */
-export function proofIn(record: OpenCodeRecord, session: string, id: MessageId): OpenCodeProof | null {
+export function openCodeProof(record: OpenCodeRecord, session: string, id: MessageId): OpenCodeProof | null {
   const [ours] = record.rows<MessageRow>(OURS, session, `%${endingOf(id)}`);
   if (!ours) return null;
   const evidence: Evidence = { record: record.path, id, message: ours.id };
@@ -38,7 +38,7 @@ export function proofIn(record: OpenCodeRecord, session: string, id: MessageId):
   let shown: Evidence | null = null;
   let end: MessageTurn['end'];
   for (const row of record.rows<MessageRow>(BEHIND, session, ours.id)) {
-    const message = messageIn(row);
+    const message = recordedMessage(row);
     if (message.role === 'user') {
       if (!shown && typesIn(record, row.id).includes('compaction')) return 'unknown';
       isAlone = false;
@@ -49,7 +49,7 @@ export function proofIn(record: OpenCodeRecord, session: string, id: MessageId):
     if (!typesIn(record, row.id).some((type) => OUTPUT.includes(type))) continue;
     shown ??= { ...evidence, answer: row.id, parent: message.parentID ?? '' };
     if (message.parentID !== ours.id) isAlone = false;
-    if (isLast(message)) end = outcomeOf(message, () => record.textOf(row.id) ?? '');
+    if (isLast(message)) end = turnOutcome(message, () => record.textOf(row.id) ?? '');
     if (end || !isAlone) break;
   }
   if (!shown) return { step: 'accepted', evidence, hasFailed };
@@ -59,7 +59,7 @@ export function proofIn(record: OpenCodeRecord, session: string, id: MessageId):
 /** Whether a turn was open when a message came, or an earlier one waited for its answer. */
 function isInTurn(record: OpenCodeRecord, session: string, id: string): boolean {
   const [before] = record.rows<MessageRow>(BEFORE, session, id);
-  const message = before && messageIn(before);
+  const message = before && recordedMessage(before);
   return message !== undefined && (message.role === 'user' || !isLast(message));
 }
 

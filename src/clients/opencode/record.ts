@@ -10,7 +10,7 @@ const REST_MS = 5000;
 const LATE_MS = 5000;
 
 /** A message of OpenCode 1.18, as far as a turn is read from it. */
-export interface Message {
+export interface OpenCodeMessage {
   role?: 'user' | 'assistant';
   parentID?: string;
   time?: { created?: number; completed?: number };
@@ -88,6 +88,23 @@ export class OpenCodeRecord {
     return this.#first(sql, conversation, `%${ending}`) !== null;
   }
 
+  /** The conversation of which this one is a part of the work; itself if it is a user's. */
+  rootOf(conversation: string): string {
+    const sql = 'SELECT parent_id AS id FROM session WHERE id = ? AND parent_id IS NOT NULL';
+    let root = conversation;
+    for (let up = this.#first(sql, root); up; up = this.#first(sql, root)) root = up.id;
+    return root;
+  }
+
+  /** What became of a call of the model; null if it is not there. */
+  callState(message: string, call: string): Record<string, unknown> | null {
+    for (const { data } of this.rows<{ data: string }>('SELECT data FROM part WHERE message_id = ?', message)) {
+      const part: unknown = JSON.parse(data);
+      if (isRecord(part) && part['callID'] === call && isRecord(part['state'])) return part['state'];
+    }
+    return null;
+  }
+
   /** The id of the last message; empty if there is none. */
   lastMessage(conversation: string): string {
     const sql = 'SELECT id FROM message WHERE session_id = ? ORDER BY id DESC LIMIT 1';
@@ -125,7 +142,7 @@ export class OpenCodeRecord {
       'SELECT id, time_created, time_updated, data FROM message WHERE session_id = ? ORDER BY id DESC LIMIT 1';
     const row = this.#first(sql, conversation);
     if (!row || row.time_created < startedAt) return false;
-    const message = messageIn(row);
+    const message = recordedMessage(row);
     return message.role === 'user' || !isLast(message);
   }
 
@@ -141,7 +158,7 @@ export class OpenCodeRecord {
     let updated = 0;
     const rows = place.conversation === '' ? [] : this.rows<MessageRow>(MESSAGES, place.conversation, behind);
     for (const [at, row] of rows.entries()) {
-      const message = messageIn(row);
+      const message = recordedMessage(row);
       if (message.role === 'user') {
         const text = this.textOf(row.id);
         // Its text is written a moment after it.
@@ -156,7 +173,7 @@ export class OpenCodeRecord {
         const ended = open.filter(({ id }) => id <= (message.parentID ?? ''));
         open = open.filter((prompt) => !ended.includes(prompt));
         events.push(
-          ...ends(ended, { ...outcomeOf(message, () => this.textOf(row.id) ?? '') }, message.time?.completed),
+          ...ends(ended, { ...turnOutcome(message, () => this.textOf(row.id) ?? '') }, message.time?.completed),
         );
       }
       behind = row.id;
@@ -215,17 +232,17 @@ export function endingOf(key: string): string {
   return new Bun.CryptoHasher('sha256').update(key).digest('hex').slice(0, KEY_LENGTH);
 }
 
-export function messageIn({ data }: MessageRow): Message {
+export function recordedMessage({ data }: MessageRow): OpenCodeMessage {
   const value: unknown = JSON.parse(data);
   return isRecord(value) ? value : {};
 }
 
 /** Nothing follows this answer in its turn. */
-export function isLast({ time, finish, error }: Message): boolean {
+export function isLast({ time, finish, error }: OpenCodeMessage): boolean {
   return error !== undefined || (time?.completed !== undefined && finish !== undefined && !GOES_ON.includes(finish));
 }
 
-export function outcomeOf({ error }: Message, text: () => string): Omit<End, 'at'> {
+export function turnOutcome({ error }: OpenCodeMessage, text: () => string): Omit<End, 'at'> {
   if (!error) return { how: 'done', text: text() };
   if (error.name === 'MessageAbortedError') return { how: 'interrupted', text: text() };
   return { how: 'failed', text: error.data?.message ?? error.name ?? '' };

@@ -56,7 +56,7 @@ export class OpenCodeServer {
 
   /** What a conversation does. What a part of its work asks, it asks. */
   async state(conversation: string | null): Promise<ServerState> {
-    const statuses = await this.#call('GET', '/session/status');
+    const statuses = await this.call('GET', '/session/status');
     if (
       !isRecord(statuses) ||
       !Object.values(statuses).every((one) => isRecord(one) && typeof one['type'] === 'string')
@@ -65,7 +65,7 @@ export class OpenCodeServer {
     const status = conversation === null ? undefined : statuses[conversation];
     if (!isRecord(status) || status['type'] === 'idle') return 'idle';
     const isAsked = async (path: string): Promise<boolean> => {
-      const asked = await this.#call('GET', path);
+      const asked = await this.call('GET', path);
       return Array.isArray(asked) && asked.length > 0;
     };
     if (await isAsked('/permission')) return 'permission';
@@ -74,14 +74,14 @@ export class OpenCodeServer {
 
   /** Begins a conversation. */
   async create(): Promise<string> {
-    const made = await this.#call('POST', '/session', {}, { ms: CREATE_MS });
+    const made = await this.call('POST', '/session', {}, { ms: CREATE_MS });
     if (isRecord(made) && typeof made['id'] === 'string') return made['id'];
     throw new Error('OpenCode began a conversation and did not name it');
   }
 
   /** Its window shows this conversation. A window that starts may not hear it, and nothing depends on it. */
   async show(conversation: string): Promise<void> {
-    await this.#call('POST', '/tui/select-session', { sessionID: conversation }).catch(() => {});
+    await this.call('POST', '/tui/select-session', { sessionID: conversation }).catch(() => {});
   }
 
   /**
@@ -90,10 +90,11 @@ export class OpenCodeServer {
    */
   async prompt(conversation: string, messageID: string, text: string, signal: AbortSignal): Promise<void> {
     const parts = [{ id: messageID.replace('msg_', 'prt_'), type: 'text', text }];
-    await this.#call('POST', `/session/${conversation}/prompt_async`, { messageID, parts }, { signal });
+    await this.call('POST', `/session/${conversation}/prompt_async`, { messageID, parts }, { signal });
   }
 
-  async #call(method: string, path: string, body?: object, more: { signal?: AbortSignal; ms?: number } = {}) {
+  /** One call of its API. */
+  async call(method: string, path: string, body?: object, more: { signal?: AbortSignal; ms?: number } = {}) {
     const { port, password } = this.#address();
     const owner = listenerOn(port);
     if (owner !== undefined && owner !== this.uid)

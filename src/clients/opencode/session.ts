@@ -11,7 +11,7 @@ import type {
 } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { saveClientFile } from '../../sessions/client-files.ts';
-import { userHome } from '../../platform/env.ts';
+import { parleyHome, userHome } from '../../platform/env.ts';
 import { realPath } from '../../platform/files.ts';
 import { ClientWindow } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
@@ -19,8 +19,11 @@ import { tmuxNameOf } from '../../sessions/tmux-session.ts';
 import { plainPrompt } from '../plain-prompt.ts';
 import { WAITING_FOR } from './live.ts';
 import { endingOf, messageId, OpenCodeRecord } from './record.ts';
+import { OpenCodeQuestions } from './questions.ts';
+import type { QuestionApi } from './questions.ts';
 import { NoServer, NotTaken, OpenCodeServer } from './server.ts';
 import { isOpenCodeHome, isOpenCodeWindow, openCodeComposer } from './state.ts';
+import { openCodeWindows, windowApi } from './window.ts';
 
 const TICK_MS = 1000;
 const POLL_MS = 200;
@@ -39,6 +42,7 @@ const BY_HAND =
  * An OpenCode that a person opened by hand listens nowhere. What is said there is recorded; a prompt for it is refused with a reason.
  */
 export class OpenCodeSession implements SessionDriver {
+  readonly questions: OpenCodeQuestions;
   readonly #folder: string;
   readonly #window: ClientWindow;
   readonly #server: OpenCodeServer;
@@ -67,6 +71,11 @@ export class OpenCodeSession implements SessionDriver {
     this.#server = new OpenCodeServer(`${home}/.ccc/opencode/${tmuxNameOf(target.name)}`);
     this.#record = new OpenCodeRecord(`${env['XDG_DATA_HOME'] || `${home}/.local/share`}/opencode/opencode.db`);
     this.#conversation = target.conversation;
+    this.questions = new OpenCodeQuestions(
+      () => this.#api(),
+      this.#record,
+      () => this.#conversation,
+    );
   }
 
   async state(): Promise<SessionState> {
@@ -211,6 +220,19 @@ export class OpenCodeSession implements SessionDriver {
     if (pid === null) return null;
     if (own === null) this.#conversation = this.#record.newest(this.#folder) ?? this.#conversation;
     return { pid, startedAt: this.#window.startOf(pid), isByHand: own === null };
+  }
+
+  /** The server of the one that we started, or our plugin in the one that a person opened; null: nobody can be asked. */
+  async #api(): Promise<QuestionApi | null> {
+    const live = await this.#live();
+    if (!live) return null;
+    if (!live.isByHand)
+      return {
+        get: (path) => this.#server.call('GET', path),
+        post: (path, body) => this.#server.call('POST', path, body),
+      };
+    const window = openCodeWindows(parleyHome(this.env)).find(({ pid }) => pid === live.pid);
+    return window && window.session === this.#conversation ? windowApi(window) : null;
   }
 
   /** One that listens nowhere is known by its record alone. One that does not answer in time works hard. */

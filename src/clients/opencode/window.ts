@@ -4,6 +4,8 @@ import { Schema } from '../../core/schema.ts';
 import type { Described } from '../../core/schema.ts';
 import { hasLiveProcess } from '../../delivery/session-names.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
+import type { QuestionApi } from './questions.ts';
+import { NoServer, NotTaken } from './server.ts';
 
 /** Limit for an answer of our plugin, ms. OpenCode may be at its first turn, on a machine with much to do. */
 const ANSWER_MS = 30_000;
@@ -14,6 +16,8 @@ const WindowFile = new Schema(() =>
     v: v.literal(1),
     pid: v.number(),
     start: v.nullable(v.string()),
+    /** The process that `parley run` became, if it started this one. */
+    runBy: v.exactOptional(v.number()),
     folder: v.string(),
     socket: v.string(),
     /** The folder of OpenCode's record. */
@@ -72,6 +76,19 @@ export async function callWindow(
   }
   const text = await response.text();
   return { status: response.status, said: text === '' ? null : (JSON.parse(text) as unknown) };
+}
+
+/** The part of OpenCode's API that the plugin passes on. */
+export function windowApi(window: OpenCodeWindow): QuestionApi {
+  const call = async (path: string, body?: object): Promise<unknown> => {
+    const { status, said } = await callWindow(window, path, { ...(body && { body }) }).catch((error: unknown) => {
+      throw error instanceof WindowGone ? new NoServer(error.message) : error;
+    });
+    if (status < 300) return said;
+    const because = `OpenCode answered ${status}: ${JSON.stringify(said)?.slice(0, 200)}`;
+    throw status < 500 ? new NotTaken(because) : new Error(because);
+  };
+  return { get: (path) => call(path), post: call };
 }
 
 /** Whether the plugin of a window has given OpenCode this message; null if it does not answer. */

@@ -56,7 +56,8 @@ export interface LiveSessions {
   watch(changed: () => void): () => void;
   /**
    * The ways that reach this session now, the best first. Each hands over one line or request per parcel, with the parcel's id, and
-   * waits until the record proves `shown`, or until it is known that nothing went in. None of them types.
+   * waits until the record proves `shown`, or until it is known that nothing went in. One that types does so only in a terminal that we
+   * hold.
    */
   ways(session: LiveSession): readonly Way[];
   /**

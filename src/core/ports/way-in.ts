@@ -22,8 +22,8 @@ export interface Parcel {
   text: string;
   /** It asks something: where the client can, it begins a turn of its own, so that the answer is known. */
   ownTurn?: boolean;
-  /** Its first words in one line, for a client whose window shows only the first line of a text. */
-  preview?: string;
+  /** Its body, as it is in the text, if that is one short line: for a client whose window shows only the first line of a text. */
+  shortBody?: string | undefined;
   /** Who wrote it, for a client that shows that beside the text. */
   from?: string;
 }

@@ -21,8 +21,7 @@ import { client, CLIENTS, PLUGIN_VERSION } from './where.ts';
 /** A first start does much: a loaded machine needs its time. */
 const DEADLINE = 200_000;
 
-/** The hint in an empty composer, and a composer in which only the letter x was typed. */
-const EMPTY = /Ask anything/;
+/** A composer in which only the letter x was typed. */
 const TYPED = /^\s*┃\s+x+\s*$/m;
 
 export interface OpenCodeOptions {
@@ -31,6 +30,8 @@ export interface OpenCodeOptions {
   /** Joined to the settings of the scripted model in ~/.config/opencode/opencode.json. */
   settings?: Record<string, unknown>;
   env?: Record<string, string>;
+  /** False: OpenCode was never started here, and has no package for plugins. */
+  hasPackage?: boolean;
 }
 
 export class OpenCode {
@@ -45,7 +46,8 @@ export class OpenCode {
       OPENCODE_DISABLE_LSP_DOWNLOAD: '1',
       ...options.env,
     };
-    seedPluginFolder(this.config);
+    mkdirSync(this.config, { recursive: true });
+    if (options.hasPackage ?? true) seedPluginFolder(this.config);
     const settings = { ...scripted(options.model), ...options.settings };
     const file = `${this.config}/opencode.json`;
     if (existsSync(file)) throw new Error(`${file} is there already: let the product install after anOpenCode`);
@@ -67,17 +69,15 @@ export class OpenCode {
     return startServer([this.program, 'serve', ...args], this.options.place.project, this.env, DEADLINE);
   }
 
-  /** The TUI, when it takes input. What is typed before that is lost. One that shows a session has no hint: `shows` says what it has. */
-  async terminal(args: string[] = [], shows?: RegExp): Promise<Terminal> {
+  /** The TUI, when it takes input. What is typed before that is lost. */
+  async terminal(args: string[] = []): Promise<Terminal> {
     const terminal = await aTerminal(this.options.place, [this.program, ...args], { env: this.env });
-    if (shows) await terminal.shows(shows, DEADLINE);
-    else await this.ready(terminal);
+    await this.ready(terminal);
     return terminal;
   }
 
   /** Waits until a TUI takes input. */
   async ready(terminal: Terminal): Promise<void> {
-    await terminal.shows(EMPTY, DEADLINE);
     await takesInput(terminal);
   }
 }
@@ -86,7 +86,7 @@ export function anOpenCode(options: OpenCodeOptions): OpenCode {
   return new OpenCode(options);
 }
 
-/** The composer is shown before it listens. It listens when a letter makes the hint go away; then the letter is taken back. */
+/** The composer is shown before it listens. It listens when it shows a letter; then the letter is taken back. */
 async function takesInput(terminal: Terminal): Promise<void> {
   const until = performance.now() + DEADLINE;
   while (performance.now() < until) {
@@ -99,7 +99,7 @@ async function takesInput(terminal: Terminal): Promise<void> {
     }
   }
   await terminal.keys('C-u');
-  await terminal.shows(EMPTY);
+  await terminal.until((screen) => !TYPED.test(screen), 'lose the letter');
 }
 
 /** Gives a settings folder of OpenCode the packages that it would otherwise fetch at its first start. */

@@ -1,0 +1,230 @@
+import * as v from 'valibot';
+import type { Answering, AskedQuestion, Choice, OpenQuestion, QuestionDriver } from '../../core/ports/session.ts';
+import { type Described, Schema } from '../../core/schema.ts';
+import { isRecord } from '../../wire/jsonrpc.ts';
+import type { OpenCodeRecord } from './record.ts';
+import { NoServer, NotTaken } from './server.ts';
+
+/** Limit for OpenCode to write down what was answered, ms. */
+const RECORDED_MS = 10_000;
+/** Limit for the end of a call that was allowed, ms. A command may run for hours. */
+const ALLOWED_MS = 500;
+const LOOK_MS = 20;
+/** Ids of OpenCode begin with the last 36 bits of the time, in ms. */
+const CYCLE_MS = 2 ** 36;
+
+const Tool = () => v.optional(v.object({ messageID: v.string(), callID: v.string() }));
+const Permission = new Schema(() =>
+  v.object({
+    id: v.string(),
+    sessionID: v.string(),
+    permission: v.string(),
+    patterns: v.optional(v.array(v.string()), []),
+    always: v.optional(v.array(v.string()), []),
+    metadata: v.optional(v.record(v.string(), v.unknown()), {}),
+    tool: Tool(),
+  }),
+);
+const Question = new Schema(() =>
+  v.object({
+    id: v.string(),
+    sessionID: v.string(),
+    questions: v.pipe(
+      v.array(
+        v.object({
+          question: v.string(),
+          header: v.optional(v.string(), ''),
+          options: v.optional(v.array(v.object({ label: v.string(), description: v.optional(v.string(), '') })), []),
+          multiple: v.optional(v.boolean(), false),
+        }),
+      ),
+      v.minLength(1),
+    ),
+    tool: Tool(),
+  }),
+);
+
+/** The API of the OpenCode that runs a session: its server, or our plugin in its window. */
+export interface QuestionApi {
+  get(path: string): Promise<unknown>;
+  /** Throws NotTaken if OpenCode refuses it: it does not wait for it any more. */
+  post(path: string, body: object): Promise<unknown>;
+}
+
+/** What waits, and what is posted for an answer. */
+interface Request extends Omit<OpenQuestion, 'call' | 'askedAt'> {
+  id: string;
+  tool: Described<typeof Permission>['tool'];
+  path: string;
+  reply(choices: readonly Choice[]): object;
+  /** Whether the call of the model that waits ended with this answer; null: it has not ended. */
+  isDone(state: Record<string, unknown>, choices: readonly Choice[]): boolean | null;
+}
+
+/**
+ * What a session of OpenCode 1.18 asks its user: permissions, and questions of its model. OpenCode takes one answer, by its window or by its
+ * API, and refuses every later one. So nothing here can answer a dialog that comes after.
+ */
+export class OpenCodeQuestions implements QuestionDriver {
+  #shown = { call: '', askedAt: 0 };
+
+  constructor(
+    /** Null: nobody can be asked, because the session does not run, or a person opened it without our plugin. */
+    readonly api: () => Promise<QuestionApi | null>,
+    readonly record: OpenCodeRecord,
+    readonly conversation: () => string | null,
+  ) {}
+
+  async open(): Promise<OpenQuestion | null> {
+    const found = await this.#look();
+    if (!found) return null;
+    const { id, kind, questions } = found.request;
+    return { call: id, kind, questions, askedAt: this.#askedAt(id) };
+  }
+
+  async answer(call: string, choices: readonly Choice[], signal: AbortSignal): Promise<Answering> {
+    const found = await this.#look();
+    if (found?.request.id !== call) return { outcome: 'gone' };
+    if (signal.aborted) return { outcome: 'left', because: 'it was stopped before' };
+    const { api, request } = found;
+    try {
+      await api.post(request.path, request.reply(choices));
+    } catch (error) {
+      if (error instanceof NotTaken) return { outcome: 'gone' };
+      const because = error instanceof Error ? error.message : String(error);
+      return { outcome: error instanceof NoServer ? 'left' : 'unknown', because };
+    }
+    return this.#resumed(request, choices);
+  }
+
+  /** The first that waits, in this conversation or in a part of its work. */
+  async #look(): Promise<{ api: QuestionApi; request: Request } | null> {
+    const conversation = this.conversation();
+    const api = conversation === null ? null : await this.api();
+    if (!api) return null;
+    for (const [path, read] of [
+      ['/permission', permissionIn],
+      ['/question', questionIn],
+    ] as const) {
+      const asked = await api.get(path).catch(ifNobody);
+      for (const one of Array.isArray(asked) ? (asked as unknown[]) : []) {
+        const request = read(one);
+        const session = isRecord(one) ? String(one['sessionID']) : '';
+        if (request && this.record.rootOf(session) === conversation) return { api, request };
+      }
+    }
+    return null;
+  }
+
+  /** OpenCode took it. That the work goes on with it is in the record: in the call of the model that waited. */
+  async #resumed(request: Request, choices: readonly Choice[]): Promise<Answering> {
+    const isAllowed = request.kind === 'permission' && !isRejection(choices);
+    const end = performance.now() + (isAllowed ? ALLOWED_MS : RECORDED_MS);
+    for (; performance.now() < end; await Bun.sleep(LOOK_MS)) {
+      const state = request.tool && this.record.callState(request.tool.messageID, request.tool.callID);
+      const isDone = state ? request.isDone(state, choices) : null;
+      if (isDone !== null) return { outcome: isDone ? 'answered' : 'gone' };
+    }
+    if (isAllowed || !request.tool) return { outcome: 'answered' };
+    return { outcome: 'unknown', because: 'OpenCode did not write down the answer' };
+  }
+
+  /**
+   * A caller names what it answers by the second in which that was asked. Two can be asked in one second, and are shown one after the other:
+   * the later one gets a later second, so that an answer to the first is none to the second.
+   */
+  #askedAt(id: string): number {
+    const before = this.#shown;
+    if (before.call === id) return before.askedAt;
+    const began = timeIn(id, Date.now());
+    const isOneSecond = Math.floor(began / 1000) <= Math.floor(before.askedAt / 1000);
+    this.#shown = { call: id, askedAt: isOneSecond ? before.askedAt + 1000 : began };
+    return this.#shown.askedAt;
+  }
+}
+
+/** In the order and the words of OpenCode's own window. */
+const DECISIONS = [
+  ['Allow once', 'once'],
+  ['Allow always', 'always'],
+  ['Reject', 'reject'],
+] as const;
+
+function permissionIn(value: unknown): Request | null {
+  const parsed = Permission.safeParse(value);
+  if (!parsed.success) return null;
+  const { id, permission, patterns, always, metadata, tool } = parsed.data;
+  const { command, diff } = metadata;
+  const about =
+    typeof command === 'string' ? `$ ${command}` : typeof diff === 'string' && diff !== '' ? diff : patterns.join('\n');
+  const options = DECISIONS.map(([label, word]) => ({
+    label,
+    ...(word === 'always' && always.length > 0 && { description: `until OpenCode is restarted: ${always.join(', ')}` }),
+  }));
+  return {
+    id,
+    tool,
+    kind: 'permission',
+    questions: [
+      { question: `Permission required: ${permission}\n\n${about}`, header: permission, options, multiSelect: false },
+    ],
+    path: `/permission/${id}/reply`,
+    reply: (choices) => ({ reply: DECISIONS[chosen(choices)]?.[1] ?? 'reject' }),
+    isDone({ status }, choices) {
+      if (status !== 'completed' && status !== 'error') return null;
+      return !isRejection(choices) || status === 'error';
+    },
+  };
+}
+
+function questionIn(value: unknown): Request | null {
+  const parsed = Question.safeParse(value);
+  if (!parsed.success) return null;
+  const { id, questions, tool } = parsed.data;
+  const shown = questions.map(({ question, header, options, multiple }): AskedQuestion => ({
+    question,
+    header,
+    options: options.map(({ label, description }) => ({ label, ...(description !== '' && { description }) })),
+    multiSelect: multiple,
+  }));
+  const answers = (choices: readonly Choice[]): string[][] =>
+    shown.map(({ options }, at) => {
+      const choice = choices[at] ?? { options: [] };
+      return 'text' in choice ? [choice.text] : choice.options.map((one) => options[one]?.label ?? '');
+    });
+  return {
+    id,
+    tool,
+    kind: 'question',
+    questions: shown,
+    path: `/question/${id}/reply`,
+    reply: (choices) => ({ answers: answers(choices) }),
+    isDone({ status, metadata }, choices) {
+      if (status === 'error') return false;
+      if (status !== 'completed') return null;
+      const told = isRecord(metadata) ? metadata['answers'] : undefined;
+      return JSON.stringify(told) === JSON.stringify(answers(choices));
+    },
+  };
+}
+
+function chosen([choice]: readonly Choice[]): number {
+  return choice && 'options' in choice ? (choice.options[0] ?? -1) : -1;
+}
+
+function isRejection(choices: readonly Choice[]): boolean {
+  return (DECISIONS[chosen(choices)]?.[1] ?? 'reject') === 'reject';
+}
+
+/** When something with this id was made, Unix ms. */
+function timeIn(id: string, now: number): number {
+  const [, digits] = /^[a-z]+_([0-9a-f]{12})/.exec(id) ?? [];
+  if (digits === undefined) return now;
+  const at = Math.floor(Number.parseInt(digits, 16) / 0x1000);
+  return now - (((((now % CYCLE_MS) - at) % CYCLE_MS) + CYCLE_MS) % CYCLE_MS);
+}
+
+function ifNobody(error: unknown): null {
+  if (error instanceof NoServer) return null;
+  throw error;
+}
