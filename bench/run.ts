@@ -12,6 +12,7 @@ import { hookFigure } from './figures/hook.ts';
 import { openCodeFigure } from './figures/opencode.ts';
 import { peersFigure } from './figures/peers.ts';
 import { eventsFigure, relayFigure } from './figures/relay.ts';
+import { reachedFigure } from './figures/reached.ts';
 import { relayOriginalFigure } from './figures/relay-original.ts';
 import { storeFigure } from './figures/store.ts';
 import { takeFigure } from './figures/take.ts';
@@ -33,6 +34,7 @@ const FIGURES: readonly Figure[] = [
   c2cFigure,
   openCodeFigure,
   controlFigure,
+  reachedFigure,
   storeFigure,
   attentionFigure,
   takeFigure,

@@ -14,7 +14,7 @@ import { clientBindings, sharedMailbox } from '../delivery/client-bindings.ts';
 import { loadSettings } from './settings.ts';
 import type { Loaded, Settings } from './settings.ts';
 
-/** What a command has at hand. Nothing in it is opened before it is asked for. */
+/** What a command works with. Nothing in it is opened before it is asked for. */
 export class Context {
   readonly json: boolean;
   readonly paint: Paint;

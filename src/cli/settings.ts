@@ -20,7 +20,7 @@ const BODY_CEILING = 8 * 1024 * 1024;
 /** A file of settings is written by hand. */
 const FILE_LIMIT = 64 * 1024;
 
-/** `30d`, `12h`, `forever`, or a bare number of days; as milliseconds, null for ever. */
+/** `30d`, `12h`, `forever`, or a bare number of days; as milliseconds, null forever. */
 const Span = new Schema(() =>
   v.pipe(
     v.union([v.string(), v.number()]),

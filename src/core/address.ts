@@ -30,14 +30,14 @@ export function parseAddress(text: string): Address {
   throw new Refusal('invalid_request', `"${shown(target)}" is not a recipient; write @agent or #channel`);
 }
 
-/** What stands before the last `%`, and the word after it, if it is one. */
+/** What comes before the last `%`, and the word after it, if it is one. */
 function splitHome(text: string): [target: string, label?: string] {
   const at = text.lastIndexOf('%');
   const label = text.slice(at + 1);
   return at >= 0 && /^[A-Za-z0-9]+$/.test(label) ? [text.slice(0, at), label] : [text];
 }
 
-/** A refused word as it may stand in one line of an error. */
+/** A refused word as it may appear in one line of an error. */
 function shown(text: string): string {
   return text.replace(/\p{Cc}/gu, '?').slice(0, 80);
 }

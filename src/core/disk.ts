@@ -5,7 +5,7 @@ export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }
 
-/** What stands in the place of a file and is none, or is larger than any of ours. */
+/** Something that is no plain file, or is larger than any of ours. */
 export class NoPlainFile extends Error {
   override readonly name = 'NoPlainFile';
 }

@@ -103,7 +103,7 @@ export const Extras = new Schema(() =>
 export type Extras = Described<typeof Extras>;
 
 /**
- * A message as it stands on disk and on the wire. Files are written by other programs too: what can be
+ * A message as it is on disk and on the wire. Files are written by other programs too: what can be
  * missing there gets its default here, and fields we do not know are left out. spec: message#message
  */
 export const Message = new Schema(() =>
@@ -154,7 +154,7 @@ export const Draft = new Schema(() =>
     intent: v.optional(Intent.inner, 'none'),
     deadline: v.optional(v.pipe(v.string(), v.isoTimestamp())),
     key: v.optional(SendKey.inner),
-    /** When this key was first tried: lets a rebuilt ledger say "unknown" instead of storing it a second time. */
+    /** When this key was first tried: lets a rebuilt journal say "unknown" instead of storing it a second time. */
     firstTried: v.optional(v.pipe(v.string(), v.isoTimestamp())),
     ...said(),
   }),

@@ -15,7 +15,7 @@ export class Schema<S extends Inner> {
 
   constructor(readonly build: () => S) {}
 
-  /** The schema itself, to stand inside another one. */
+  /** The schema itself, to be used inside another one. */
   get inner(): S {
     this.#built ??= this.build();
     return this.#built;

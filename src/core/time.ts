@@ -5,7 +5,7 @@ const YEAR = 366 * DAY;
 /** The last time that can be written down. */
 const LATEST = 8.64e15;
 
-/** A span of time in milliseconds; null means for ever. */
+/** A span of time in milliseconds; null means forever. */
 export function spanMs(text: string): number | null {
   if (text === 'forever') return null;
   const unit = { d: DAY, h: DAY / 24, m: 60_000 }[text.at(-1) ?? ''] ?? DAY;

@@ -76,6 +76,11 @@ export interface HookRecord {
   shown(): ReadonlyMap<MessageId, ShownProof>;
   /** Whether the client keeps a record of this session, as of the last call. */
   readonly isThere: boolean;
+  /**
+   * Whether this message is part of the conversation, as of the last call, so that the next request has it: its request failed, or the client
+   * was started again (`isResumed`) and goes on with the conversation. What its user took back with a prompt is none.
+   */
+  stays(id: MessageId, isResumed: boolean): boolean;
 }
 
 /** How a client is typed to: what its screen shows, how long after a paste Enter follows, and how a text must end. */

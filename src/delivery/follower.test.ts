@@ -49,7 +49,11 @@ async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB,
           const name = nameOf(live);
           return name ? [{ who: workspace.who(name), match }] : [];
         },
-        hookRecordOf: (_client, session, ids) => ({ isThere: true, shown: () => claude.shownByHook(session, ids) }),
+        hookRecordOf: (_client, session, ids) => ({
+          isThere: true,
+          shown: () => claude.shownByHook(session, ids),
+          stays: () => false,
+        }),
         phrases: async ({ name: reader, home }, mail, now) =>
           fenced({ reader, mark: 'abc', now, ago: () => 'just now', people: await peopleAmong(home, mail) }),
         settings: { wakesPerHour: 30, captureRemote: false, ...settings },

@@ -48,6 +48,8 @@ const OfferedText = new Schema(() =>
     again: v.array(MessageId.inner),
     /** An event settled it at this time (ms), and the client had not written down yet that it was shown. */
     settledAt: v.optional(v.number()),
+    /** The client was started again with the conversation that has it. */
+    isResumed: v.optional(v.literal(true)),
   }),
 );
 type OfferedText = Described<typeof OfferedText>;
@@ -93,14 +95,10 @@ export class OfferedTexts {
     readonly deps: OfferedDeps,
   ) {}
 
-  /** Begins a text. Its lease is the session's: it ends with the client's process, or after an hour. */
+  /** Begins a text. */
   begin(agent: AgentName, now: number, taker?: AgentName) {
     const id = crypto.randomUUID().slice(0, 8);
-    const lease = {
-      ms: OFFERED_MS,
-      bearer: `hook-${this.session.id}-${id}`,
-      process: starterOf(process.pid) ?? undefined,
-    };
+    const lease = this.#lease(id);
     const owner = newHolder(lease.bearer, lease.process);
     const begun = { v: 1, agent, ...takenBy(taker), owner, by: newHolder(false), since: now } as const;
     const nothing = { whole: [], signs: [], again: [] };
@@ -135,14 +133,15 @@ export class OfferedTexts {
     if (client.oneSession && isNewStart(event)) await this.#endEarlier(client, event);
   }
 
-  /** A text that cannot be ended does not stop the others, nor new mail. */
-  async #resolveOwn(client: HookClient, event: HookEvent): Promise<void> {
+  /** A text that cannot be ended does not stop the others, nor new mail. `goesOn` false: nobody goes on with this session. */
+  async #resolveOwn(client: HookClient, event: HookEvent, goesOn = true): Promise<void> {
     for (const [name, text] of this.#all()) {
       try {
         const proof = await this.#proofOf(client, text, event);
         const shown = await this.#settleProven(name, text, client.name, event.hook_event_name ?? '');
         const isProven = shown?.length === text.whole.length;
         if (isProven || isRecordLate(text) || proof === 'same moment') continue;
+        if (goesOn && proof === 'not asked' && (await this.#stays(name, text))) continue;
         // The file goes first where mail waits again: a later event must not settle that.
         if (proof === 'not asked' || text.settledAt !== undefined) this.#remove(name);
         const who = text.settledAt === undefined ? await this.deps.readerNamed(text.agent) : null;
@@ -164,6 +163,34 @@ export class OfferedTexts {
     if (proof !== 'not asked' || !isPrompt(text.printed.event) || !isPrompt(event.hook_event_name ?? '')) return proof;
     const since = await this.deps.worksSince(client.name, this.session.id);
     return since !== null && since <= text.since ? 'same moment' : proof;
+  }
+
+  /**
+   * Whether the next request has it without being printed again, because the conversation has it: the request before failed, or the client was
+   * killed and started again. Then it is held for the client that runs now.
+   */
+  async #stays(name: string, text: OfferedText): Promise<boolean> {
+    const record = this.#records.get(name);
+    const running = this.#client;
+    const isRestarted = running !== null && processIn(text.owner) !== running;
+    const isResumed = isRestarted || text.isResumed === true;
+    const isPlain = text.whole.length > 0 && text.signs.length === 0 && text.again.length === 0;
+    if (!record || !isPlain || !text.whole.every((id) => record.stays(id, isResumed))) return false;
+    if (!isRestarted) return true;
+    const who = await this.deps.readerNamed(text.agent);
+    if (!who) return false;
+    await putBack(who, text.owner, { by: 'hook', session: this.session.id, because: 'its client was started again' });
+    const lease = this.#lease(name);
+    const { copies } = await who.home.mailboxes.claim(who.name, text.whole, lease);
+    const whole = copies.map(({ message }) => message.id);
+    this.#write(name, { ...text, whole, owner: newHolder(lease.bearer, lease.process), isResumed: true });
+    return true;
+  }
+
+  /** The session's: it ends with the client's process, or after an hour. */
+  #lease(name: string) {
+    const bearer = `hook-${this.session.id}-${name.replace(/\.json$/, '')}`;
+    return { ms: OFFERED_MS, bearer, process: starterOf(process.pid) ?? undefined };
   }
 
   /** Settles what the client's own record proves by now, whatever event comes next. Returns what it proves. */
@@ -205,14 +232,19 @@ export class OfferedTexts {
   /** After `/clear` no further event comes of the session that this process had before. */
   async #endEarlier(client: HookClient, event: HookEvent): Promise<void> {
     const { home, id } = this.session;
-    const own = processIn(newHolder(id, starterOf(process.pid) ?? undefined));
+    const own = this.#client;
     for (const name of namesIn(`${home}/sessions`).filter((one) => one !== id)) {
       const session = HookSessionFolder.open(home, name);
       if (!session) continue;
       const earlier = new OfferedTexts(session, this.deps);
       const isOurs = earlier.#all().some(([, { owner }]) => own !== null && processIn(owner) === own);
-      if (isOurs) await earlier.#resolveOwn(client, event);
+      if (isOurs) await earlier.#resolveOwn(client, event, false);
     }
+  }
+
+  /** The process of the client that runs this hook, as holders name it. */
+  get #client(): string | null {
+    return processIn(newHolder(this.session.id, starterOf(process.pid) ?? undefined));
   }
 
   async #settle(who: Who, text: OfferedText, client: HookClient, event: HookEvent): Promise<void> {

@@ -5,7 +5,7 @@ import type { FFIFunction, Library, Pointer } from 'bun:ffi';
 interface System {
   /** It is loaded already, and known by this name. */
   libc: string;
-  /** Its function that says where the number of the last error stands. */
+  /** Its function that says where the number of the last error is. */
   errno: '__errno_location' | '__error';
   /** Its number for the limit of open files. */
   openFiles: number;
@@ -93,7 +93,7 @@ export function lowerFileLimit(wanted: number): void {
 }
 
 /**
- * Ends the process at once. A usual exit closes the ledger, and the last to close it copies the whole write-ahead log into the
+ * Ends the process at once. A usual exit closes the journal, and the last to close it copies the whole write-ahead log into the
  * main file with three flushes: too much for a command that sent one message. What was committed is safe either way.
  */
 export function exitNow(code: number): never {

@@ -6,7 +6,7 @@ const LOCK_NB = 4;
 
 /**
  * Runs `act` while this process alone holds the lock file. The kernel lets go when a holder dies, so there is no stale lock.
- * Nothing inside may await: another caller of the same process would wait for ever.
+ * Nothing inside may await: another caller of the same process would wait forever.
  */
 export function locked<T>(path: string, act: () => T): T {
   const fd = openSync(path, 'a', 0o600);

@@ -4,7 +4,7 @@ import type { LogFacts, Log } from '../core/service.ts';
 import { staleAdvice } from './program.ts';
 import { writeAll } from './terminal.ts';
 
-/** Of one kind of event, so many are written in a second; the rest is counted. A storm must not fill a disk or stop the work. */
+/** Of one kind of event, this many are written in a second; the rest is counted. A storm must not fill a disk or stop the work. */
 const PER_SECOND = 50;
 /** An equal failure is written once in this time, with a count of those left out. */
 const REPEAT_MS = 60_000;

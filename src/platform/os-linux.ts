@@ -35,7 +35,7 @@ export const linux: Platform = {
   processStart(pid) {
     try {
       const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-      // The command's name stands in brackets and may hold anything; the fixed fields follow the last bracket.
+      // The command's name is in brackets and may hold anything; the fixed fields follow the last bracket.
       const [state, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
       return state === 'Z' || state === 'X' ? null : (fields[18] ?? 'unknown');
     } catch {

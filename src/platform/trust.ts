@@ -70,7 +70,7 @@ export function revokeTrust(env: Env, path: string): boolean {
   return true;
 }
 
-/** Every path that was trusted, whatever stands there now. */
+/** Every path that was trusted, whatever is there now. */
 export function trustedPaths(env: Env): string[] {
   return Object.keys(readTable(storePath(env)));
 }

@@ -278,7 +278,7 @@ export class ScreenModel {
     else this.#row = Math.min(this.height - 1, this.#row + 1);
   }
 
-  /** Moves what is in the region up by so many lines, or down. */
+  /** Moves what is in the region up by this many lines, or down. */
   #scroll(by: number): void {
     const { top, bottom } = this.#region;
     for (let count = Math.min(Math.abs(by), this.height); count > 0; count -= 1) {

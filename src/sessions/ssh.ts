@@ -57,7 +57,7 @@ export class SshProcess {
       stdin: 'pipe',
       stdout: 'pipe',
       stderr: 'pipe',
-      // Ctrl-C is for this program, which ends ssh when the requests in hand are done.
+      // Ctrl-C is for this program, which ends ssh when the requests under way are done.
       detached: true,
     });
     void this.#follow(handler);

@@ -152,7 +152,7 @@ export async function paneOn(server: TmuxServer, tty: string): Promise<Pane | nu
   return (await panesOf(server)).find((pane) => pane.tty === tty && !pane.isDead) ?? null;
 }
 
-/** At most so many lines of a pane, the last ones; what is blank below them does not count. */
+/** At most this many lines of a pane, the last ones; what is blank below them does not count. */
 export async function lastLines(
   server: TmuxServer,
   pane: string,

@@ -293,7 +293,7 @@ function isAsSeen({ typedAt, shows }: Seen): string {
   return conditions.reduce((all, one) => `#{&&:${all},${one}}`, `#{==:#{session_activity},${typedAt}}`);
 }
 
-/** A line as a pattern. Only plain characters: others mean something to tmux, which would even run commands that stand in a format. */
+/** A line as a pattern. Only plain characters: others mean something to tmux, which would even run commands in a format. */
 function patternOf(line: string): string {
   return line
     .trim()

@@ -11,7 +11,7 @@ export interface OpenDirectory {
   pass(ms: number): void;
   /** Writes a record the way another program does, whatever its text, and waits until it can be seen. */
   plant(name: string, text: string): Promise<void>;
-  /** The text of a record as it stands. */
+  /** The text of a record as it is. */
   textOf(name: string): string;
   close(): Promise<void>;
 }

@@ -24,7 +24,7 @@ export interface OpenHome {
   close(): Promise<void>;
 }
 
-/** The ledger is opened by the first who asks for it: `parley agents` should not wait for a database. */
+/** The journal is opened by the first who asks for it: `parley agents` should not wait for a database. */
 export function lazyHome(
   label: HomeLabel,
   root: string,

@@ -17,7 +17,7 @@ export interface MailboxesBackend {
 
 interface OpenMailboxes {
   mailboxes: Mailboxes;
-  /** The ledger that the spool is paired with. */
+  /** The journal that the spool is paired with. */
   journal: MailboxJournal;
   close(): Promise<void>;
 }
@@ -477,7 +477,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
     });
 
     describe('when a mailbox is squared', () => {
-      /** A copy that waits by its row and stands in a reader's hand: the reader gave up half-way. */
+      /** A copy that waits by its row while its file is in held/: the reader gave up half-way. */
       async function leftInHand(attention = LOUD): Promise<Message> {
         const message = aMessage();
         await mailboxes.put({ message, copies: [{ mailbox: bob, attention }] });

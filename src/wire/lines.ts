@@ -10,7 +10,7 @@ export interface LineHandler {
 
 /**
  * Cuts a stream of bytes into lines, wherever its chunks begin and end. LF only: readline also splits on U+2028, which is legal
- * inside JSON. A byte 0x0a never stands inside a UTF-8 character, so no character is cut.
+ * inside JSON. A byte 0x0a is never inside a UTF-8 character, so no character is cut.
  */
 export class LineReader {
   #pieces: Uint8Array[] = [];

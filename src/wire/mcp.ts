@@ -49,7 +49,7 @@ export interface Face {
   instructions?: string;
   /** As `tools/list` answers them. */
   tools: readonly { name: string }[];
-  /** Can be called too, but are not listed: what is listed stands in the context of every session. */
+  /** Can be called too, but are not listed: what is listed is in the context of every session. */
   unlisted?: readonly { name: string }[];
   /** What the server can do besides tools. */
   capabilities?: object;

@@ -3,7 +3,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
-import { bash, gate, say, type Step } from './model/steps.ts';
+import { bash, gate, refuse, say, type Step } from './model/steps.ts';
 import { aClaude, type ClaudeOptions } from './support/claude.ts';
 import { closeAll, opens } from './support/opened.ts';
 import { aPlace } from './support/place.ts';
@@ -113,6 +113,38 @@ describe(`Parley's hook in Claude Code${claude.why}`, () => {
     never.open();
     expect(model.last.count('CANARY of a killed session')).toBe(1);
     expect(model.last.count('redelivered: you may have seen it before')).toBe(1);
+  });
+
+  claude.it('is in the context once if the session is killed before its model has answered, and resumed', async () => {
+    const { parley, model, code } = await aSession([say('hello')]);
+    const session = await code.interactive();
+    await session.terminal.submit('hello');
+    await session.until('busy');
+    const { sessionId } = await session.until('idle');
+    const never = gate();
+    model.script(say('never said', never.opened));
+    const sent = await parley.run(['send', '@claude', 'CANARY of a resumed session', '--json'], { as: 'codex' });
+    await session.terminal.submit('work');
+    await model.saw('CANARY of a resumed session');
+    process.kill(session.terminal.pid, 'SIGKILL');
+    never.open();
+    const again = await code.interactive(['--resume', sessionId]);
+    await again.terminal.submit('go on');
+    expect((await model.saw('go on')).count('CANARY of a resumed session')).toBe(1);
+    const { id } = JSON.parse(sent.out) as { id: string };
+    await within(60_000, async () => (await copyIn(parley, id)).state === 'settled');
+  });
+
+  claude.it('is in the context once if the model refuses to answer', async () => {
+    const env = { CLAUDE_CODE_MAX_RETRIES: '1' };
+    const { parley, model, code } = await aSession([refuse(), refuse()], { env });
+    const session = await code.interactive();
+    await parley.run(['send', '@claude', 'CANARY of a refused request'], { as: 'codex' });
+    await session.terminal.submit('work');
+    await session.terminal.shows('API Error');
+    await session.until('idle');
+    await session.terminal.submit('go on');
+    expect((await model.saw('go on')).count('CANARY of a refused request')).toBe(1);
   });
 
   claude.it('gives mail back after an interrupt and /clear', async () => {

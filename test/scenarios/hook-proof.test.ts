@@ -35,7 +35,7 @@ const steps = async (hooks: Hooks, id: MessageId): Promise<string[]> =>
   (await copyOf(hooks, id)).receipts.map(({ step }) => step);
 
 /** The transcript of Claude Code, with this text of the hook. */
-function aTranscript(hooks: Hooks, text: string): { path: string; answer(): void } {
+function aTranscript(hooks: Hooks, text: string): { path: string; answer(): void; fail(): void } {
   const folder = `${hooks.user}/.claude/projects/p`;
   const path = `${folder}/s1.jsonl`;
   mkdirSync(folder, { recursive: true });
@@ -46,7 +46,9 @@ function aTranscript(hooks: Hooks, text: string): { path: string; answer(): void
   const attachment = { type: 'hook_additional_context', content: [text], hookEvent: 'UserPromptSubmit' };
   add({ parentUuid: 'u1', type: 'attachment', uuid: 'x1', attachment });
   const answer = (): void => add({ parentUuid: 'x1', type: 'assistant', uuid: 'a1', requestRef: 'r1', message: {} });
-  return { path, answer };
+  const fail = (): void =>
+    add({ parentUuid: 'x1', type: 'assistant', uuid: 'a1', isApiErrorMessage: true, message: {} });
+  return { path, answer, fail };
 }
 
 /** The registry of Claude Code: its session s1 works since this time. */
@@ -157,6 +159,18 @@ describe('what a hook has printed', () => {
     aTranscript(hooks, await hooks.said(prompt('p1')));
     expect(bodies(await hooks.said(prompt('p2')))).toEqual(['one']);
     expect(await steps(hooks, id)).toEqual(['offered', 'released', 'offered']);
+  });
+
+  it('is not printed again after a request that failed: the conversation has it, and the next request too', async () => {
+    const hooks = await atWork();
+    const { id } = await hooks.send({ body: 'one' });
+    const record = aTranscript(hooks, await hooks.said(prompt('p1')));
+    record.fail();
+    await hooks.send({ body: 'two' });
+    expect(bodies(await hooks.said(prompt('p2')))).toEqual(['two']);
+    expect(await copyOf(hooks, id)).toMatchObject({ state: 'held', attempt: 0 });
+    expect(await hooks.said(stop('p2'))).toBe('');
+    expect(await copyOf(hooks, id)).toMatchObject({ state: 'settled', attempt: 0 });
   });
 
   it('says where it is until then', async () => {

@@ -197,22 +197,22 @@ function atNoRelay(context: Context): string {
 function list(context: Context, waiting: OutboxRow[]): void {
   if (context.json) {
     return context.sayJson(
-      waiting.map(({ state, letter }) => ({
+      waiting.map(({ state, outgoing }) => ({
         state,
-        ...letter.content,
-        id: letter.id,
-        key: letter.key,
-        written: letter.written,
-        why: letter.why,
+        ...outgoing.content,
+        id: outgoing.id,
+        key: outgoing.key,
+        written: outgoing.written,
+        why: outgoing.why,
       })),
     );
   }
   if (waiting.length === 0) return context.say('outbox empty');
-  for (const { state, letter } of waiting) {
-    const { to, body } = letter.content;
-    const line = `${context.paint.bold(nameOf(letter))}  ${state}  to ${lineForModel(to, 80)}  ${ago(letter.written, context.workspace.now())}`;
+  for (const { state, outgoing } of waiting) {
+    const { to, body } = outgoing.content;
+    const line = `${context.paint.bold(nameOf(outgoing))}  ${state}  to ${lineForModel(to, 80)}  ${ago(outgoing.written, context.workspace.now())}`;
     context.say(
-      `${line}\n  ${gist(body)}${letter.why ? `\n  ${context.paint.dim(lineForModel(letter.why, 400))}` : ''}`,
+      `${line}\n  ${gist(body)}${outgoing.why ? `\n  ${context.paint.dim(lineForModel(outgoing.why, 400))}` : ''}`,
     );
   }
   if (waiting.some(({ state }) => state === 'queued'))

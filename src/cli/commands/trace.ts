@@ -298,7 +298,7 @@ function toldThere(context: Context, there: unknown): string {
     .join('\n');
 }
 
-/** So many of the newest messages of each home are looked at. */
+/** How many of the newest messages of each home are looked at. */
 const LIVE_MESSAGES = 50;
 const LIVE_MS = 250;
 

@@ -59,7 +59,7 @@ function isWritable(root: string): boolean {
   }
 }
 
-/** The ledger of a home, and older ones kept beside it. `usable` says whether it may be opened for more. */
+/** The journal of a home, and older ones kept beside it. `usable` says whether it may be opened for more. */
 export function examineLedger({ label, root }: Home): { usable: boolean; findings: Finding[] } {
   const { ok, bad } = on(`home ${label}`);
   const state = inspectJournal(root);
@@ -89,7 +89,7 @@ export function examineLedger({ label, root }: Home): { usable: boolean; finding
   return { usable: true, findings: [ok(`the ledger is intact (format ${JOURNAL_FORMAT})`), ...kept] };
 }
 
-/** Damaged ledgers, and copies from before a change of format. They hold bodies, and nobody but their owner removes them. */
+/** Damaged journals, and copies from before a change of format. They hold bodies, and nobody but their owner removes them. */
 function keptBeside(label: string, root: string): Finding[] {
   const { warn } = on(`home ${label}`);
   const names = readdirSync(root).filter((name) => /^ledger\.db\.(damaged-\d+|v\d+)$/.test(name));

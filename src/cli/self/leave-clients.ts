@@ -35,7 +35,7 @@ export function isInClients(env: Env): boolean {
 }
 
 /**
- * Takes Parley out of all clients, or refuses and names what is in the way: a client must never keep a line that starts a program
+ * Takes Parley out of all clients, or refuses and names what prevents it: a client must never keep a line that starts a program
  * that is gone. Everything is found first; a refusal changes nothing.
  */
 export function leaveClients(context: Context, yes: boolean): Left {

@@ -276,6 +276,9 @@ export class RecordedMessage {
 /** What the transcript of a session shows of messages that our hook printed. It may not be there yet. */
 export class ClaudeHookRecord implements HookRecord {
   readonly #reader: ProofReader;
+  /** The lines of the conversation: above each, the one that it follows. */
+  readonly #above = new Map<string, Pick<Entry, 'type' | 'parentUuid'>>();
+  #last = '';
   #from: { path: string; offset: number } | null = null;
 
   constructor(
@@ -297,6 +300,7 @@ export class ClaudeHookRecord implements HookRecord {
     this.#from ??= { path, offset: placeBefore(path, this.since - LATE_MS) };
     for (const line of linesFrom(path, this.#from.offset)) {
       this.#reader.take(line);
+      this.#follow(line.text);
       this.#from.offset = line.to;
     }
     return new Map(
@@ -304,6 +308,26 @@ export class ClaudeHookRecord implements HookRecord {
         .filter((id) => this.#reader.of(id).answer)
         .map((id) => [id, { step: 'shown', evidence: shownBy(path, this.#reader, id) }]),
     );
+  }
+
+  /** A prompt that its user takes back is the last line until the next one, which does not follow it. A request that failed has its end below it. */
+  stays(id: MessageId, isResumed: boolean): boolean {
+    const { entry } = this.#reader.of(id);
+    let hasEnd = isResumed;
+    for (let uuid = this.#last, line = this.#above.get(uuid); line; line = this.#above.get(uuid)) {
+      if (uuid === entry?.uuid) return hasEnd;
+      hasEnd ||= line.type === 'assistant' || line.type === 'system';
+      uuid = line.parentUuid ?? '';
+    }
+    return false;
+  }
+
+  #follow(text: string): void {
+    if (!text.includes('"parentUuid":')) return;
+    const { uuid, type = '', parentUuid = null, isSidechain } = entryIn(text) ?? {};
+    if (uuid === undefined || isSidechain === true) return;
+    this.#above.set(uuid, { type, parentUuid });
+    this.#last = uuid;
   }
 }
 

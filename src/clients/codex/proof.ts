@@ -206,6 +206,12 @@ export class CodexHookRecord implements HookRecord {
       }),
     );
   }
+
+  /** Codex keeps what a hook said, also of a turn that failed or was interrupted. */
+  stays(id: MessageId): boolean {
+    const proof = this.#record?.of(id) ?? null;
+    return proof !== null && proof !== 'unknown' && proof.step === 'accepted';
+  }
 }
 
 /** A place in a record from which everything is read that was written at this time or later (Unix ms). Not much of what was before. */

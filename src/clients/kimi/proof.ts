@@ -184,6 +184,11 @@ export class KimiHookRecord implements HookRecord {
     const proofs = this.#readers.map((reader) => [reader.id, reader.read()] as const);
     return new Map(proofs.flatMap(([id, proof]) => (proof?.step === 'shown' ? [[id, proof] as const] : [])));
   }
+
+  /** What Kimi keeps of a turn that did not end is not known. */
+  stays(): boolean {
+    return false;
+  }
 }
 
 /** A place in a record from which everything is read that was written at this time or later (Unix ms). Not much of what was before. */

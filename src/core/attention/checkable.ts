@@ -16,7 +16,7 @@ const STAMPS: readonly RegExp[] = [
   /^[ \t>]*\d{1,3}[.)](?=\s)/gm,
 ];
 
-/** Words that can stand before anything and add nothing to it. */
+/** Words that can come before anything and add nothing to it. */
 const SMALL_WORDS = new Set(
   'well so right now ah oh fine ok okay yes hey hi hello and also again then just still please here there'.split(' '),
 );
@@ -65,7 +65,7 @@ function inSentence(text: string): Checkable[] {
   });
 }
 
-/** A link, path or commit is the same fact wherever it stands: a path moved from the body to the refs is not new. */
+/** A link, path or commit is the same fact wherever it is: a path moved from the body to the refs is not new. */
 function pointer(token: string): Checkable | undefined {
   if (LINK.test(token)) return { key: `link:${token}` };
   if (ROOTED_PATH.test(token) || DEEP_PATH.test(token) || FILE_NAME.test(token)) return { key: `path:${token}` };

@@ -14,7 +14,7 @@ export interface Line {
  */
 const NEARLY_THE_SAME = 0.95;
 /**
- * So many messages back an echo is looked for. Agents that go in circles come round within a few messages; the same short order or
+ * How many messages back an echo is looked for. Agents that go in circles come round within a few messages; the same short order or
  * answer after a while ("run the tests", "green") means something new.
  */
 const LOOK_BACK = 6;

@@ -31,7 +31,7 @@ export interface Spoken extends SpokenText, Line {
 }
 
 /**
- * Where a message stands in its exchange; a message that answers nothing opens one and has no lineage.
+ * The place of a message in its exchange; a message that answers nothing opens one and has no lineage.
  * `earlier` is what the exchange holds so far, oldest first. spec: message#lineage
  */
 export function nextLineage(
@@ -122,7 +122,7 @@ export function isNovel(said: SpokenText, earlier: readonly SpokenText[]): boole
   });
 }
 
-/** A link or path that stands nowhere in what was said is new, whatever else was: no need to look closer. */
+/** A link or path that is nowhere in what was said is new, whatever else was: no need to look closer. */
 function isNowhereIn({ key }: Checkable, earlier: readonly SpokenText[]): boolean {
   if (!key.startsWith('link:') && !key.startsWith('path:')) return false;
   const text = key.slice('link:'.length);

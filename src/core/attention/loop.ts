@@ -1,8 +1,8 @@
 import type { Lineage } from '../message.ts';
 
-/** So many echoes in a row are shown. The next one is stored quietly. */
+/** How many echoes in a row are shown. The next one is stored quietly. */
 const ECHOES_SHOWN = 3;
-/** A long exchange: so many messages of agents only within this time, with no disposition and no checkable fact among them. */
+/** A long exchange: this many messages of agents only, within this time, with no disposition and no checkable fact among them. */
 export const LONG_EXCHANGE = 48;
 const LONG_EXCHANGE_MS = 60 * 60 * 1000;
 

@@ -6,7 +6,7 @@ import type { Intent } from '../message.ts';
 import { SIGNALS } from '../signal.ts';
 import type { KnownSignal } from '../signal.ts';
 
-/** What somebody wants to say to an event, and how things stand with it. */
+/** What somebody wants to say to an event, and its state. */
 export interface Reply {
   policy: Policy;
   /** How the event ended for this reader, if it has. */

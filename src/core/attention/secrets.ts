@@ -1,4 +1,4 @@
-/** What stands in the place of a secret. None of the patterns finds anything in it. */
+/** What replaces a secret. None of the patterns finds anything in it. */
 const MASK = '[secret]';
 
 /** Forms by which a secret is known at sight. All of them are bounded, so that a hostile text costs no more than its length. */
@@ -21,12 +21,12 @@ const AT_SIGHT = [
   'SG\\.[A-Za-z0-9_-]{16,64}\\.[A-Za-z0-9_-]{16,128}',
   // JSON Web Tokens
   '(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{8,512}\\.[A-Za-z0-9_-]{8,16384}(?:\\.[A-Za-z0-9_-]{0,1024})?',
-  // Our own: an invite holds a room's token; an agent's token has 64 digits. What is called a hash, or stands before a file, is one.
+  // Our own: an invite holds a room's token; an agent's token has 64 digits. What is called a hash, or comes before a file, is one.
   'bch1-[A-Za-z0-9_-]{16,4096}',
   '(?<![0-9A-Fa-f])(?=[0-9A-Fa-f]{64}(?![0-9A-Fa-f]|  \\S| \\*\\S))(?<!(?:sha-?256|digest|checksum|hash)[^\\n]{0,12})[0-9A-Fa-f]{64}',
 ];
 
-/** Secrets that are known by what stands before them; that stays. */
+/** Secrets that are known by what comes before them; that stays. */
 const BY_PLACE = [
   // https://name:password@host
   { form: '([A-Za-z][A-Za-z0-9+.-]{1,20}://[^\\s/:@]{0,256}:)[^\\s/]{1,512}@', kept: '@' },
@@ -69,7 +69,7 @@ function compile(): { atSight: RegExp; byPlace: { pattern: RegExp; kept: string 
   };
 }
 
-/** So many words in a row are somebody's own; of a shorter text all of it, if it says anything. */
+/** This many words in a row are somebody's own; of a shorter text all of it, if it says anything. */
 const RUN = 6;
 const FEWEST = 3;
 const SHORTEST = 16;

@@ -40,7 +40,7 @@ const SUBJECTS: readonly [string, RegExp][] = [
 /** A topic is looked for in what is said first: the rest would cost more than it tells. */
 const LOOKED_AT = 2_000;
 
-/** A short line for a knock, from words of our own. Nothing of the body stands in it. spec: c2a#knock */
+/** A short line for a knock, from words of our own. Nothing of the body is in it. spec: c2a#knock */
 export function topicOf(said: {
   intent: Intent;
   body: string;

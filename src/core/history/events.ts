@@ -10,7 +10,7 @@ import type { Meaning, Signal } from '../signal.ts';
 import type { Obligation } from '../obligations/rules.ts';
 import type { EventClaim } from '../ports/obligations.ts';
 import type { HistoryRow, Page } from '../ports/journal.ts';
-import { standingClaim } from '../obligations/claim.ts';
+import { claimOn } from '../obligations/claim.ts';
 import { conversationOf, rootOf } from '../mail/conversation.ts';
 import type { Conversation } from '../mail/conversation.ts';
 import type { Home, Who } from '../mail/workspace.ts';
@@ -57,7 +57,7 @@ export interface EventFilter {
   now?: number;
 }
 
-/** So many are counted of what stands before a page; nobody needs to know more exactly. */
+/** At most this many are counted before a page; nobody needs to know more exactly. */
 const COUNTED = 500;
 
 const OVERHEARD: Attention = {
@@ -93,7 +93,7 @@ export async function listEvents(
     const view = await viewOf(whos, home, row, filter.now);
     if (isListed(view, whos) && (!filter.policy || view.attention.policy === filter.policy)) events.push(view);
   }
-  // So much was looked through that the rest is another call's.
+  // Enough was read: the rest is for the next call.
   return { events, cursor: places.length - from.length < LOOKED_AT ? null : cursorOf(places) };
 }
 
@@ -158,7 +158,7 @@ export async function viewOf(
     ...(signal !== undefined && { signal }),
     ...(means && { means }),
     refused: copies.flatMap(({ receipts }) => receipts).filter(({ step }) => step === 'refused').length,
-    claim: await standingClaim(home, message, now),
+    claim: await claimOn(home, message, now),
     attempt: (copy?.attempt ?? 0) + 1,
     mailbox: copy?.mailbox ?? null,
   };
@@ -171,7 +171,7 @@ export async function meansTo(name: AgentName, home: Home, { thread, parley }: M
   return (await home.journal.message(thread))?.from === name ? means : undefined;
 }
 
-/** Where a duty stands: its end, or one of the two that are still owed. */
+/** The state of a duty: its end, or one of the two that are still owed. */
 export function dispositionOf({ state, ended }: Obligation): Disposition | null {
   if (ended) return ended.as;
   return state === 'claimed' || state === 'deferred' ? state : null;
@@ -218,7 +218,7 @@ async function entered(whos: readonly Who[]): Promise<Home[]> {
 }
 
 /** How many rows are read at once, and how many are looked at before an answer, however few of them fit. */
-const BITE = 50;
+const BATCH = 50;
 export const LOOKED_AT = 5000;
 
 /** How far a reader has come in one home. */
@@ -282,9 +282,9 @@ async function* merged(
 async function* rowsOf(home: Home, page: Omit<Page, 'limit'>, from?: number): AsyncGenerator<HistoryRow, void> {
   let before = from;
   for (;;) {
-    const rows = await home.journal.history({ ...page, before, limit: BITE });
+    const rows = await home.journal.history({ ...page, before, limit: BATCH });
     yield* rows;
-    if (rows.length < BITE) return;
+    if (rows.length < BATCH) return;
     before = rows.at(-1)?.seq;
   }
 }

@@ -101,7 +101,7 @@ interface Exchange {
 /** Of a message that says of no other that it answers it, to readers who keep no policy: then nothing rests on more than this. */
 export const NO_EXCHANGE: Exchange = { fromAgent: true, lineage: undefined, earlier: [], guard: null };
 
-/** Where a message stands in its exchange, computed from what we stored ourselves. */
+/** The place of a message in its exchange, computed from what we stored ourselves. */
 export async function exchangeOf(
   home: Home,
   from: string,

@@ -11,7 +11,7 @@ export interface Conversation {
   threadId?: string;
 }
 
-/** What a message is part of. What was sent to a role was offered to several, like what stands in a channel. */
+/** What a message is part of. What was sent to a role was offered to several, like what is in a channel. */
 export function conversationOf(message: Message, recipients: readonly string[]): Conversation {
   const threadId = message.thread === undefined ? undefined : rootOf(message);
   const thread = threadId !== undefined && { threadId };

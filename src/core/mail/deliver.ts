@@ -22,7 +22,7 @@ export interface Selection {
   urgentOnly?: boolean;
 }
 
-/** A copy in a reader's hand, with the decision how it should be seen. `attempt` above 0 means that it was begun before. */
+/** A copy held by a reader, with the decision how it should be seen. `attempt` above 0 means that it was begun before. */
 export type Delivered = Claim['copies'][number];
 
 /** What waits for this reader, oldest first. Takes nothing; mail of other programs gets its decision here. */
@@ -73,7 +73,7 @@ async function refuseHeld({ name, home }: Who, prefix: string): Promise<void> {
 }
 
 /**
- * Step 4 of 5. Takes these messages into the reader's hand, lets `render` make what the reader will see, and shows it at the
+ * Step 4 of 5. Claims these messages for the reader, lets `render` make what the reader will see, and shows it at the
  * last moment at which a failure can still be undone. If it cannot be shown, everything waits again. `offered` is noted first.
  * Who has just read a message where it waits gives it instead of its id, and it is not read a second time.
  *
@@ -141,7 +141,7 @@ export class WaitingPages {
     readonly who: Who,
     /** The last number that was given out. */
     public after = 0,
-    /** Only what came back from a reader's hand, up to this number: anyone who was told the rest is not told it again. */
+    /** Only what came back from a reader, up to this number: anyone who was told the rest is not told it again. */
     readonly returnedUpTo?: number,
   ) {}
 

@@ -44,7 +44,7 @@ async function named(who: Who, ids: MessageId[]): Promise<Map<MessageId, Message
     else if (hasRoom(waiting.text)) found.set(id, readMessage(JSON.parse(waiting.text)));
     else return found;
   }
-  // Put back for a while, or in the hand of somebody who may be dead: after what waits, so that it takes nobody's place.
+  // Put back for a while, or held by somebody who may be dead: after what waits, so that it takes nobody's place.
   for (const id of elsewhere) {
     const copy = await journal.copy(who.name, id);
     if (copy && !hasRoom(JSON.stringify(await journal.message(id)))) break;

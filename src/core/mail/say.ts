@@ -12,11 +12,11 @@ import type { MessageId, SendKey } from '../names.ts';
 import { Refusal } from '../refusal.ts';
 import { HOST_NAME } from '../signal.ts';
 import type { CopyRecord } from '../ports/journal.ts';
-import { renewClaim, standingClaim } from '../obligations/claim.ts';
+import { renewClaim, claimOn } from '../obligations/claim.ts';
 import { isOfferedToSeveral, rootOf } from './conversation.ts';
 import { receiptsOf } from './workspace.ts';
 import type { Workspace, Home, Who } from './workspace.ts';
-import { enterObligations, standOf } from '../obligations/obligation.ts';
+import { enterObligations, stateOf } from '../obligations/obligation.ts';
 import { refuseExposure } from './private.ts';
 import { route } from './route.ts';
 import { arrivalOf, setAside } from './arrival.ts';
@@ -99,7 +99,7 @@ export async function say(workspace: Workspace, who: Who, said: Said): Promise<S
     ...(said.captured && { captured: said.captured }),
     ...(said.obligation && { obligation: said.obligation }),
   };
-  // Under a known key the first answer stands; whether it says the same is seen there.
+  // Under a known key the first answer counts; whether it says the same is seen there.
   if (earlier) return send(workspace, who.name, { ...draft, ...threadOf(earlier.message) });
   refuseVisibility(said, to);
   const about = thread ?? (await owedTo(who, to))?.id;
@@ -151,7 +151,7 @@ async function owedTo(who: Who, to: string): Promise<Obligation | undefined> {
   const owed = await who.home.journal.owed(who.name, { limit: OWED_LOOK });
   for (const obligation of owed.filter(({ from }) => from === name).toReversed()) {
     const message = await who.home.journal.message(obligation.id);
-    if ((await standOf(who.home, obligation, message)) === 'open') return obligation;
+    if ((await stateOf(who.home, obligation, message)) === 'open') return obligation;
   }
   return undefined;
 }
@@ -186,13 +186,13 @@ const FREE: Standing = {
   stale: false,
 };
 
-/** How things stand with an event for this reader. */
+/** The state of an event for this reader. */
 async function standingOf(workspace: Workspace, who: Who, { home, message, recipients }: Seen): Promise<Standing> {
   const now = workspace.now();
   await enterObligations(home);
   const copy = await home.journal.copy(who.name, message.id);
   const obligation = await home.journal.obligation(who.name, message.id);
-  const claim = await standingClaim(home, message, now, who.name);
+  const claim = await claimOn(home, message, now, who.name);
   const isMine = claim?.holder === who.name;
   const own = await lastWords(who, home, message);
   return {
@@ -251,7 +251,7 @@ async function meant(workspace: Workspace, who: Who, { text, directedness }: Sai
   return recipients.filter(({ name }) => named.has(name)).length;
 }
 
-/** Anyone who answers keeps the claim, and has done with the copy in its hand, unless the answer is still to be shown. */
+/** Anyone who answers keeps the claim, and settles its copy, unless the answer is still to be shown. */
 async function afterReply(workspace: Workspace, who: Who, { home, message }: Seen, sent: Sent): Promise<void> {
   await renewClaim(home, who.name, message.id, workspace.now());
   const obligation = await home.journal.obligation(who.name, message.id);

@@ -233,7 +233,7 @@ export async function leaveOrReturn(home: Home, message: Message, recipients: re
   const isDm = !message.to.startsWith('#');
   const places = isDm ? [rootOf(message)] : [message.to, rootOf(message)];
   const leaves = asksToLeave(message.body) && (await maySendAway(home, message));
-  // Where an exchange stands in a channel, it is the exchange, unless they name the channel.
+  // For an exchange in a channel, the place is the exchange, unless they name the channel.
   const place = message.thread !== undefined && !/channel|#/i.test(message.body) ? rootOf(message) : message.to;
   for (const { name, parley } of recipients) {
     if (!parley || parley.kind !== 'agent' || (!isDm && !named.has(name))) continue;

@@ -84,7 +84,7 @@ export async function withdraw(from: AgentName, home: Home, id: MessageId): Prom
   return before;
 }
 
-/** The name under which a leased copy is held. What a running process has in its hand is that process's to end. */
+/** The name under which a leased copy is held. What a running process holds, only that process ends. */
 function bearerOf({ id, owner, bearer }: CopyRecord): string {
   if (owner && bearer) return owner;
   throw new Refusal(

@@ -14,7 +14,7 @@ import type { EventClaim } from '../ports/obligations.ts';
 const BODY_SHOWN = 16_000;
 const NAMES_SHOWN = 100;
 
-// What the tools over MCP answer, in mail's words and in those of C2A. It stands in a model's context: short, signals by their words, and
+// What the tools over MCP answer, in mail's words and in those of C2A. It is in a model's context: short, signals by their words, and
 // text of others is masked and quoted. spec: mcp#answers
 
 /** How a face says what a message is, in one line. */

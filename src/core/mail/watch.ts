@@ -22,8 +22,8 @@ const LONGEST_PAUSE_MS = 5 * 60 * 1000;
  * the while, so nobody else gets it, and if we die it waits again at once.
  *
  * waiting → held → settled, if the job is done; → waiting, if it failed, was interrupted or threw. After a failure `work` lets
- * it wait for 5 s, 10 s, … 5 min. Failures are counted in the ledger, so every process keeps the pause, and the copy itself
- * stands where everybody can see and take it. `lost` tells the job that the lease ran out in spite of all (the machine slept):
+ * it wait for 5 s, 10 s, … 5 min. Failures are counted in the journal, so every process keeps the pause, and the copy itself
+ * is where everybody can see and take it. `lost` tells the job that the lease ran out in spite of all (the machine slept):
  * somebody else may have the message by now.
  */
 export async function work(
@@ -103,7 +103,7 @@ class LeaseRenewal {
   }
 
   async #renew(): Promise<void> {
-    // A ledger that is busy now is asked again before the lease runs out.
+    // A journal that is busy now is asked again before the lease runs out.
     const held = await this.inbox.renew(this.claim, { ms: this.lease.ms }).catch(() => true);
     if (!held) this.#lost.abort();
   }

@@ -7,7 +7,7 @@ import type { Journal } from '../ports/journal.ts';
 import type { Remote } from '../ports/remote.ts';
 import type { Mailboxes } from '../ports/mailboxes.ts';
 
-/** A folder with a spool, its ledger and its directory. With `far` the mail itself waits on another machine. */
+/** A folder with a spool, its journal and its directory. With `far` the mail itself waits on another machine. */
 export interface Home {
   label: HomeLabel;
   root: string;
@@ -33,7 +33,7 @@ export interface Workspace {
   admit?: (home: Home, recipients: AgentRecord[]) => AgentRecord[] | Promise<AgentRecord[]>;
 }
 
-/** An agent, and the home in which its mailbox stands. */
+/** An agent, and the home in which its mailbox is. */
 export interface Who {
   name: AgentName;
   home: Home;
@@ -64,12 +64,12 @@ export async function findMessage(workspace: Workspace, prefix: string): Promise
 /** What has not left yet has an id and nothing that could be shown or answered. */
 async function refuseQueued(workspace: Workspace, prefix: string): Promise<void> {
   for (const { remote } of workspace.homes) {
-    const letter = (await remote?.outbox())?.find((one) => one.letter.id?.startsWith(prefix));
-    if (!letter) continue;
-    const id = letter.letter.id?.slice(0, 8);
+    const outgoing = (await remote?.outbox())?.find((one) => one.outgoing.id?.startsWith(prefix));
+    if (!outgoing) continue;
+    const id = outgoing.outgoing.id?.slice(0, 8);
     throw new Refusal(
       'not_found',
-      `${id} is in the outbox (${letter.state}), and not at the relay yet; see \`parley outbox\``,
+      `${id} is in the outbox (${outgoing.state}), and not at the relay yet; see \`parley outbox\``,
     );
   }
 }

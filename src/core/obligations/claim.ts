@@ -21,7 +21,7 @@ export async function claim(workspace: Workspace, who: Who, id: MessageId): Prom
   if (message.from === who.name) throw new Refusal('invalid_request', 'it is your own message; others may claim it');
   const asked = await askedInstead(who, id);
   if (asked) throw alreadyClaimed(id, { holder: asked });
-  const other = await standingClaim(who.home, message, now, who.name);
+  const other = await claimOn(who.home, message, now, who.name);
   const held =
     other && other.holder !== who.name
       ? other
@@ -101,7 +101,7 @@ async function giveBack(workspace: Workspace, { name, home }: Who, message: Mess
  * Who answers for this event now: by a claim on it, or on its whole exchange. The exchange of another is no reason for a reader to
  * leave open what it was asked by name in it.
  */
-export async function standingClaim(
+export async function claimOn(
   home: Home,
   message: Message,
   now: number,

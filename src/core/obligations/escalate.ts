@@ -49,7 +49,7 @@ const ESCALATED: Attention = {
   reason: 'escalation',
 };
 
-/** So many are named in a notice one by one; the rest is counted. All of them are among its refs. */
+/** How many are named in a notice one by one; the rest is counted. All of them are among its refs. */
 const NAMED = 20;
 
 /** What goes up, with its message and where to: null if there is nobody. */

@@ -13,7 +13,7 @@ import { receiptsOf } from '../mail/workspace.ts';
 import type { Home } from '../mail/workspace.ts';
 
 /** How many copies are entered in one act. */
-const BITE = 200;
+const BATCH = 200;
 /** So many messages for which nothing is owed are looked at again each time. */
 const FEW = 100;
 /** How much of an exchange is looked at to tell what became of one message in it. */
@@ -21,11 +21,11 @@ const EXCHANGE = 1000;
 
 /**
  * Enters what must be answered and was accepted since somebody last asked, until all is entered. What was answered, reacted to or
- * ended before is entered as it stands, so it makes no difference when this is done. A send pays nothing for it.
+ * ended before is entered as it is, so it makes no difference when this is done. A send pays nothing for it.
  */
 export async function enterObligations(home: Home): Promise<void> {
   for (;;) {
-    const { from, upTo, copies } = await home.journal.unentered(BITE);
+    const { from, upTo, copies } = await home.journal.unentered(BATCH);
     // To look at a few once more costs less than to write down that nothing is owed for them.
     if (upTo <= from || (copies.length === 0 && upTo - from < FEW)) return;
     const exchanges = new Map<MessageId, Message[]>();
@@ -126,10 +126,10 @@ async function hadRead(home: Home, { id, mailbox }: Obligation, said: Message): 
 const READ: readonly string[] = ['offered', 'accepted', 'shown', 'knocked'];
 
 /**
- * How it stands with a duty. It is ended now if it was answered or settled without that being noticed: by a plain send, which costs
+ * The state of a duty. It is ended now if it was answered or settled without that being noticed: by a plain send, which costs
  * nothing for it, or while it was being entered. `waiting`: its answer is given, and still to be shown at a surface.
  */
-export async function standOf(
+export async function stateOf(
   home: Home,
   obligation: Obligation,
   message: Message | null,

@@ -138,7 +138,7 @@ export function onSignal(
     : onObligationSignal(obligation, signal, at);
 }
 
-/** Puts it off until a time. An obligation is put off once, and by one interval: otherwise its reader could do so for ever. */
+/** Puts it off until a time. An obligation is put off once, and by one interval: otherwise its reader could do so forever. */
 export function deferredUntil(obligation: Obligation, until: number, note: string): Obligation {
   if (obligation.ended) return obligation;
   if (obligation.kind === 'obligation') return { ...extended(obligation), state: 'deferred', note };

@@ -12,7 +12,7 @@ import { send } from '../mail/send.ts';
 import { step, stepIfLate } from './rules.ts';
 import type { ObligationStep, Obligation } from './rules.ts';
 import type { CopyRecord } from '../ports/journal.ts';
-import { afterEnd, endObligation, enterObligations, standOf } from './obligation.ts';
+import { afterEnd, endObligation, enterObligations, stateOf } from './obligation.ts';
 import { isAgent, isQuietAt } from '../mail/attend.ts';
 import { escalate } from './escalate.ts';
 import { owe } from './owed.ts';
@@ -24,7 +24,7 @@ import { isOffered, passOn } from './responders.ts';
 const NAMED = 20;
 
 /**
- * Ends what nobody has taken since `before` (ms), and tells its senders. Only what is in our own hand is told of: a reader may
+ * Ends what nobody has taken since `before` (ms), and tells its senders. Only what is in our own home is told of: a reader may
  * take one at the last moment. A copy ends as failed, never in silence: the notice goes out before it ends, under a key, so a
  * crash in between repeats neither. Returns how many ended.
  */
@@ -35,7 +35,7 @@ export async function expire(workspace: Workspace, reader: Who, before: number):
     const page = (await pages.next()).map(({ text }) => readMessage(JSON.parse(text))).filter((one) => one !== null);
     const old: Message[] = [];
     for (const message of page) {
-      // They stand in order of arrival: behind a young one there is nothing old.
+      // They are in order of arrival: behind a young one there is nothing old.
       if ((await arrivedAt(reader, message)) >= before) break;
       old.push(message);
     }
@@ -96,7 +96,7 @@ async function arrivedAt(reader: Who, message: Message): Promise<number> {
 }
 
 /** How many duties are seen to between two looks at what is due. */
-const BITE = 100;
+const BATCH = 100;
 /** When a step is tried again that was begun and not finished. */
 const SOON_MS = 60_000;
 /** How much of a message its reminder repeats. */
@@ -118,11 +118,11 @@ export async function tick(workspace: Workspace, home: Home, now: number, act: A
   await sendHeld(workspace, home);
   const rising: Obligation[] = [];
   for (;;) {
-    const due = await home.journal.dueObligations(now, BITE);
+    const due = await home.journal.dueObligations(now, BATCH);
     let moved = 0;
     for (const obligation of due) if (await see(workspace, home, obligation, now, act, rising)) moved += 1;
     // What nobody could move would be found again at once.
-    if (due.length < BITE || moved === 0) break;
+    if (due.length < BATCH || moved === 0) break;
   }
   // All at once: what goes to the same one is one notice.
   await escalate(workspace, home, rising);
@@ -165,7 +165,7 @@ async function see(
 ): Promise<boolean> {
   const message = await home.journal.message(obligation.id);
   const copy = await home.journal.copy(obligation.mailbox, obligation.id);
-  const stand = await standOf(home, obligation, message);
+  const stand = await stateOf(home, obligation, message);
   if (stand === 'ended') return true;
   if (stand === 'waiting') return waitOn(home, obligation, now);
   if (copy && isOffered(copy) && (obligation.state === 'open' || obligation.state === 'claimed')) {

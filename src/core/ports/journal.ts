@@ -34,7 +34,7 @@ export interface Acceptance {
   pruned?: boolean;
   /** Its sequence number, if it is new. */
   seq?: number;
-  /** The message as JSON, if it is at hand. */
+  /** The message as JSON, if it is known. */
   text?: string;
 }
 
@@ -47,7 +47,7 @@ export interface Mail {
 /** `held`: claimed by a reader, or released until a time. `gone`: another program took it. */
 export type CopyState = 'stored' | 'held' | 'settled' | 'gone';
 
-/** One copy in the ledger. */
+/** One copy in the journal. */
 export interface CopyRecord extends Copy {
   id: MessageId;
   state: CopyState;
@@ -62,7 +62,7 @@ export interface CopyRecord extends Copy {
   settledAt: string | null;
   settledBy: Evidence | null;
   keep: boolean;
-  /** It has no file: only the ledger has its message. See MailboxJournal. */
+  /** It has no file: only the journal has its message. See MailboxJournal. */
   fileless?: boolean;
 }
 
@@ -135,7 +135,7 @@ export interface Records {
 }
 
 export interface Troubles {
-  /** Rows may be missing for files that exist: the ledger is new or rebuilt, or the machine was restarted. */
+  /** Rows may be missing for files that exist: the journal is new or rebuilt, or the machine was restarted. */
   fresh: boolean;
   /** A copy is held: it may be abandoned. */
   held: boolean;
@@ -225,7 +225,7 @@ export type WaitingKind = 'loud' | 'digest' | 'kept';
 /** A waiting copy that somebody should write a file for. */
 export type Unexported = WaitingCopy & CopyNumber;
 
-/** A copy that waits or is in a hand: whether it waits, and whether its file should stand in the mailbox. */
+/** A copy that waits or is held: whether it waits, and whether its file should be in the mailbox. */
 export interface OpenCopy {
   seq: number;
   id: MessageId;
@@ -247,9 +247,9 @@ export type FilePlace = 'exported' | 'draft' | 'nowhere';
  * its lease runs out. `settled` is final. `gone` is the last known state: if the other program puts the file back, the copy can be
  * claimed again.
  *
- * A copy accepted together with others is *fileless*: its message stands in the ledger alone. While it waits it is also *unexported*:
- * somebody should write its file. It leaves that queue in one of two ways, and the ledger lets only one of them happen:
- * a reader claims it and gets the message from the ledger, so that it never has a file (put back, it is unexported again);
+ * A copy accepted together with others is *fileless*: only the journal has its message. While it waits it is also *unexported*:
+ * somebody should write its file. It leaves that queue in one of two ways, and the journal lets only one of them happen:
+ * a reader claims it and gets the message from the journal, so that it never has a file (put back, it is unexported again);
  * or the exporter, which wrote a draft of it, says `drafted`, and from then on it has a file like every other copy, if not one that was flushed.
  */
 export interface MailboxJournal extends Journal {
@@ -315,10 +315,10 @@ export interface MailboxJournal extends Journal {
   drafted(copies: CopyNumber[]): Promise<boolean[]>;
   /** These drafted copies are published, or were taken before that. */
   exported(copies: CopyNumber[]): Promise<void>;
-  /** Both at once, for a spool in which a draft stands where readers look. Returns which of these still waited for that. */
+  /** Both at once, for a spool in which a draft is where readers look. Returns which of these still waited for that. */
   placed(copies: CopyNumber[]): Promise<boolean[]>;
   /**
-   * Enters mail that a relay of an older version answered and left beside the ledger. Nothing happens where there is none, while its
+   * Enters mail that a relay of an older version answered and left beside the journal. Nothing happens where there is none, while its
    * relay lives, or on a full disk: every open and every heal tries it. `isExporter`: the caller holds the export lock.
    */
   importOldTray(isExporter?: boolean): void;

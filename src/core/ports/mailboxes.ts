@@ -4,7 +4,7 @@ import type { AgentName, MessageId } from '../names.ts';
 import type { Evidence } from '../receipt.ts';
 import type { Acceptance, CopyRecord, Entry, Mail, Settlement } from './journal.ts';
 
-/** A message that waits. Quiet ones stand where no hook looks. */
+/** A message that waits. Quiet ones are where no hook looks. */
 export interface WaitingMessage {
   message: Message;
   quiet: boolean;
@@ -77,7 +77,7 @@ export interface MailboxReader {
   watch(mailbox: AgentName, onArrival: (mail?: Mail) => void): Watch;
 }
 
-/** Where messages wait between being sent and being taken. It owns the pairing with the ledger: no caller glues the two. */
+/** Where messages wait between being sent and being taken. It owns the pairing with the journal: no caller glues the two. */
 export interface Mailboxes extends MailboxReader {
   /**
    * Accepts an entry once per sender and key and leaves a copy in every mailbox. A copy never arrives twice, even after it
@@ -85,15 +85,15 @@ export interface Mailboxes extends MailboxReader {
    */
   put(entry: Entry): Promise<Acceptance>;
   /**
-   * Squares a mailbox with what other programs did in it: what they left gets its row and its place, what they took is noted.
-   * What stands in a hand that nobody has waits again. Returns how many were new.
+   * Reconciles a mailbox with what other programs did in it: what they left gets its row and its place, what they took is noted.
+   * What is in held/ that nobody holds waits again. Returns how many were new.
    */
   adopt(mailbox: AgentName): Promise<number>;
   /** Moves a waiting copy out of a hook's sight. */
   lower(mailbox: AgentName, id: MessageId): Promise<void>;
   /**
    * Moves a copy that waits quietly into a hook's sight, and tells who watches. Where it was decided that it is quiet, it is knocked
-   * for from now on. One that is in a hand waits in sight once it is put back. True if it waited quietly until now.
+   * for from now on. One that is held waits in sight once it is put back. True if it waited quietly until now.
    */
   raise(mailbox: AgentName, id: MessageId): Promise<boolean>;
   /** Takes back the copies that nobody has taken yet, and says what each copy's state was. */

@@ -13,7 +13,7 @@ export interface Posted {
 
 /** What waits in the outbox, and why. */
 export interface OutboxRow {
-  letter: OutgoingMessage;
+  outgoing: OutgoingMessage;
   state: OutgoingState;
 }
 
@@ -45,24 +45,24 @@ export interface Remote {
 }
 
 /**
- * How far a letter came. `queued`: it never left this machine. `sending`: a process has it in hand. `unknown`: it may have
+ * How far a message came. `queued`: it never left this machine. `sending`: a process is sending it. `unknown`: it may have
  * arrived, nobody answered. `refused`: the relay said no when its sender was no longer there to hear it.
  */
 export type OutgoingState = 'queued' | 'sending' | 'unknown' | 'refused';
 
-/** A draft on its way to a relay, as it stands in the outbox. */
+/** A draft on its way to a relay, as it is in the outbox. */
 export const OutgoingMessage = new Schema(() =>
   v.object({
     v: v.literal(1),
     key: SendKey.inner,
-    /** Its id from the first moment on. A relay of ours keeps it. Letters of older versions have none. */
+    /** Its id from the first moment on. A relay of ours keeps it. Messages of older versions have none. */
     id: v.optional(MessageId.inner),
     from: AgentName.inner,
-    /** When it was written: the order in which letters leave. */
+    /** When it was written: the order in which messages leave. */
     written: v.string(),
     /** What the relay is told, word for word. */
     content: v.looseObject({ to: v.string(), body: v.string() }),
-    /** The key was the sender's own: a repeat of it must find this letter. */
+    /** The key was the sender's own: a repeat of it must find this message. */
     named: v.boolean(),
     /** When it first left without an answer: a relay that lost its memory since then must not take a repeat for news. */
     tried: v.optional(v.string()),

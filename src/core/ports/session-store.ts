@@ -75,11 +75,11 @@ export interface HistoryPage {
   after?: number | undefined;
   limit: number;
   from?: SessionMessage['from'] | undefined;
-  /** The line with which the texts exceed so many bytes is the last one that is read. */
+  /** The line with which the texts exceed this many bytes is the last one that is read. */
   bytes?: number | undefined;
 }
 
-/** A session has at most so many prompts without an end. */
+/** A session has at most this many prompts without an end. */
 export const MOST_OPEN = 1000;
 
 /** What sessions were told and what they answered, and the prompts that are on their way. Every method commits or does nothing. */
@@ -94,7 +94,7 @@ export interface SessionStore {
    * one answer, however often they are recorded: later calls get the first line, also where that is a prompt of ours.
    */
   record(message: NewSessionMessage, turn?: string): Promise<SessionMessage>;
-  /** Prompts without an end, oldest first. Of each text at most so many `characters`: all of them may be very long. */
+  /** Prompts without an end, oldest first. Of each text at most this many `characters`: all of them may be very long. */
   open(session?: string, characters?: number): Promise<StoredPrompt[]>;
   prompt(id: number): Promise<StoredPrompt | null>;
   /**

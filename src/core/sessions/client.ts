@@ -47,7 +47,7 @@ export class SessionClient {
     }
   }
 
-  /** Calls off the attempt in hand. */
+  /** Calls off the current attempt. */
   abort(): void {
     this.#attempt?.abort();
   }

@@ -147,7 +147,7 @@ export function openControl(deps: ControlDeps): SessionControl {
 class Control implements SessionControl {
   readonly #limits: ControlLimits;
   readonly #workers = new Map<string, SessionWorker>();
-  /** Those of removed sessions that have work in hand still. */
+  /** Those of removed sessions that have work under way still. */
   readonly #closing = new Map<string, Promise<void>>();
   readonly #waiting = new Map<number, (news: PromptUpdate) => void>();
   readonly #watchers = new Set<Watcher>();
@@ -412,7 +412,7 @@ class Control implements SessionControl {
     }
   }
 
-  /** Nobody waits for the work that a removed session has in hand. */
+  /** Nobody waits for the work that a removed session has under way. */
   #closeBeside(name: string, worker: SessionWorker): void {
     const closed = worker
       .close()

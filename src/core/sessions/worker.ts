@@ -166,7 +166,7 @@ export class SessionWorker {
     this.#wakeup.notify();
   }
 
-  /** Takes no more work, lets a submission in hand finish, and leaves the client alone. */
+  /** Takes no more work, lets a submission under way finish, and leaves the client alone. */
   async close(): Promise<void> {
     if (!this.#isClosing) {
       this.#isClosing = true;
@@ -296,7 +296,7 @@ export class SessionWorker {
     return this.#state?.status === 'stopped' || (await this.#driver.state()).status === 'stopped';
   }
 
-  /** What becomes of the prompt in hand if the record says no more of it. */
+  /** What becomes of the current prompt if the record says no more of it. */
   async #follow(current: Current, state: SessionState): Promise<void> {
     const { prompt, turn, isUnknown, isTaken } = current;
     const { silenceMs, lostMs } = this.deps.limits;

@@ -40,7 +40,7 @@ function saved(root: string): Identity {
   throw new Refusal('bad_config', `${root} has no relay.json; remove the folder and join again`);
 }
 
-/** The token of an agent that is not the current one stands in its folder. */
+/** The token of an agent that is not the current one is in its folder. */
 function known({ place, below }: Extract<RemotePlace, { below: string }>): { root: string; identity: Identity } {
   const root = folderFor(below, place);
   return { root, identity: { ...readIdentity(root), v: 1, ...place } };

@@ -13,7 +13,7 @@ import { NoRelayAnswer, RelayRefusal } from './remote-http.ts';
 /** So long a relay keeps for us what we are carrying over. */
 const CARRY_MS = 30_000;
 /** How many are carried over at once. */
-const BITE = 100;
+const BATCH = 100;
 /** How many takes are under way at once, at a relay where each is a request of its own. */
 const AT_ONCE = 4;
 
@@ -46,9 +46,9 @@ export class InboxCache {
   /** `known` are messages that were seen waiting there. Whatever somebody else has taken is left out, silently. */
   async carry(mailbox: AgentName, ids: MessageId[], known: ReadonlyMap<MessageId, Message>): Promise<void> {
     this.options.files.make(mailbox);
-    for (let at = 0; at < ids.length; at += BITE) {
-      const bite = ids.slice(at, at + BITE);
-      if (!(await this.#byLease(mailbox, bite))) await this.#byTake(mailbox, bite, known);
+    for (let at = 0; at < ids.length; at += BATCH) {
+      const batch = ids.slice(at, at + BATCH);
+      if (!(await this.#byLease(mailbox, batch))) await this.#byTake(mailbox, batch, known);
     }
   }
 
@@ -59,12 +59,12 @@ export class InboxCache {
       for (const id of ids) await http.ask('POST', '/v1/take', { body: { agent: mailbox, id } });
       return;
     }
-    for (let at = 0; at < ids.length; at += BITE) {
-      await this.#borrow(ids.slice(at, at + BITE), (lease, messages) => this.#settle(lease, idsOf(messages)));
+    for (let at = 0; at < ids.length; at += BATCH) {
+      await this.#borrow(ids.slice(at, at + BATCH), (lease, messages) => this.#settle(lease, idsOf(messages)));
     }
   }
 
-  /** Finishes what a dead process had in hand. Costs one listing when there is nothing. */
+  /** Finishes what a dead process had not finished. Costs one listing when there is nothing. */
   async heal(mailbox: AgentName, patienceMs?: number): Promise<void> {
     for (const holder of list(this.#folder)) {
       if (holder !== this.#holder && !isDead(holder)) continue;

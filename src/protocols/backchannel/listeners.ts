@@ -3,7 +3,7 @@ import { WaitingPages } from '../../core/mail/deliver.ts';
 import type { Mail } from '../../core/ports/journal.ts';
 import type { Watch } from '../../core/ports/mailboxes.ts';
 
-/** So much is kept for a listener that is slow; what comes after it is read from the ledger when the listener is back. */
+/** How much is kept for a slow listener; what comes after it is read from the journal when the listener is back. */
 const QUEUE_BYTES = 256 * 1024;
 /** The numbers of the last messages sent: one that was held and came back is told from one that was sent before. */
 const RECENT = 128;
@@ -30,7 +30,7 @@ export interface ListenerOptions {
 /**
  * One open stream: everything that waits, in order of arrival, then what arrives. It claims nothing. spec: relay#events
  *
- * It is *behind* until it has read the ledger up to its mark, and *live* after that: what arrives is handed on as it is, without
+ * It is *behind* until it has read the journal up to its mark, and *live* after that: what arrives is handed on as it is, without
  * reading it again. A slow reader makes it fall behind again, and costs no more memory than its queue.
  */
 export class Listener {
@@ -151,13 +151,13 @@ export class Listener {
     if (this.#isClosed) return;
     const isNew = mail === undefined || mail.seq > this.#pages.after;
     if (mail && !isNew) {
-      // It was in a reader's hand when we came by, and waits again; or it was committed before one that was told first.
+      // It was held by a reader when we came by, and waits again; or it was committed before one that was told first.
       if (this.#recent.includes(mail.seq)) return;
       if (this.#queued > QUEUE_BYTES) this.#leave();
       else this.#send(mail);
       return;
     }
-    // The ledger has it: anyone who reads there, or is too slow, gets it from there.
+    // The journal has it: anyone who reads there, or is too slow, gets it from there.
     if (!mail || this.#isBehind || this.#isLooking || this.#queued > QUEUE_BYTES) {
       this.#isBehind = true;
       this.#wake?.();

@@ -20,17 +20,19 @@ function aLetter(key: string, fields: Partial<OutgoingMessage> = {}): OutgoingMe
 }
 
 describe('the outbox', () => {
-  it('keeps letters in the order in which they were written, readable by their owner only', () => {
+  it('keeps messages in the order in which they were written, readable by their owner only', () => {
     const root = temporaryHome();
     const outbox = new Outbox(root);
     expect(outbox.isEmpty()).toBe(true);
     for (const key of ['333', '1', '22']) outbox.add(aLetter(key));
-    expect(outbox.list().map(({ letter }) => letter.key)).toEqual(['1', '22', '333'].map((key) => SendKey.parse(key)));
+    expect(outbox.list().map(({ outgoing }) => outgoing.key)).toEqual(
+      ['1', '22', '333'].map((key) => SendKey.parse(key)),
+    );
     for (const name of readdirSync(`${root}/outbox`))
       expect(statSync(`${root}/outbox/${name}`).mode & 0o777).toBe(0o600);
   });
 
-  it('has one letter per key, and refuses another text under it', () => {
+  it('has one message per key, and refuses another text under it', () => {
     const outbox = new Outbox(temporaryHome());
     outbox.add(aLetter('k'));
     expect(outbox.add(aLetter('k')).state).toBe('queued');
@@ -40,7 +42,7 @@ describe('the outbox', () => {
     );
   });
 
-  it('takes a letter that is due in the same time for the same, and another deadline for another', () => {
+  it('takes a message that is due in the same time for the same, and another deadline for another', () => {
     const outbox = new Outbox(temporaryHome());
     const due = (written: string, deadline: string): OutgoingMessage =>
       aLetter('k', { written, content: { to: '@bob', body: 'k', deadline } });
@@ -51,7 +53,7 @@ describe('the outbox', () => {
     expect(() => outbox.add(aLetter('k'))).toThrow(/another message/);
   });
 
-  it('gives a letter to one of several senders', () => {
+  it('gives a message to one of several senders', () => {
     const root = temporaryHome();
     const filed = new Outbox(root).add(aLetter('k'));
     const won = [1, 2, 3].map(() => new Outbox(root).begin(filed)).filter(Boolean);
@@ -59,7 +61,7 @@ describe('the outbox', () => {
     expect(new Outbox(root).list().map(({ state }) => state)).toEqual(['sending']);
   });
 
-  it('does not know what became of a letter whose sender is dead', () => {
+  it('does not know what became of a message whose sender is dead', () => {
     const root = temporaryHome();
     const outbox = new Outbox(root);
     const held = outbox.begin(outbox.add(aLetter('k')));
@@ -68,7 +70,7 @@ describe('the outbox', () => {
     const [left] = outbox.list();
     expect(left?.state).toBe('unknown');
     if (left) outbox.put(left, 'queued', 'again');
-    expect(outbox.list()).toMatchObject([{ state: 'queued', letter: { why: 'again' } }]);
+    expect(outbox.list()).toMatchObject([{ state: 'queued', outgoing: { why: 'again' } }]);
   });
 });
 

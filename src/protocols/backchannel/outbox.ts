@@ -10,9 +10,9 @@ import { OutgoingMessage } from '../../core/ports/remote.ts';
 import type { OutgoingState } from '../../core/ports/remote.ts';
 import { isMessageId } from '../../core/names.ts';
 
-/** A letter and the name of its file, which says how far it came. */
+/** A message and the name of its file, which says how far it came. */
 export interface Filed {
-  letter: OutgoingMessage;
+  outgoing: OutgoingMessage;
   state: OutgoingState;
   file: string;
 }
@@ -20,8 +20,8 @@ export interface Filed {
 const NAME = /^([0-9a-f]{16})\.(?:(queued|unknown|refused)|sending\.(.+))\.json$/;
 
 /**
- * Letters that are on their way to a relay, one file each: `<hash of the key>.<state>.json`. A letter is written and flushed
- * before anything is sent, and removed when the relay has answered. It is taken in hand by a rename, so of many processes one
+ * Messages that are on their way to a relay, one file each: `<hash of the key>.<state>.json`. A message is written and flushed
+ * before anything is sent, and removed when the relay has answered. It is claimed by a rename, so of many processes one
  * sends it; `sending.<who>` of a dead process means that nobody knows whether it arrived.
  */
 export class Outbox {
@@ -36,7 +36,7 @@ export class Outbox {
   /** Everything in it, oldest first. */
   list(): Filed[] {
     const filed = list(this.#folder).flatMap((file) => this.#read(file) ?? []);
-    return filed.sort((a, b) => (a.letter.written < b.letter.written ? -1 : 1));
+    return filed.sort((a, b) => (a.outgoing.written < b.outgoing.written ? -1 : 1));
   }
 
   /** Whether anything is there at all: costs one listing. */
@@ -50,29 +50,29 @@ export class Outbox {
     return file === undefined ? undefined : this.#read(file);
   }
 
-  /** Keeps a letter durably. Under a key that is there already, what is there: it must say the same. */
-  add(letter: OutgoingMessage): Filed {
-    const there = this.find(letter.key);
-    if (there && saySame(there.letter, letter)) return there;
+  /** Keeps a message durably. Under a key that is there already, what is there: it must say the same. */
+  add(outgoing: OutgoingMessage): Filed {
+    const there = this.find(outgoing.key);
+    if (there && saySame(there.outgoing, outgoing)) return there;
     if (there)
       throw new Refusal(
         'key_conflict',
-        `key "${letter.key}" names another message that waits in the outbox; use a new key`,
+        `key "${outgoing.key}" names another message that waits in the outbox; use a new key`,
       );
-    const file = `${nameOf(letter.key)}.queued.json`;
-    this.#write(file, letter);
-    return { letter, state: 'queued', file };
+    const file = `${nameOf(outgoing.key)}.queued.json`;
+    this.#write(file, outgoing);
+    return { outgoing, state: 'queued', file };
   }
 
-  /** Takes a letter in hand. Null if another process has it. */
+  /** Claims a message. Null if another process has it. */
   begin(filed: Filed): Filed | null {
     return this.#rename(filed, `sending.${newHolder(false)}`, 'sending');
   }
 
-  /** Puts a letter back, with what is known of it now. */
+  /** Puts a message back, with what is known of it now. */
   put(filed: Filed, state: 'queued' | 'unknown' | 'refused', why: string, tried?: string): void {
     const now = this.#rename(filed, state, state);
-    if (now) this.#write(now.file, { ...now.letter, why, ...(tried && { tried }) });
+    if (now) this.#write(now.file, { ...now.outgoing, why, ...(tried && { tried }) });
   }
 
   remove(filed: Filed): void {
@@ -80,7 +80,7 @@ export class Outbox {
   }
 
   #rename(filed: Filed, suffix: string, state: OutgoingState): Filed | null {
-    const file = `${nameOf(filed.letter.key)}.${suffix}.json`;
+    const file = `${nameOf(filed.outgoing.key)}.${suffix}.json`;
     try {
       if (file !== filed.file) renameSync(`${this.#folder}/${filed.file}`, `${this.#folder}/${file}`);
       return { ...filed, file, state };
@@ -90,11 +90,11 @@ export class Outbox {
     }
   }
 
-  #write(file: string, letter: OutgoingMessage): void {
+  #write(file: string, outgoing: OutgoingMessage): void {
     const draft = `${this.#folder}/.${file}.${process.pid}`;
     try {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-      this.#files.write(draft, JSON.stringify(letter));
+      this.#files.write(draft, JSON.stringify(outgoing));
       renameSync(draft, `${this.#folder}/${file}`);
       this.#files.flushFolder(this.#folder);
     } catch (error) {
@@ -107,13 +107,13 @@ export class Outbox {
     const [, name, state, holder] = NAME.exec(file) ?? [];
     if (!name) return undefined;
     try {
-      const letter = OutgoingMessage.safeParse(JSON.parse(readFileSync(`${this.#folder}/${file}`, 'utf8')));
-      if (!letter.success) return undefined;
-      if (holder === undefined) return { letter: letter.data, file, state: state as OutgoingState };
-      if (!isDead(holder)) return { letter: letter.data, file, state: 'sending' };
-      return { letter: { tried: letter.data.written, ...letter.data }, file, state: 'unknown' };
+      const outgoing = OutgoingMessage.safeParse(JSON.parse(readFileSync(`${this.#folder}/${file}`, 'utf8')));
+      if (!outgoing.success) return undefined;
+      if (holder === undefined) return { outgoing: outgoing.data, file, state: state as OutgoingState };
+      if (!isDead(holder)) return { outgoing: outgoing.data, file, state: 'sending' };
+      return { outgoing: { tried: outgoing.data.written, ...outgoing.data }, file, state: 'unknown' };
     } catch {
-      // Somebody has moved it on, or it is no letter.
+      // Somebody has moved it on, or it is no message.
       return undefined;
     }
   }
@@ -184,7 +184,7 @@ export class Aliases {
   }
 }
 
-/** Two letters under one key must say the same, as two messages must. spec: message#keys */
+/** Two messages under one key must say the same, as two messages must. spec: message#keys */
 function saySame(one: OutgoingMessage, other: OutgoingMessage): boolean {
   return wordsOf(one) === wordsOf(other) && isSameDeadline(dueOf(one), dueOf(other));
 }

@@ -10,7 +10,7 @@ import type { RelayHttp } from './remote-http.ts';
 import type { OutgoingMessage, Posted } from '../../core/ports/remote.ts';
 import { NoRelayAnswer, neverLeft, RelayRefusal } from './remote-http.ts';
 
-/** How often a letter whose answer got lost is sent again at once, to a relay that knows keys. */
+/** How often a message whose answer got lost is sent again at once, to a relay that knows keys. */
 const AGAIN = 2;
 const PAUSE_MS = 500;
 
@@ -20,38 +20,38 @@ export interface PostOptions {
   abilities: KnownAbilities;
   /** Without one nothing waits: what could not be sent is an error, and anyone who sent it tries again. */
   outbox: Outbox | null;
-  /** Where it is noted that the relay stored a letter under another id than ours. */
+  /** Where it is noted that the relay stored a message under another id than ours. */
   aliases: Aliases;
   now: () => number;
 }
 
 /**
- * Letters to a relay. A letter is queued → in hand → gone, when the relay has answered; → queued again, if it never left this
- * machine; → unknown, if it may have arrived. Only a relay that knows keys is sent the same letter twice without being asked to:
- * it answers a repeat as it answered the first. Killed at any point, the letter is still in the outbox.
+ * Messages to a relay. A message is queued → claimed → gone, when the relay has answered; → queued again, if it never left this
+ * machine; → unknown, if it may have arrived. Only a relay that knows keys is sent the same message twice without being asked to:
+ * it answers a repeat as it answered the first. Killed at any point, the message is still in the outbox.
  */
 export class Post {
   constructor(readonly options: PostOptions) {}
 
   async post(from: AgentName, draft: Draft): Promise<Posted> {
     const { outbox, now } = this.options;
-    const letter = letterOf(from, draft, new Date(now()).toISOString());
-    if (!outbox) return this.#send(letter);
-    const filed = outbox.add(letter);
+    const outgoing = outgoingOf(from, draft, new Date(now()).toISOString());
+    if (!outbox) return this.#send(outgoing);
+    const filed = outbox.add(outgoing);
     if (filed.state === 'unknown' && !(await this.#isSafe(filed)))
-      throw new Refusal('outcome_unknown', this.#unknown(filed.letter, false));
+      throw new Refusal('outcome_unknown', this.#unknown(filed.outgoing, false));
     // What was written before leaves before. If it cannot, this one cannot either.
     const trouble = await this.flush({ before: filed });
     if (trouble) {
       if (filed.state === 'queued') outbox.put(filed, 'queued', trouble.message);
-      throw queued(filed.letter, trouble.message);
+      throw queued(filed.outgoing, trouble.message);
     }
     return this.#forward(filed, true);
   }
 
   /**
    * Sends what waits in the outbox, as far as that is safe, oldest first; only what is older than `before`, if that is given.
-   * Answers with what stands in the way, if the relay cannot be reached. Nobody waits for these letters: nothing is thrown.
+   * Answers with what prevents it, if the relay cannot be reached. Nobody waits for these messages: nothing is thrown.
    */
   async flush({ before, connectMs }: { before?: Filed; connectMs?: number } = {}): Promise<Refusal | null> {
     const { outbox, http } = this.options;
@@ -59,7 +59,7 @@ export class Post {
     try {
       await http.reach(connectMs);
       for (const filed of outbox.list()) {
-        if (before && filed.letter.key === before.letter.key) break;
+        if (before && filed.outgoing.key === before.outgoing.key) break;
         await this.#forwardIfSafe(filed);
       }
       return null;
@@ -69,7 +69,7 @@ export class Post {
     }
   }
 
-  /** A letter that is refused, or whose fate is unknown, does not hold up the next; one that cannot leave does. */
+  /** A message that is refused, or whose fate is unknown, does not hold up the next; one that cannot leave does. */
   async #forwardIfSafe(filed: Filed): Promise<void> {
     try {
       if (await this.#isSafe(filed)) await this.#forward(filed, false);
@@ -78,7 +78,7 @@ export class Post {
     }
   }
 
-  /** Sends a letter once more because its sender says so. */
+  /** Sends a message once more because its sender says so. */
   async retry(name: string): Promise<Posted> {
     return this.#forward(await this.#named(name), true);
   }
@@ -90,8 +90,8 @@ export class Post {
   /** By its key or its id, or the beginning of one of them. */
   async #named(name: string): Promise<Filed> {
     const all = this.options.outbox?.list() ?? [];
-    const exact = all.find(({ letter }) => letter.key === name || letter.id === name);
-    const [only, ...others] = exact ? [exact] : all.filter(({ letter }) => isNamed(letter, name));
+    const exact = all.find(({ outgoing }) => outgoing.key === name || outgoing.id === name);
+    const [only, ...others] = exact ? [exact] : all.filter(({ outgoing }) => isNamed(outgoing, name));
     if (!only) throw await this.#notHere(name);
     if (others.length > 0)
       throw new Refusal('ambiguous', `"${name}" begins several keys or ids in the outbox; give more of it`);
@@ -109,22 +109,22 @@ export class Post {
     return new Refusal('not_found', `nothing in the outbox has the key or id "${name}"${why}`);
   }
 
-  /** May this letter be sent without asking anybody? */
+  /** May this message be sent without asking anybody? */
   async #isSafe({ state }: Filed): Promise<boolean> {
     if (state === 'queued') return true;
     const { abilities } = this.options;
     return state === 'unknown' && (abilities.known()?.keys ?? false) && (await abilities.askNow()).keys;
   }
 
-  /** Takes a letter in hand and sends it. `heard`: its sender is there to hear a no. */
+  /** Claims a message and sends it. `heard`: its sender is there to hear a no. */
   async #forward(filed: Filed, heard: boolean): Promise<Posted> {
     const { outbox } = this.options;
     const held = filed.state === 'sending' ? null : outbox?.begin(filed);
     if (!outbox || !held)
       throw new Refusal('already_claimed', 'another process is sending this message at this moment');
-    const tried = held.letter.tried ?? new Date(this.options.now()).toISOString();
+    const tried = held.outgoing.tried ?? new Date(this.options.now()).toISOString();
     try {
-      const posted = await this.#send(held.letter);
+      const posted = await this.#send(held.outgoing);
       outbox.remove(held);
       return posted;
     } catch (error) {
@@ -132,7 +132,7 @@ export class Post {
       if (neverLeft(error) || (error instanceof Refusal && error.code === 'busy' && !heard)) {
         // What may have arrived before is not safe only because it did not leave now; unless its sender wants it again.
         outbox.put(held, filed.state === 'unknown' && !heard ? 'unknown' : 'queued', why);
-        throw heard ? queued(held.letter, why) : error;
+        throw heard ? queued(held.outgoing, why) : error;
       }
       if (error instanceof Refusal && error.code === 'outcome_unknown') outbox.put(held, 'unknown', why, tried);
       // Nobody would ever hear of it otherwise.
@@ -142,26 +142,26 @@ export class Post {
     }
   }
 
-  /** Sends a letter, again if its answer got lost and the relay knows keys, and notes what the relay made of it. */
-  async #send(letter: OutgoingMessage, again = AGAIN): Promise<Posted> {
+  /** Sends a message, again if its answer got lost and the relay knows keys, and notes what the relay made of it. */
+  async #send(outgoing: OutgoingMessage, again = AGAIN): Promise<Posted> {
     const { http, abilities, now } = this.options;
     const began = new Date(now()).toISOString();
     try {
-      const { key, tried } = letter;
+      const { key, tried } = outgoing;
       const headers = {
         'idempotency-key': wireKey(key),
         // Without an outbox nobody has seen it.
-        ...(letter.id && this.options.outbox && { 'x-parley-id': letter.id }),
+        ...(outgoing.id && this.options.outbox && { 'x-parley-id': outgoing.id }),
         ...(tried && { 'x-parley-first-tried': tried }),
       };
-      const { data } = await http.ask('POST', '/v1/send', { body: letter.content, headers });
+      const { data } = await http.ask('POST', '/v1/send', { body: outgoing.content, headers });
       const message = readMessage(data);
       // Anyone who answers with another's words has not taken ours. A body that was forgotten since the first try is empty.
-      const isOurs = message?.from === letter.from && [letter.content.body, ''].includes(message.body);
+      const isOurs = message?.from === outgoing.from && [outgoing.content.body, ''].includes(message.body);
       if (!message || !isOurs)
         throw new NoRelayAnswer('unknown', `the relay ${http.url} answered with something that is not the message`);
-      this.#noteAlias(letter, message.id);
-      return { message, first: await this.#note(letter, message) };
+      this.#noteAlias(outgoing, message.id);
+      return { message, first: await this.#note(outgoing, message) };
     } catch (error) {
       if (!(error instanceof NoRelayAnswer) || error.fate !== 'unknown') throw error;
       // It must have known keys before, and still know them: at the same address another program may answer by now.
@@ -169,13 +169,13 @@ export class Post {
       if (isKeyed && again > 0) {
         await Bun.sleep(PAUSE_MS);
         const still = await abilities.askNow().catch(() => null);
-        if (still?.keys) return this.#send({ ...letter, tried: letter.tried ?? began }, again - 1);
+        if (still?.keys) return this.#send({ ...outgoing, tried: outgoing.tried ?? began }, again - 1);
       }
-      throw new Refusal('outcome_unknown', `${error.message}; ${this.#unknown(letter, isKeyed)}`);
+      throw new Refusal('outcome_unknown', `${error.message}; ${this.#unknown(outgoing, isKeyed)}`);
     }
   }
 
-  /** Only an id that was shown: of a letter that could not leave at once. */
+  /** Only an id that was shown: of a message that could not leave at once. */
   #noteAlias({ id, why, tried }: OutgoingMessage, theirs: MessageId): void {
     const wasShown = why !== undefined || tried !== undefined;
     if (id !== undefined && id !== theirs && wasShown) this.options.aliases.note(id, theirs);
@@ -219,7 +219,7 @@ function isNamed({ key, id }: OutgoingMessage, name: string): boolean {
   return name !== '' && (key.startsWith(name) || id?.startsWith(name) === true);
 }
 
-/** A key as it may stand in a header: one of other letters is replaced by its fingerprint. */
+/** A key as it may be in a header: one of other characters is replaced by its fingerprint. */
 export function wireKey(key: string): string {
   if (/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(key)) return key;
   return `sha256-${new Bun.CryptoHasher('sha256').update(key).digest('hex')}`;
@@ -231,7 +231,7 @@ export function isNoSuchRoute(error: unknown): boolean {
 }
 
 /** Our own fields are dropped by relays that do not know them. */
-function letterOf(from: AgentName, draft: Draft, written: string): OutgoingMessage {
+function outgoingOf(from: AgentName, draft: Draft, written: string): OutgoingMessage {
   const { to, body, priority, scope, thread, refs, intent, deadline, key } = draft;
   const id = newSenderId(from);
   return {

@@ -5,13 +5,13 @@ import type { AgentRecord } from '../../core/ports/directory.ts';
 
 /** A full mailbox is counted again this often: its reader may have taken something. */
 const RECOUNT_MS = 1000;
-/** What readers hold is counted copy by copy, and what is gone file by file: each may take one part in so many of the time. */
+/** What readers hold is counted copy by copy, and what is gone file by file: each may take one part in this many of the time. */
 const LOOK_SHARE = 50;
 
 interface Room {
   left: number;
   waiting: number;
-  /** How many of them were in readers' hands at the last look, and when to look again (ms). */
+  /** How many of them were held by readers at the last look, and when to look again (ms). */
   held: number;
   lookAt: number;
   /** When to look again for what other programs have taken (ms). */
@@ -104,7 +104,7 @@ export class Quota {
     return home.journal.waitingCount(name);
   }
 
-  /** What a reader has borrowed stands on our disk as well: without it, who borrows everything has room without end. */
+  /** What a reader has borrowed is on our disk as well: without it, who borrows everything has room without end. */
   async #lookAtHeld(home: Home, name: AgentName, room: Room, waiting: number): Promise<void> {
     if (this.now() < room.lookAt) return;
     const pause = await pauseAfter(async () => {

@@ -90,7 +90,7 @@ export function told({ tokenHash: _secret, ...record }: AgentRecord): Omit<Agent
 }
 
 const LONGEST_CHANNEL = 512;
-/** They stand on one record, which is written again with each. */
+/** They are on one record, which is written again with each. */
 const MOST_CHANNELS = 1000;
 
 /** Everybody in the room. spec: relay#agents */

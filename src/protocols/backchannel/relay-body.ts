@@ -1,9 +1,9 @@
 import { badRequest, Declined } from './relay-phrases.ts';
 
-/** Below this a body is read in one piece. Above it, so much must arrive within each span of time. */
+/** Below this a body is read in one piece. Above it, this much must arrive within each span of time. */
 const PIECE = 64 * 1024;
 
-/** Reads the bodies of requests: never more than allowed, never for ever. spec: relay#limits */
+/** Reads the bodies of requests: never more than allowed, never forever. spec: relay#limits */
 export class Bodies {
   constructor(
     readonly limit: number,

@@ -27,11 +27,11 @@ export interface RelaySettings {
   mostAgents: number;
   /** How many rooms stay open although nobody is at work there: each has open files. */
   mostRooms: number;
-  /** How long mail may wait before it expires; null: for ever. */
+  /** How long mail may wait before it expires; null: forever. */
   keepWaitingMs: number | null;
   /** Set if only this machine can reach us: then only its own names for itself are right. */
   loopback: { port: () => number } | null;
-  /** A proxy stands in front and says for whom it asks. */
+  /** A proxy is in front and says for whom it asks. */
   proxied: boolean;
   times?: Partial<RelayTimes>;
 }
@@ -47,7 +47,7 @@ export interface RelayTimes {
   sweepMs: number;
   /** A room in which nobody was at work for so long is closed. */
   idleMs: number;
-  /** How long requests in hand may take when the relay stops. */
+  /** How long requests under way may take when the relay stops. */
   stopMs: number;
 }
 
@@ -67,7 +67,7 @@ export function timesOf({ times }: RelaySettings): RelayTimes {
 /** What can be said of and done to a connection. In-process callers have none. Bun's server is one. */
 export interface Connections {
   requestIP(request: Request): { address: string } | null;
-  /** Ends the connection if nothing moves for so many seconds; 0: never. */
+  /** Ends the connection if nothing moves for this many seconds; 0: never. */
   timeout(request: Request, seconds: number): void;
 }
 

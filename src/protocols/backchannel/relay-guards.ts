@@ -33,7 +33,7 @@ export function queryOf(request: Request): URLSearchParams {
   return new URLSearchParams(at === -1 ? '' : request.url.slice(at + 1));
 }
 
-/** Addresses end up in logs of proxies and in histories: a token must not stand there. spec: relay#guards */
+/** Addresses end up in logs of proxies and in histories: a token must not be there. spec: relay#guards */
 export function refuseTokenInAddress(request: Request): void {
   if (!request.url.includes('?')) return;
   for (const [name, value] of queryOf(request)) {

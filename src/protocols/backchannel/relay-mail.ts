@@ -179,7 +179,7 @@ async function gather(pages: WaitingPages, limit: number): Promise<string[]> {
   return texts;
 }
 
-/** A long inbox, read as fast as its reader takes it: it never stands in memory as a whole. */
+/** A long inbox, read as fast as its reader takes it: it is never in memory as a whole. */
 function pieces(pages: WaitingPages, first: string[], leave: () => void): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let begun = false;
@@ -363,7 +363,7 @@ export async function events(relay: Relay, c: RelayCall): Promise<Response> {
   });
 }
 
-/** Where a reader that comes back goes on. A number that was never given out is from a ledger before this one: all is sent. */
+/** Where a reader that comes back goes on. A number that was never given out is from a journal before this one: all is sent. */
 async function lastSeen(who: Who, text: string | null): Promise<number> {
   if (text === null || !/^\d{1,16}$/.test(text)) return 0;
   const after = Number(text);

@@ -10,7 +10,7 @@ import type { Room } from './room-registry.ts';
 
 /** A connection on which nothing moves is closed after this time; a stream is not. */
 const IDLE_S = 120;
-/** How often it is looked whether the requests in hand are done. */
+/** How often it is looked whether the requests under way are done. */
 const LOOK_MS = 10;
 
 export interface ListenAddress {
@@ -25,7 +25,7 @@ export interface RelayServer {
   port: number;
   /** Takes a new certificate without an interruption. */
   renew(tls: Certificate): void;
-  /** Takes no more requests, finishes those in hand, ends the streams, and leaves nothing accepted without its file. */
+  /** Takes no more requests, finishes those under way, ends the streams, and leaves nothing accepted without its file. */
   stop(): Promise<void>;
 }
 
@@ -127,7 +127,7 @@ export class Upkeep {
     }, TICK_MS);
   }
 
-  /** Ends after the round in hand. */
+  /** Ends after the round under way. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearInterval(this.#clock);

@@ -31,12 +31,12 @@ export class RelayCall {
   }
 }
 
-/** Of what an agent may ask, a stranger may fail at this part, and so many may join from one address. */
+/** Of what an agent may ask, a stranger may fail at this part, and this many may join from one address. */
 const FAILING_PART = 100;
 const JOINING_PART = 10;
 /** A host that lets its agents ask little has not said that few may come. */
 const JOINING_LEAST = 60;
-/** The envelope of a message, and of a request, may have so much beside its body. */
+/** The envelope of a message, and of a request, may have this much beside its body. */
 export const ENVELOPE = 64 * 1024;
 /** What is not a message is small. */
 export const SMALL_BODY = 64 * 1024;

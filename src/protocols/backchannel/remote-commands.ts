@@ -124,7 +124,7 @@ const roomCommand = command({
     const given = values.url || env['BACKCHANNEL_URL'] || config.url || env['BACKCHANNEL_DEFAULT_RELAY'];
     if (!given)
       throw new Refusal('invalid_request', 'there is no default relay — say which: bch room new --url <relay-url>');
-    // What stands in the config or the environment was accepted before.
+    // What is in the config or the environment was accepted before.
     const url = relayAddress(given, (values.insecure ?? false) || given !== values.url);
     const { room, token } = await makeRoom(url);
     const channels = [...words, ...(values.channel ?? [])].map(anyChannel);

@@ -29,7 +29,7 @@ export interface Events {
   silenceMs?: number;
 }
 
-/** Listens to an agent's stream until it is closed; a connection that ends is made again, for ever. */
+/** Listens to an agent's stream until it is closed; a connection that ends is made again, forever. */
 export class EventStream {
   readonly #closed = new AbortController();
   readonly #running: Promise<void>;
@@ -104,7 +104,7 @@ export class EventStream {
       // Something that is no message: nothing for us.
     }
     if (message && !this.#closed.signal.aborted) this.events.onMessage(message);
-    // Only after it was handed on: an event that we could not take in comes again. What cannot stand in a header is no number.
+    // Only after it was handed on: an event that we could not take in comes again. What cannot be in a header is no number.
     if (id !== undefined && EVENT_ID.test(id)) this.#last = id;
   }
 

@@ -19,7 +19,7 @@ import { isNoSuchRoute, Post } from './post.ts';
 import type { Remote } from '../../core/ports/remote.ts';
 
 export interface RelayOptions {
-  /** The identity's folder: its local mailbox, its ledger, its outbox. */
+  /** The identity's folder: its local mailbox, its journal, its outbox. */
   root: string;
   identity: Identity;
   durability: 'normal' | 'full';

@@ -147,7 +147,7 @@ export class RelayHttp {
         .trim()
         .slice(0, 60);
       throw new NoRelayAnswer(
-        // A "no" from whatever stands in between is a no; anything else may have come from behind it.
+        // A "no" from whatever is in between is a no; anything else may have come from behind it.
         status >= 400 && status < 500 ? 'refused' : 'unknown',
         `${this.url} answered ${status} with ${kind} instead of JSON: a proxy or another program stands there, not a relay` +
           (gist ? ` ("${gist}")` : ''),
@@ -219,7 +219,7 @@ function shown(text: string): string {
   return line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}…` : line;
 }
 
-/** A relay that gave no usable answer, in one line that says what stands in the way. */
+/** A relay that gave no usable answer, in one line that says why. */
 export class NoRelayAnswer extends Refusal {
   constructor(
     readonly fate: Fate,
@@ -285,7 +285,7 @@ export function troubleFrom(code: string | undefined, url: string, answerMs: num
   return new NoRelayAnswer('unknown', `the relay ${url} did not answer (${how})`);
 }
 
-/** This machine itself: nothing said to it can be overheard on a network, and no proxy stands between. */
+/** This machine itself: nothing said to it can be overheard on a network, and no proxy is between. */
 export function isLoopbackUrl({ hostname }: URL): boolean {
   return /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/i.test(hostname);
 }

@@ -43,7 +43,7 @@ export async function registerAt(
   const register = async (token: string | undefined): Promise<string | undefined> => {
     const { data } = await http.ask('POST', '/v1/register', { body: { name }, token: token ?? null });
     const { token: issued } = (data ?? {}) as { token?: unknown };
-    // It is shown and saved, and stands in a header of every request from now on.
+    // It is shown and saved, and is in a header of every request from now on.
     if (issued === undefined || isToken(issued)) return issued;
     throw new Refusal('unreachable', `${place.url} issued a token that is none: a relay of another kind answers there`);
   };

@@ -13,10 +13,10 @@ export interface Room {
   home: Home;
   workspace: Workspace;
   quota: Quota;
-  /** Requests and streams at work in it, and when the last request or stream ended (ms). Nobody closes it under their hands. */
+  /** Requests and streams at work in it, and when the last request or stream ended (ms). Nobody closes it while they use it. */
   holds: number;
   usedAt: number;
-  /** Set once somebody has come who belongs here: only then are its ledger and its spool opened, and looked after. */
+  /** Set once somebody has come who belongs here: only then are its journal and its spool opened, and looked after. */
   opened: Promise<void> | null;
   /** When it was last looked for what nobody holds any more (ms), and when leases that we gave out end (see `lookAt`). */
   healedAt: number;
@@ -25,7 +25,7 @@ export interface Room {
   sweptAt: number;
 }
 
-/** Who comes back to a room that is being closed waits for that, but not for ever. */
+/** Who comes back to a room that is being closed waits for that, but not forever. */
 const CLOSING_MS = 10_000;
 
 /** Leases that end within the same half second are looked for together: a day has few of those, whatever readers borrow. */
@@ -56,7 +56,7 @@ export class RoomRegistry {
     return [...this.#rooms.values()].filter(({ opened }) => opened !== null);
   }
 
-  /** True until it is closed: anyone who has its home in hand must not use it after that. */
+  /** True until it is closed: anyone who has its home must not use it after that. */
   has(room: Room): boolean {
     return this.#rooms.get(room.id) === room;
   }

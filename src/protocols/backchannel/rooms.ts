@@ -20,7 +20,7 @@ export interface Rooms {
   tokenHash(id: RoomId): Promise<string | null | undefined>;
   /** Makes a room. Its token is told here and never again. */
   create(): Promise<{ roomId: RoomId; roomToken: string }>;
-  /** Its folder: agents/ and spool/ stand in it. The same as long as the relay runs. */
+  /** Its folder: agents/ and spool/ are in it. The same as long as the relay runs. */
   root(id: RoomId): string;
   /** Every room, sorted, the default one among them. */
   list(): Promise<RoomId[]>;

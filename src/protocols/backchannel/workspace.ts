@@ -16,7 +16,7 @@ import { refusePersonsName } from '../../platform/authority.ts';
 import { isMissing } from '../../core/disk.ts';
 import { locked } from '../../platform/lock-file.ts';
 
-/** What a command of this dialect has at hand. Nothing in it is opened before it is asked for. */
+/** What a command of this dialect works with. Nothing in it is opened before it is asked for. */
 export class Bch {
   #config: Config | undefined;
   #workspace: (Workspace & { home: Home }) | undefined;
@@ -162,7 +162,7 @@ export function becomeAgent(
     delete after.token;
     delete after.tokens;
     if (place) {
-      // At a relay every agent's token has a file of its own besides: here stands only what the original reads.
+      // At a relay every agent's token has a file of its own besides: here is only what the original reads.
       delete after.room;
       Object.assign(after, place);
       if (before.tokens) after.tokens = before.tokens;

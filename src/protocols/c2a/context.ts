@@ -39,7 +39,7 @@ export interface HostLimits {
   /** Messages that one session may send per second, and at once. */
   sendsPerSecond: number;
   sendsAtOnce: number;
-  /** What one session may have in hand and before it: the rest stays where it waits. */
+  /** How much one session may hold and have queued: the rest stays where it waits. */
   inHand: number;
 }
 
@@ -52,7 +52,7 @@ export const LIMITS: HostLimits = {
   inHand: 1000,
 };
 
-/** How long a copy stays in a session's hand after its host or its connection is gone. */
+/** How long a copy stays held by a session after its host or its connection is gone. */
 export const HOLD_MS = 15 * 60 * 1000;
 
 /** Who a name is, as far as a frame says it. */

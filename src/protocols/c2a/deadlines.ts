@@ -1,7 +1,7 @@
 import { receiptsOf } from '../../core/mail/workspace.ts';
 import { silenceOutcome } from '../../core/attention/reply-rules.ts';
 import { isMessageId } from '../../core/names.ts';
-import { standingClaim } from '../../core/obligations/claim.ts';
+import { claimOn } from '../../core/obligations/claim.ts';
 import { tick } from '../../core/obligations/tick.ts';
 import { isAnswerWaiting } from './turns.ts';
 import { dropSession } from './restore.ts';
@@ -15,7 +15,7 @@ import type { Runner } from './runner.ts';
 /** What was sent since is entered at least this often, and what others ended is noticed. */
 const LOOK_MS = 5000;
 const RENEW_MS = 5 * 60 * 1000;
-/** So many open events of one session are seen to in one round. */
+/** How many open events of one session are handled in one round. */
 const SEEN_TO = 200;
 const DROP_EVERY_MS = 60 * 60 * 1000;
 const FORGOTTEN_MS = 7 * 24 * 60 * 60 * 1000;
@@ -119,11 +119,11 @@ export class Deadlines {
     if (now < Date.parse(message.ts) + deadlineMs(message)) return;
     if (await isAnswerWaiting(item)) return;
     // Who has claimed it is at work on it.
-    if ((await standingClaim(who.home, message, now))?.holder === who.name) return;
+    if ((await claimOn(who.home, message, now))?.holder === who.name) return;
     await session.end(item, silenceOutcome(attention.policy), { because: 'nothing was said in time' });
   }
 
-  /** Sessions that nobody took up for a week are forgotten, unless something is still in their hand. */
+  /** Sessions that nobody took up for a week are forgotten, unless something is still held by them. */
   async #dropOld(): Promise<void> {
     const now = this.context.deps.now();
     if (now < this.#dropAt) return;

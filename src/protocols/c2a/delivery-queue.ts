@@ -26,7 +26,7 @@ interface Delivery {
   over: PromiseWithResolvers<void>;
 }
 
-/** Carries a session's groups to its harness: takes them in hand, sends them, and sends them again until they are accepted. */
+/** Carries a session's groups to its harness: claims them, sends them, and sends them again until they are accepted. */
 export class DeliveryQueue {
   readonly #out = new Map<Group, Delivery>();
 
@@ -65,7 +65,7 @@ export class DeliveryQueue {
       }
       await this.#sendTaken(taken);
     } catch (error) {
-      // What is in hand stays there; all of it goes with the next round.
+      // What is held stays held; all of it goes with the next round.
       for (const group of groups) if (this.session.queue.isOut(group)) this.#giveBack(group);
       throw error;
     }
@@ -85,7 +85,7 @@ export class DeliveryQueue {
     });
   }
 
-  /** Waits until they are accepted, but not for ever: what is meant in full must not hang on a knock. */
+  /** Waits until they are accepted, but not forever: what is meant in full must not hang on a knock. */
   async #shipAhead(groups: Group[], frames: ReadonlyMap<Group, ChatDeliver>): Promise<void> {
     if (groups.length === 0) return;
     const enough = Promise.withResolvers<void>();
@@ -96,7 +96,7 @@ export class DeliveryQueue {
     timer.cancel();
   }
 
-  /** Claims what is not in hand yet. What was withdrawn, taken by another or made quiet meanwhile is left out. */
+  /** Claims what is not held yet. What was withdrawn, taken by another or made quiet meanwhile is left out. */
   async #take(group: Group): Promise<boolean> {
     const fresh = group.items.filter(({ held }) => !held);
     const [first] = fresh;
@@ -235,7 +235,7 @@ export class DeliveryQueue {
     else this.session.open.set(keyOf(item), item);
   }
 
-  /** Its words stand in the turn of a later one, which takes its place. */
+  /** Its words are in the turn of a later one, which takes its place. */
   async #mergedInto(event: Item, item: Item): Promise<void> {
     const by = { merged: event.message.id };
     await endObligation(item.who.home, item.who.name, item.message.id, 'superseded', by, this.context.deps.now());

@@ -22,7 +22,7 @@ export const DIGEST_MS = 15 * 60 * 1000;
 const PAGE = 128;
 /** What one digest holds, of each mailbox. */
 const MOST = 500;
-/** So much text is shown in full. What has no room waits for the next digest. */
+/** How much text is shown in full. What has no room waits for the next digest. */
 const MOST_TEXT = 32_000;
 
 /** What a digest tells of, and which copies are done with by it. */
@@ -260,7 +260,7 @@ export class Digests {
   }
 }
 
-/** So many pieces of work are remembered of one session. */
+/** How many pieces of work are remembered of one session. */
 const MOST_PROGRESS = 50;
 
 /** Does somebody ask how far the work is? Only then progress is put before a model. spec: host#progress */

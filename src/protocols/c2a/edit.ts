@@ -105,7 +105,7 @@ export async function remove(
   return { copies, ended };
 }
 
-/** A copy in somebody's hand for which nothing is owed: no answer is wanted any more, and anyone who has it can see that. */
+/** A copy held by somebody for which nothing is owed: no answer is wanted any more, and anyone who has it can see that. */
 async function callOff(home: Home, mailbox: AgentName, id: MessageId): Promise<void> {
   const copy = await home.journal.copy(mailbox, id);
   if (copy?.state !== 'held' || copy.attention.policy === 'must_not_respond') return;
@@ -130,7 +130,7 @@ async function inherit(
   await discharge(home, mailbox, old, 'superseded', by, now);
 }
 
-/** What stands in its place by now: anyone who names an old version means that. */
+/** What is in its place by now: anyone who names an old version means that. */
 async function latestOf(home: Home, id: MessageId): Promise<MessageId> {
   let latest = id;
   for (let n = 0; n < VERSIONS; n += 1) {

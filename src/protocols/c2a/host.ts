@@ -88,7 +88,7 @@ export class Host {
     const { record, whos, token, warnings, before } = await bindSession(this.context.deps, request);
     const known = this.#runners.get(record.id);
     const left = (before?.identities ?? []).filter((name) => !record.identities.includes(name));
-    // Another process may have had it meanwhile: then what we remember is not how things stand.
+    // Another process may have had it meanwhile: then what we remember may be wrong.
     const isAlone = known && (known.session.link !== null || known.session.record.seen === before?.seen);
     const isCurrent = isAlone && left.length === 0;
     if (known && !isCurrent) known.close();

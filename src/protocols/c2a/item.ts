@@ -20,7 +20,7 @@ export interface Item {
   mode: Injection;
   /** How often it went out before. */
   attempts: number;
-  /** In this session's hand already: offered before, and not lost since. */
+  /** Held by this session already: offered before, and not lost since. */
   held: boolean;
 }
 
@@ -41,7 +41,7 @@ export function saidAt({ message }: Pick<Item, 'message'>, now: number): number 
   return Number.isNaN(at) ? now : Math.min(at, now);
 }
 
-/** What goes out as one: one message, or what one author wrote in a row. The last is the event, the others stand in its turn. */
+/** What goes out as one: one message, or what one author wrote in a row. The last is the event, the others are in its turn. */
 export interface Group {
   items: Item[];
   mode: Injection;

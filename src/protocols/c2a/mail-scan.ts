@@ -14,14 +14,14 @@ import { endObligation } from '../../core/obligations/obligation.ts';
 import { HOLD_MS } from './context.ts';
 
 const PAGE = 64;
-/** What comes back from another's hand, or is raised, has an old number: it is looked for this often, also if nobody rings. */
+/** What comes back from another reader, or is raised, has an old number: it is looked for this often, also if nobody rings. */
 const OLD_MS = 30_000;
-/** That takes at most one part in so many of the time: others may have thousands waiting. */
+/** That takes at most this part of the time (1/n): others may have thousands waiting. */
 const OLD_SHARE = 20;
-/** So many of those that are not known are asked after in one look. */
+/** How many unknown ones are asked for in one look. */
 const ASKED = 200;
 
-/** Finds what waits for a session, in the order of its arrival, and puts it into its queue. Takes nothing in hand. */
+/** Finds what waits for a session, in the order of its arrival, and puts it into its queue. Claims nothing. */
 export class MailScan {
   /** The number up to which all of a mailbox was seen. */
   readonly #seen = new Map<AgentName, number>();

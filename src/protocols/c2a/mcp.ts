@@ -38,7 +38,7 @@ const READS = { readOnlyHint: true, idempotentHint: true } as const;
 const WRITES = { destructiveHint: false, idempotentHint: true } as const;
 
 /**
- * The seven tools of the protocol, and who is here. Their list stands in the context of every session, so it stays below 2,800 bytes:
+ * The seven tools of the protocol, and who is here. Their list is in the context of every session, so it stays below 2,800 bytes:
  * the protocol's own schemas check what a field takes, and a wrong one is answered with what to write instead.
  */
 const CHAT_TOOLS: Record<McpTool, Tool> = {

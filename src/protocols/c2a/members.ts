@@ -7,7 +7,7 @@ import { bridgeName, originNames, personName, safe } from './platform-names.ts';
 import type { ChatOrigin } from './platform-names.ts';
 
 const NAMED = 20;
-/** So many DMs of one person are kept: those with the agents that were written to last. */
+/** How many DMs of one person are kept: those with the agents that were written to last. */
 const DMS = 100;
 
 /** Who is where at a surface: people and bots as agents, and who belongs to which conversation. */
@@ -23,7 +23,7 @@ export class Members {
     return this.#channels.has(channel);
   }
 
-  /** Gives a workspace its names, for ever, and the mailbox for what is said in its channels: it is shown there once, however many listen. */
+  /** Gives a workspace its names, forever, and the mailbox for what is said in its channels: it is shown there once, however many listen. */
   async origin(platform: AgentName, workspaceId: string): Promise<ChatOrigin> {
     const { directory } = this.context.deps.home;
     for (const name of originNames(platform, workspaceId)) {

@@ -20,7 +20,7 @@ export interface Located {
 /**
  * Which message is meant by an id of the platform. Many platforms count the messages of each conversation from 1. The first conversation
  * that uses an id has it as it is. In any other one the conversation is a part of the id. Which conversation was first is seen in the
- * journal, so a message has the same id for ever. spec: host#message-ids
+ * journal, so a message has the same id forever. spec: host#message-ids
  */
 export class MessageIds {
   readonly #repeating = new Set<AgentName>();

@@ -6,7 +6,7 @@ import { SURFACE_BOX } from '../../core/mail/route.ts';
 import { Signal } from '../../core/signal.ts';
 
 /*
- * Names of a platform as names of ours, and back. What may not stand in one of ours is written as `_` and two digits per byte, so
+ * Names of a platform as names of ours, and back. What may not be in one of ours is written as `_` and two digits per byte, so
  * nothing has to be remembered: `!abc:server.org` is `_21abc_3aserver.org`.
  */
 
@@ -70,7 +70,7 @@ export function kindIn({ id, from }: Pick<Message, 'id' | 'from'>): 'system' | '
   return kind === 'system' || kind === 'tool' ? kind : null;
 }
 
-/** The platform's own id of one of its people, messages or conversations; as it stands, if it is one of ours. */
+/** The platform's own id of one of its people, messages or conversations; as it is, if it is one of ours. */
 export function rawPerson(origin: string, name: string): string {
   return name.startsWith(`${origin}.`) ? raw(name.slice(origin.length + 1)) : name;
 }

@@ -1,7 +1,7 @@
 import type { ChatDeliver, Knock, Part } from './shapes.ts';
 import { idText, inline, phrase, quoted, quotedWhole } from '../../core/gate.ts';
 
-// What stands around an event in a prompt. The host fills it in, delivery makes it words: neither knows the other.
+// What is around an event in a prompt. The host fills it in, delivery makes it words: neither knows the other.
 
 /** A message of a thread, as context. Its text is masked. */
 export interface PromptMessage {

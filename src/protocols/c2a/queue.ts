@@ -9,7 +9,7 @@ export interface Fragment {
   text: string;
 }
 
-/** Nobody writes for ever: what began this long ago is shown as it is. */
+/** Nobody writes forever: what began this long ago is shown as it is. */
 const MOST_MS = 30_000;
 /** What a person's text waits for more, unless the settings say another time. */
 const PERSON_MS = 2_500;
@@ -71,12 +71,12 @@ interface ConversationQueue {
 }
 
 /**
- * What is on its way to one session. Each conversation is a lane: its groups go out in the order of their last message, and none before
- * the one ahead of it was accepted. Several messages of one author in a row become one group while they wait. Lanes do not wait for
- * each other. Nothing here is in anybody's hand yet: it is still where it waits, and can be taken back.
+ * What is on its way to one session. Each conversation is a queue: its groups go out in the order of their last message, and none before
+ * the one ahead of it was accepted. Several messages of one author in a row become one group while they wait. Queues do not wait for
+ * each other. Nothing here is held yet: it is still where it waits, and can be taken back.
  */
 export class SessionQueue {
-  readonly #lanes = new Map<string, ConversationQueue>();
+  readonly #queues = new Map<string, ConversationQueue>();
   readonly #known = new Set<string>();
 
   constructor(readonly sight: Sight) {}
@@ -96,42 +96,42 @@ export class SessionQueue {
   /** Puts it in its place. An edit of something that has not gone out yet takes that one's place. */
   add(item: Item): void {
     if (this.has(item)) return;
-    const lane = this.#lane(item.conversation.id);
+    const queue = this.#queueOf(item.conversation.id);
     this.#known.add(keyOf(item));
     const old = item.message.parley?.replaces;
-    if (old && this.#replaced(lane, old, item)) return;
-    const group = lane.pending.find((one) => mayJoin(one, item, this.sight.now()));
+    if (old && this.#replaced(queue, old, item)) return;
+    const group = queue.pending.find((one) => mayJoin(one, item, this.sight.now()));
     if (group) group.items = [...group.items, item].toSorted((a, b) => a.seq - b.seq);
-    else lane.pending.push(aGroup(item));
-    lane.pending.sort((a, b) => lastOf(a).seq - lastOf(b).seq);
+    else queue.pending.push(aGroup(item));
+    queue.pending.sort((a, b) => lastOf(a).seq - lastOf(b).seq);
   }
 
   /** Puts a group back into its place: it was out, and comes again. */
   putBack(group: Group): void {
-    const lane = this.#lane(lastOf(group).conversation.id);
+    const queue = this.#queueOf(lastOf(group).conversation.id);
     for (const item of group.items) this.#known.add(keyOf(item));
-    if (lane.out === group) lane.out = null;
-    if (!lane.pending.includes(group)) lane.pending.unshift(group);
-    lane.pending.sort((a, b) => lastOf(a).seq - lastOf(b).seq);
+    if (queue.out === group) queue.out = null;
+    if (!queue.pending.includes(group)) queue.pending.unshift(group);
+    queue.pending.sort((a, b) => lastOf(a).seq - lastOf(b).seq);
   }
 
-  /** Takes a message out of what has not gone out yet, wherever it stands. */
+  /** Takes a message out of what has not gone out yet, wherever it is. */
   drop(mailbox: string, id: MessageId): Item | null {
     const is = ({ who, message }: Item): boolean => who.name === mailbox && message.id === id;
-    for (const lane of this.#lanes.values()) {
-      const group = lane.pending.find(({ items }) => items.some(is));
+    for (const queue of this.#queues.values()) {
+      const group = queue.pending.find(({ items }) => items.some(is));
       const item = group?.items.find(is);
       if (!group || !item) continue;
       this.#known.delete(keyOf(item));
       group.items = group.items.filter((one) => one !== item);
-      if (group.items.length === 0) lane.pending.splice(lane.pending.indexOf(group), 1);
+      if (group.items.length === 0) queue.pending.splice(queue.pending.indexOf(group), 1);
       this.#close(item.conversation.id);
       return item;
     }
     return null;
   }
 
-  /** What can go out now: heads of their lanes whose time has come. */
+  /** What can go out now: heads of their queues whose time has come. */
   due(): Group[] {
     const now = this.sight.now();
     return this.#heads().filter((group) => this.#dueAt(group) <= now);
@@ -142,17 +142,17 @@ export class SessionQueue {
     return this.isHead(group) && this.#dueAt(group) <= this.sight.now();
   }
 
-  /** Is it the next of its lane? */
+  /** Is it the next of its queue? */
   isHead(group: Group): boolean {
     const last = group.items.at(-1);
-    const lane = last && this.#lanes.get(last.conversation.id);
-    return lane !== undefined && lane.out === null && lane.pending[0] === group;
+    const queue = last && this.#queues.get(last.conversation.id);
+    return queue !== undefined && queue.out === null && queue.pending[0] === group;
   }
 
   /** Everything whose own time has come, also behind others: a boundary lets all of it go. */
   ripe(): Group[] {
     const now = this.sight.now();
-    return [...this.#lanes.values()].flatMap(({ pending }) => {
+    return [...this.#queues.values()].flatMap(({ pending }) => {
       const last = pending.findLastIndex((group) => this.#ownTime(group) <= now);
       return pending.slice(0, last + 1);
     });
@@ -168,7 +168,7 @@ export class SessionQueue {
 
   /** Everything that has not gone out, each with what goes out before it. */
   waiting(): { group: Group; ahead: Group[] }[] {
-    return [...this.#lanes.values()].flatMap(({ pending }) =>
+    return [...this.#queues.values()].flatMap(({ pending }) =>
       pending.map((group, at) => ({ group, ahead: pending.slice(0, at) })),
     );
   }
@@ -178,36 +178,36 @@ export class SessionQueue {
     return this.#heads().filter(({ mode, notBefore }) => mode === 'notify' && notBefore <= this.sight.now());
   }
 
-  /** It leaves now; its lane waits until it is `done` or `putBack`. */
+  /** It leaves now; its queue waits until it is `done` or `putBack`. */
   leave(group: Group): void {
-    const lane = this.#lane(lastOf(group).conversation.id);
-    lane.pending.splice(lane.pending.indexOf(group), 1);
-    lane.out = group;
+    const queue = this.#queueOf(lastOf(group).conversation.id);
+    queue.pending.splice(queue.pending.indexOf(group), 1);
+    queue.out = group;
   }
 
   done(group: Group): void {
     for (const item of group.items) this.#known.delete(keyOf(item));
     const id = group.items.at(-1)?.conversation.id;
-    // Whatever was taken out of it, its lane is the one in which it is out.
-    for (const [at, lane] of id === undefined ? this.#lanes : [[id, this.#lane(id)] as const]) {
-      if (lane.out === group) lane.out = null;
+    // Whatever was taken out of it, its queue is the one in which it is out.
+    for (const [at, queue] of id === undefined ? this.#queues : [[id, this.#queueOf(id)] as const]) {
+      if (queue.out === group) queue.out = null;
       this.#close(at);
     }
   }
 
-  /** A lane in which nothing is any more. */
+  /** A queue in which nothing is any more. */
   #close(id: string): void {
-    const lane = this.#lanes.get(id);
-    if (lane && lane.out === null && lane.pending.length === 0) this.#lanes.delete(id);
+    const queue = this.#queues.get(id);
+    if (queue && queue.out === null && queue.pending.length === 0) this.#queues.delete(id);
   }
 
   /** Has it left, and is not done? */
   isOut(group: Group): boolean {
-    return [...this.#lanes.values()].some(({ out }) => out === group);
+    return [...this.#queues.values()].some(({ out }) => out === group);
   }
 
-  #replaced(lane: ConversationQueue, old: MessageId, item: Item): boolean {
-    for (const group of lane.pending) {
+  #replaced(queue: ConversationQueue, old: MessageId, item: Item): boolean {
+    for (const group of queue.pending) {
       const at = group.items.findIndex(({ message, who }) => message.id === old && who.name === item.who.name);
       const before = group.items[at];
       if (!before || before.held) continue;
@@ -219,12 +219,12 @@ export class SessionQueue {
   }
 
   #heads(): Group[] {
-    return [...this.#lanes.values()].flatMap(({ pending: [head], out }) => (head && out === null ? [head] : []));
+    return [...this.#queues.values()].flatMap(({ pending: [head], out }) => (head && out === null ? [head] : []));
   }
 
   /** Its own time; but a knock goes when something behind it goes, and everything when something behind it cannot wait. */
   #dueAt(group: Group): number {
-    const { pending } = this.#lane(lastOf(group).conversation.id);
+    const { pending } = this.#queueOf(lastOf(group).conversation.id);
     const behind = pending.slice(pending.indexOf(group) + 1);
     const pushing = group.mode === 'buffered' ? behind.filter(({ mode }) => mode === 'immediate') : behind;
     const time = Math.min(this.#ownTime(group), ...pushing.map((one) => this.#ownTime(one)));
@@ -240,14 +240,14 @@ export class SessionQueue {
     return readyAt(fragments, author.kind !== 'human', this.sight.typingSince(lastOf(group)), this.sight.composeMs);
   }
 
-  #lane(id: string): ConversationQueue {
-    const lane = this.#lanes.get(id) ?? { pending: [], out: null };
-    this.#lanes.set(id, lane);
-    return lane;
+  #queueOf(id: string): ConversationQueue {
+    const queue = this.#queues.get(id) ?? { pending: [], out: null };
+    this.#queues.set(id, queue);
+    return queue;
   }
 }
 
-/** Only what one author writes to one reader in a row, under one rule. What others' work hangs on stands by itself. */
+/** Only what one author writes to one reader in a row, under one rule. What blocks the work of others is shown by itself. */
 function mayJoin(group: Group, item: Item, now: number): boolean {
   const [first] = group.items;
   if (!first || group.mode !== 'buffered' || item.mode !== 'buffered' || group.cleared || group.returns > 0)

@@ -41,7 +41,7 @@ export async function restoreHeld(session: HostSession): Promise<void> {
   }
 }
 
-/** Gives back what a session has in hand of a mailbox that it no longer reads: it waits again, for anyone who does. */
+/** Gives back what a session holds of a mailbox that it no longer reads: it waits again, for anyone who does. */
 export async function giveBack({ owner }: HostSession, { name, home }: Who): Promise<void> {
   const held = (await home.journal.heldBy(name, owner)).map(({ id }) => id);
   const because = 'its session reads other mailboxes now';

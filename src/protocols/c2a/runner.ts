@@ -105,7 +105,7 @@ export class Runner {
     this.ask();
   }
 
-  /** This event is no longer on its way, nor in hand. */
+  /** This event is no longer on its way, nor held. */
   letGo(who: Who, id: MessageId): void {
     const known = { who, message: { id } as Item['message'] };
     this.session.queue.drop(who.name, id);
@@ -177,7 +177,7 @@ export class Runner {
     }
   }
 
-  /** Before something urgent goes what stands before it: the order stays. */
+  /** Before something urgent goes what comes before it: the order stays. */
   #letUrgentPass(): void {
     if (!this.session.turn) return;
     for (const { group, ahead } of this.session.queue.waiting()) {

@@ -102,7 +102,7 @@ export class HostSession {
     return kind === 'human' || isLead || this.context.deps.now() >= ends;
   }
 
-  /** Gives a held copy its end. False if it is no longer in this session's hand. */
+  /** Gives a held copy its end. False if it is no longer held by this session. */
   async end(item: Item, disposition: Disposition, by: Evidence): Promise<boolean> {
     this.open.delete(keyOf(item));
     const { name, home } = item.who;
@@ -111,7 +111,7 @@ export class HostSession {
     return home.mailboxes.settle(claim, [item.message.id], { disposition, by: evidence }, 'shown');
   }
 
-  /** Somebody did something about an event: is it still in this session's hand? */
+  /** Somebody did something about an event: is it still held by this session? */
   async recheck(who: Who, id: MessageId): Promise<void> {
     const copy = await who.home.journal.copy(who.name, id);
     if (copy?.owner !== this.owner) this.open.delete(`${id}:${who.name}`);

@@ -318,11 +318,11 @@ export const ChatDeliver = new Schema(() =>
         recipient: v.optional(Party.inner),
       }),
     ),
-    /** The events whose words stand in this one turn, oldest first; the last is `eventId`. */
+    /** The events whose words are in this one turn, oldest first; the last is `eventId`. */
     merged: v.optional(v.array(MessageId.inner)),
     /** How often it has come back because it is still owed: with a higher number it is to be shown again. */
     returns: v.optional(v.number()),
-    /** Ours: what a harness may put before its model as it stands. Absent where nothing is to be shown. */
+    /** Ours: what a harness may put before its model as it is. Absent where nothing is to be shown. */
     prompt: v.optional(v.string()),
     /** For peers of the drafts of 2026-06-24 and 2026-08-11. */
     addressedToMe: v.optional(v.boolean()),

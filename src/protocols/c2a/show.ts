@@ -28,23 +28,23 @@ const REACTION_TRIES = 7;
 /** What became of something that was to be shown. */
 export type ShowResult = 'shown' | 'later' | 'failed';
 
-interface Letter {
+interface Outgoing {
   mailbox: AgentName;
   message: Message;
   isOwed: boolean;
 }
 
 /**
- * Shows what agents say to the people and channels of one surface. A letter is waiting → held under the surface's name → shown and
+ * Shows what agents say to the people and channels of one surface. A message is waiting → held under the surface's name → shown and
  * settled, or failed for good. What fails for a while is tried again with the same id, key and words, so a surface that has shown it
- * shows nothing new. If the surface goes away the letter waits again. If the host is killed the letter stays held, and the next
- * connection of the surface releases it first. In one conversation letters are shown in order; only a reaction that is not shown at once
+ * shows nothing new. If the surface goes away the message waits again. If the host is killed the message stays held, and the next
+ * connection of the surface releases it first. In one conversation messages are shown in order; only a reaction that is not shown at once
  * keeps nothing back.
  */
 export class SurfaceOutbox {
   readonly #rounds: RepeatingTask;
   readonly #alarm: Alarm;
-  readonly #lanes = new Map<string, Promise<void>>();
+  readonly #conversations = new Map<string, Promise<void>>();
   readonly #open = new Set<Promise<void>>();
   readonly #seen = new Map<AgentName, number>();
   readonly #waiters = new Map<MessageId, ((shown: ShowResult) => void)[]>();
@@ -132,49 +132,49 @@ export class SurfaceOutbox {
   }
 
   /** What people say or mark there is there already; and of a channel's messages one copy is enough to show it. */
-  async #meet(letter: Letter): Promise<void> {
-    const { message, mailbox } = letter;
+  async #meet(outgoing: Outgoing): Promise<void> {
+    const { message, mailbox } = outgoing;
     const isChannel = message.to.startsWith('#');
     const isElsewhere = isChannel && mailbox !== bridgeName(this.origin.name);
     if (message.from.startsWith(`${this.origin.name}.`) || isElsewhere)
-      return this.#end(letter, { because: 'it is shown there' });
+      return this.#end(outgoing, { because: 'it is shown there' });
     const params = await showOf(this.context, this.origin, mailbox, message);
     if (this.#ephemeral.delete(message.id)) params.visibility = 'ephemeral';
     const place = params.conversation.id;
-    const before = (this.#lanes.get(place) ?? Promise.resolve()).catch(() => {});
+    const before = (this.#conversations.get(place) ?? Promise.resolve()).catch(() => {});
     const tried = Promise.withResolvers<void>();
     const done = before
-      .then(() => this.#show(letter, params, tried.resolve))
-      .finally(() => this.#left(place, done, lane));
+      .then(() => this.#show(outgoing, params, tried.resolve))
+      .finally(() => this.#left(place, done, turn));
     const isReaction = params.what === 'reaction';
     const ended = done.catch(() => {});
-    const lane = isReaction ? before.then(() => Promise.race([tried.promise, ended, this.#pause(REACTION_MS)])) : done;
-    this.#lanes.set(place, lane);
+    const turn = isReaction ? before.then(() => Promise.race([tried.promise, ended, this.#pause(REACTION_MS)])) : done;
+    this.#conversations.set(place, turn);
     this.#open.add(done);
     this.context.tasks.run('show', () => done);
   }
 
-  #left(place: string, done: Promise<void>, lane: Promise<void>): void {
+  #left(place: string, done: Promise<void>, turn: Promise<void>): void {
     this.#open.delete(done);
-    if (this.#lanes.get(place) === lane) this.#lanes.delete(place);
+    if (this.#conversations.get(place) === turn) this.#conversations.delete(place);
     // There is room again.
     this.ring();
   }
 
-  async #show(letter: Letter, params: SurfaceShow, onTried: () => void): Promise<void> {
-    const { mailbox, message } = letter;
+  async #show(outgoing: Outgoing, params: SurfaceShow, onTried: () => void): Promise<void> {
+    const { mailbox, message } = outgoing;
     const isLast = (tried: number): boolean => params.what === 'reaction' && tried + 1 >= REACTION_TRIES;
     const { mailboxes } = this.context.deps.home;
-    if (this.#isOver || !(await this.#take(letter))) return this.#tell(message.id, 'later');
+    if (this.#isOver || !(await this.#take(outgoing))) return this.#tell(message.id, 'later');
     for (let tried = 0; !this.#isOver; tried += 1) {
       try {
         await Promise.race([this.wire.show(params), this.#stopped.then(() => Promise.reject(new Error('the end')))]);
         await noted(this.context, mailbox, message.id, 'shown', { surface: this.origin.name });
         await this.#endAnswered(message);
-        await this.#settle(letter, letter.isOwed ? 'acknowledged' : 'ignored', {});
+        await this.#settle(outgoing, outgoing.isOwed ? 'acknowledged' : 'ignored', {});
         return this.#tell(message.id, 'shown');
       } catch (error) {
-        if (isPermanent(error) || isLast(tried)) return this.#failed(letter, error);
+        if (isPermanent(error) || isLast(tried)) return this.#failed(outgoing, error);
         onTried();
         this.context.deps.log('host.not_shown', { surface: this.origin.name, tried, ...failureFacts(error) });
         this.#tell(message.id, 'later');
@@ -186,11 +186,11 @@ export class SurfaceOutbox {
   }
 
   /** It will never be shown: its sender is told, and may say it in another way. */
-  async #failed(letter: Letter, error: unknown): Promise<void> {
+  async #failed(outgoing: Outgoing, error: unknown): Promise<void> {
     const reason = error instanceof Error ? error.message.replace(/\p{Cc}+/gu, ' ').slice(0, 200) : 'refused';
-    await this.#endAnswered(letter.message, reason);
-    await this.#settle(letter, 'failed', { reason });
-    this.#tell(letter.message.id, 'failed');
+    await this.#endAnswered(outgoing.message, reason);
+    await this.#settle(outgoing, 'failed', { reason });
+    this.#tell(outgoing.message.id, 'failed');
   }
 
   async #endAnswered(said: Message, refused?: string): Promise<void> {
@@ -199,11 +199,11 @@ export class SurfaceOutbox {
     await endAnswered(home, said, outcome, now());
   }
 
-  async #end(letter: Letter, by: Record<string, string>): Promise<void> {
-    if (await this.#take(letter)) await this.#settle(letter, letter.isOwed ? 'acknowledged' : 'ignored', by);
+  async #end(outgoing: Outgoing, by: Record<string, string>): Promise<void> {
+    if (await this.#take(outgoing)) await this.#settle(outgoing, outgoing.isOwed ? 'acknowledged' : 'ignored', by);
   }
 
-  async #take({ mailbox, message }: Letter): Promise<boolean> {
+  async #take({ mailbox, message }: Outgoing): Promise<boolean> {
     const lease = { ms: HOLD_MS, bearer: `surface-${this.origin.name}` };
     const claim = await this.context.deps.home.mailboxes.claim(
       mailbox,
@@ -214,7 +214,7 @@ export class SurfaceOutbox {
     return claim.copies.length > 0;
   }
 
-  async #settle({ mailbox, message }: Letter, disposition: Disposition, by: Record<string, string>): Promise<void> {
+  async #settle({ mailbox, message }: Outgoing, disposition: Disposition, by: Record<string, string>): Promise<void> {
     const evidence = { way: 'surface', surface: this.origin.name, ...by };
     const claim = { mailbox, owner: this.#owner };
     await this.context.deps.home.mailboxes.settle(claim, [message.id], { disposition, by: evidence });

@@ -17,9 +17,9 @@ export class BackgroundTasks {
 
   run(what: string, job: () => Promise<unknown>): void {
     if (this.#isOver) return;
-    const chore = { done: Promise.resolve() };
-    this.#open.add(chore);
-    chore.done = this.#do(what, job, chore);
+    const task = { done: Promise.resolve() };
+    this.#open.add(task);
+    task.done = this.#do(what, job, task);
   }
 
   /** Takes no more, and waits for what is under way. */
@@ -28,13 +28,13 @@ export class BackgroundTasks {
     while (this.#open.size > 0) await Promise.all(Array.from(this.#open, ({ done }) => done));
   }
 
-  async #do(what: string, job: () => Promise<unknown>, chore: { done: Promise<void> }): Promise<void> {
+  async #do(what: string, job: () => Promise<unknown>, task: { done: Promise<void> }): Promise<void> {
     try {
       await job();
     } catch (error) {
       this.deps.log('host.failed', { what, ...failureFacts(error) });
     } finally {
-      this.#open.delete(chore);
+      this.#open.delete(task);
     }
   }
 }
@@ -105,7 +105,7 @@ export function failureFacts(error: unknown): Record<string, string> {
   return error instanceof Error ? { error: error.name, message: error.message.slice(0, 200) } : { error: 'unknown' };
 }
 
-/** So many per second, so many at once, and so many that wait for their turn. What is more is refused: nothing is dropped. */
+/** Limits the rate, the burst, and how many wait for their turn. What is more is refused: nothing is dropped. */
 export class Rate {
   #left: number;
   #at: number;
@@ -146,7 +146,7 @@ export class Rate {
 
 /** How long the ones before are waited for, where a source counts its messages one by one. */
 const GAP_MS = 500;
-/** So many places are remembered between two messages. */
+/** How many places are remembered between two messages. */
 const MOST = 10_000;
 
 interface Line {

@@ -15,7 +15,7 @@ import type { Id, Params, Request } from '../../wire/jsonrpc.ts';
 import { DRIVE_PROTOCOL } from './hosts.ts';
 import { localDriver } from './targets.ts';
 
-/** How long a prompt in hand may take when the other side is gone: it is called off, and only what was typed is finished. */
+/** How long the current prompt may take when the other side is gone: it is called off, and only what was typed is finished. */
 const END_MS = 5000;
 
 /** A session of this host, as the other side has it in its settings. */

@@ -15,7 +15,7 @@ export type EarlierMessage = Record<string, unknown> & { id: number; ts: number;
 export interface EarlierPage {
   limit: number;
   from?: string | undefined;
-  /** The line with which the texts exceed so many bytes is the last one that is read. */
+  /** The line with which the texts exceed this many bytes is the last one that is read. */
   bytes: number;
 }
 

@@ -88,7 +88,7 @@ export class HistoryFiles {
         for (const [path, some] of parts) this.#append(path, some);
         await this.store.exported(messages);
       } catch (error) {
-        // Half a line may stand there, or lines that the store will give again.
+        // Half a line may be there, or lines that the store will give again.
         for (const path of parts.keys()) this.#known.delete(path);
         throw error;
       }
@@ -137,7 +137,7 @@ function hourOf(ts: number): string {
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}-${two(at.getHours())}`;
 }
 
-/** Makes a file that another process wrote fit to be appended to, and returns the lines that stand at its end. */
+/** Makes a file that another process wrote fit to be appended to, and returns the lines at its end. */
 function prepareFile(fd: number, lines: readonly Buffer[]): Set<string> {
   const { size, mode, uid } = fstatSync(fd);
   if ((mode & 0o077) !== 0 && uid === process.getuid?.()) process.getBuiltinModule('node:fs').fchmodSync(fd, 0o600);

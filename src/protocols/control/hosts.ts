@@ -83,7 +83,7 @@ export class Hosts {
  * The connection to one host: `parley ccc drive` there, over ssh.
  *
  * It is made when somebody needs it, and made again after it was lost. Who needs it meanwhile waits, but not longer than `ANSWER_MS`: for an
- * attempt that is in hand, and through a pause while the trouble is younger than that. Later the last reason is given at once.
+ * attempt that is under way, and through a pause while the trouble is younger than that. Later the last reason is given at once.
  */
 class HostLink {
   #peer: JsonRpcPeer | null = null;

@@ -27,7 +27,7 @@ import type { Hosts } from './hosts.ts';
 const LOOK_MS = 5000;
 const READ_MS = 60_000;
 const ACT_MS = 60_000;
-/** A file goes there in parts of so many bytes, so that what others ask of the host does not wait for all of it. */
+/** A file goes there in parts of this many bytes, so that what others ask of the host does not wait for all of it. */
 const PART_BYTES = 256 * 1024;
 
 const State = new Schema(() =>

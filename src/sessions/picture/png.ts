@@ -8,7 +8,7 @@ import { inflateSync } from 'node:zlib';
 import type { Grid } from './grid.ts';
 import { sizeOf, svgOf } from './svg.ts';
 
-/** A picture has two pixels for each of the SVG as long as it stays below so many. */
+/** A picture has two pixels for each of the SVG as long as it stays below this many. */
 const MOST_PIXELS = 16_000_000;
 
 let fonts: Promise<Uint8Array[]> | null = null;

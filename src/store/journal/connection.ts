@@ -45,10 +45,10 @@ export interface LedgerOptions {
 
 /**
  * SQLite waits for its lock in naps that grow to 100 ms, so that those who came last get it first, and some waited for over a
- * second. We let it give up after three short naps and begin again. While a ledger is made it waits by itself.
+ * second. We let it give up after three short naps and begin again. While a journal is made it waits by itself.
  */
 const SHORT_NAPS = 'PRAGMA busy_timeout = 5';
-/** How long the write-ahead log may be before the next to open the ledger empties it. */
+/** How long the write-ahead log may be before the next to open the journal empties it. */
 const LOG_BYTES = 400_000;
 /** For a server the log may have 64 MB: mostly the exporter makes a checkpoint before that, and no sender waits for it. */
 const RARE_CHECKPOINTS = 'PRAGMA wal_autocheckpoint = 32000';
@@ -85,7 +85,7 @@ export class JournalConnection {
     return (this.#log ??= new LogFile(`${this.options.path}-wal`));
   }
 
-  /** Runs `look` on the ledger as it is. A cursor never leaves it: an open one would hold the write-ahead log. */
+  /** Runs `look` on the journal as it is. A cursor never leaves it: an open one would hold the write-ahead log. */
   read<T>(look: (db: Database) => T): T {
     return this.#guarded(() => {
       this.#follow();
@@ -159,7 +159,7 @@ export class JournalConnection {
     this.#db.run(this.#tuning);
   }
 
-  /** After a flush of the log that failed: all of it is copied into the ledger, which is flushed; if that cannot be done now, nothing changes. */
+  /** After a flush of the log that failed: all of it is copied into the journal, which is flushed; if that cannot be done now, nothing changes. */
   restartLog(): void {
     const sql = 'PRAGMA wal_checkpoint(RESTART)';
     const row = this.read((db) => db.query<{ busy: number; log: number; checkpointed: number }, []>(sql).get());
@@ -171,7 +171,7 @@ export class JournalConnection {
     this.#db.close();
   }
 
-  /** A ledger that was moved or rebuilt would swallow our writes without an error: compare inodes first. */
+  /** A journal that was moved or rebuilt would swallow our writes without an error: compare inodes first. */
   #follow(): void {
     if (inodeOf(this.options.path) === this.#inode) return;
     this.#log?.forget();
@@ -189,7 +189,7 @@ export class JournalConnection {
   }
 
   /**
-   * While one process opens the ledger, makes it, or moves a damaged one aside, no other does either: otherwise one could take
+   * While one process opens the journal, makes it, or moves a damaged one aside, no other does either: otherwise one could take
    * the fresh file of another for the damaged one, or open the log of one with the file of the other.
    */
   #alone<T>(act: () => T): T {
@@ -225,7 +225,7 @@ export class JournalConnection {
   }
 
   /**
-   * Commands end without closing the ledger (see libc.ts), and one that opens it alone takes its write-ahead log for new from
+   * Commands end without closing the journal (see libc.ts), and one that opens it alone takes its write-ahead log for new from
    * the first page on: without this nobody would ever empty it, and every start would read a longer one.
    */
   #emptyLog(db: Database): void {
@@ -267,7 +267,7 @@ export class JournalConnection {
     return version;
   }
 
-  /** What this ledger's meta row `life` says once every file has its row, in this life of the ledger and of the machine. */
+  /** What this journal's meta row `life` says once every file has its row, in this life of the journal and of the machine. */
   get life(): string {
     return `${platform.bootId()} ${readText(idFileOf(this.options.path))}`;
   }
@@ -280,7 +280,7 @@ export class JournalConnection {
     }
   }
 
-  /** Puts the damaged ledger beside its place, and says where. */
+  /** Puts the damaged journal beside its place, and says where. */
   #moveAside(): string {
     const { path } = this.options;
     const kept = `${path}.damaged-${Date.now()}`;
@@ -292,7 +292,7 @@ export class JournalConnection {
     });
   }
 
-  /** SQLite's errors in our words. A damaged ledger is kept beside a fresh one, which is filled from the files. */
+  /** SQLite's errors in our words. A damaged journal is kept beside a fresh one, which is filled from the files. */
   #explained(error: unknown): unknown {
     const { path } = this.options;
     if (!isDamage(error)) return explained(error, path, 'nothing was changed');

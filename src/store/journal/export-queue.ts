@@ -14,7 +14,7 @@ import { SETTLED, STORED } from './schema.ts';
 import { SqliteSending } from './send.ts';
 
 /** How many copies are looked after in one transaction when all are. */
-const BITE = 200;
+const BATCH = 200;
 
 const QUIETLY = ['tool_mailbox', 'digest', 'silent'].map((how) => `instr(c.attention, ' ${how} ')`).join(' + ');
 const waitingSql = (which: string): string => `SELECT c.seq, c.mailbox, m.id, c.attention, m.json
@@ -36,7 +36,7 @@ const WITH_MAIL = `WITH RECURSIVE box (name) AS (
     SELECT (SELECT min(mailbox) FROM copies WHERE settled_at IS NULL AND mailbox > name AND mailbox < ?2) FROM box
       WHERE name IS NOT NULL)
   SELECT name FROM box WHERE name IS NOT NULL`;
-const STANDING_ONE = `SELECT c.seq, c.mailbox, m.id, c.attention, m.json FROM messages m JOIN copies c USING (seq)
+const WAITING_ONE = `SELECT c.seq, c.mailbox, m.id, c.attention, m.json FROM messages m JOIN copies c USING (seq)
   WHERE m.id = ? AND c.mailbox = ? AND c.state = ${STORED}`;
 const QUEUE = `SELECT u.seq, u.mailbox, m.id, c.attention, m.json FROM unfiled u
   CROSS JOIN copies c ON c.seq = u.seq AND c.mailbox = u.mailbox CROSS JOIN messages m ON m.seq = u.seq
@@ -44,7 +44,7 @@ const QUEUE = `SELECT u.seq, u.mailbox, m.id, c.attention, m.json FROM unfiled u
 const LATE = `SELECT c.seq, c.mailbox, m.id, c.attention, '' AS json FROM copies c INDEXED BY copies_open
   CROSS JOIN messages m ON m.seq = c.seq
   WHERE (c.mailbox, c.seq) > (?, ?) AND c.late = 1 AND c.state = ${STORED} AND c.settled_at IS NULL
-  ORDER BY c.mailbox, c.seq LIMIT ${BITE}`;
+  ORDER BY c.mailbox, c.seq LIMIT ${BATCH}`;
 
 interface WaitingRow {
   seq: number;
@@ -56,7 +56,7 @@ interface WaitingRow {
 
 /**
  * `copies.late` is 0 for a copy whose file was flushed before it was accepted; 1 for one whose file comes later and is never
- * flushed; 2 for one that has none: it is in a hand, or ended there. `unfiled` has a row for every copy that waits without a
+ * flushed; 2 for one that has none: it is held, or ended there. `unfiled` has a row for every copy that waits without a
  * file (`drafted` 0), and for those that are just being published (`drafted` 1).
  */
 export class SqliteExportQueue extends SqliteSending {
@@ -69,7 +69,7 @@ export class SqliteExportQueue extends SqliteSending {
     this.connection.tuneForServer(cacheKb);
   }
 
-  /** Copies the log into the ledger as far as nobody has to wait for it. */
+  /** Copies the log into the journal as far as nobody has to wait for it. */
   checkpoint(): void {
     this.connection.read((db) => db.query('PRAGMA wal_checkpoint(PASSIVE)').get());
   }
@@ -80,7 +80,7 @@ export class SqliteExportQueue extends SqliteSending {
   }
 
   async waitingCopy(mailbox: AgentName, id: MessageId): Promise<WaitingCopy | null> {
-    const row = this.connection.read((db) => db.query<WaitingRow, [string, string]>(STANDING_ONE).get(id, mailbox));
+    const row = this.connection.read((db) => db.query<WaitingRow, [string, string]>(WAITING_ONE).get(id, mailbox));
     return row && waitingFrom(row);
   }
 
@@ -153,7 +153,7 @@ export class SqliteExportQueue extends SqliteSending {
       });
       const end = rows.at(-1);
       if (end) last = [end.mailbox, end.seq];
-    } while (rows.length === BITE);
+    } while (rows.length === BATCH);
   }
 }
 
@@ -165,7 +165,7 @@ function recountOne(db: Database, row: WaitingRow, found: FilePlace): void {
   else db.query('INSERT INTO unfiled (seq, mailbox) VALUES (?, ?) ON CONFLICT DO NOTHING').run(seq, mailbox);
 }
 
-/** The message of a copy that has no file; undefined if it has one. Once it is in a hand, nobody writes a file for it. */
+/** The message of a copy that has no file; undefined if it has one. Once it is held, nobody writes a file for it. */
 export function withoutFile(db: Database, copy: { seq: number; mailbox: string; late: number }): string | undefined {
   if (copy.late === 0) return undefined;
   if (copy.late === 1) {

@@ -13,8 +13,8 @@ interface Opened {
 }
 
 /**
- * The write-ahead log of a ledger, seen from beside SQLite. Of SQLite's three files only this one may be opened and closed by hand: a
- * closed descriptor of the ledger or of its index would take away the locks that SQLite holds in this process.
+ * The write-ahead log of a journal, seen from beside SQLite. Of SQLite's three files only this one may be opened and closed by hand: a
+ * closed descriptor of the journal or of its index would take away the locks that SQLite holds in this process.
  */
 export class LogFile {
   #file: Opened | null = null;
@@ -25,14 +25,14 @@ export class LogFile {
   constructor(readonly path: string) {}
 
   /**
-   * What stands in the log is on disk when this returns. The event loop goes on meanwhile, unless `alone` says that nobody else
+   * What is in the log is on disk when this returns. The event loop goes on meanwhile, unless `alone` says that nobody else
    * waits and the disk was quick the last time: to hand a short wait to another thread takes a third of the wait. After one that failed
    * none succeeds until the log was restarted: a system tells of a lost page once, and finds all well the next time.
    */
   async flush(alone = false): Promise<void> {
     if (this.hasFailed) throw this.#failure;
     const file = this.#opened();
-    // Without a log everything was moved into the ledger, with flushes of its own.
+    // Without a log everything was moved into the journal, with flushes of its own.
     if (!file) return;
     const began = performance.now();
     try {
@@ -50,7 +50,7 @@ export class LogFile {
     return this.#failure !== null;
   }
 
-  /** What stands in it is on disk elsewhere, and what comes is written from its beginning. */
+  /** What is in it is on disk elsewhere, and what comes is written from its beginning. */
   wasRestarted(): void {
     if (!this.hasFailed) return;
     this.#failure = null;
@@ -69,7 +69,7 @@ export class LogFile {
     }
   }
 
-  /** The ledger was closed or opened again: its log is another file. */
+  /** The journal was closed or opened again: its log is another file. */
   forget(): void {
     const file = this.#file;
     this.#file = null;

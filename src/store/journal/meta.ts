@@ -4,7 +4,7 @@ import { ifThere } from '../../core/disk.ts';
 import { platform } from '../../platform/os.ts';
 import type { JournalConnection } from './connection.ts';
 
-/** The file beside a ledger that holds its generation id. Without it a lost ledger looks like a new one. */
+/** The file beside a journal that holds its generation id. Without it a lost journal looks like a new one. */
 export function idFileOf(path: string): string {
   return `${path}.id`;
 }
@@ -18,7 +18,7 @@ export function setMeta(db: Database, name: string, value: string): void {
   db.query('INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value').run(name, value);
 }
 
-/** Records that every file has its row, in this generation of the ledger and since this boot. */
+/** Records that every file has its row, in this generation of the journal and since this boot. */
 export function complete(connection: JournalConnection): void {
   const idFile = idFileOf(connection.options.path);
   const generation = connection.write((db) => {
@@ -35,7 +35,7 @@ export function complete(connection: JournalConnection): void {
  */
 const PAGE_BYTES = 2048;
 
-/** How to bring a ledger to the newest format. */
+/** How to bring a journal to the newest format. */
 export interface Migration {
   path: string;
   /** Each step brings it to the next version. */
@@ -45,7 +45,7 @@ export interface Migration {
   now: () => number;
 }
 
-/** Makes a new ledger. If the id file of an older one is there, that one was lost, and `rebuilt` says when. */
+/** Makes a new journal. If the id file of an older one is there, that one was lost, and `rebuilt` says when. */
 export function create(db: Database, { path, steps, version, now }: Migration): void {
   const idFile = idFileOf(path);
   const wasLost = existsSync(idFile);
@@ -53,7 +53,7 @@ export function create(db: Database, { path, steps, version, now }: Migration): 
   db.run(`PRAGMA page_size = ${PAGE_BYTES}`);
   db.run('PRAGMA journal_mode = WAL');
   db.run('BEGIN IMMEDIATE');
-  // Two processes may both find no ledger: the second one finds the ledger of the first here.
+  // Two processes may both find no journal: the second one finds the journal of the first here.
   if (version() === 0) {
     for (const step of steps) db.run(step);
     setMeta(db, 'generation', generation);

@@ -73,7 +73,7 @@ const AFTER_ALL = '\u{10ffff}';
 type Place = [at: number, id: string, mailbox: string];
 type UnenteredRow = CopyRow & { seq: number; json: string; alone: number };
 
-/** Duties, event claims and sessions complete the SQLite ledger. core/ports/obligations.ts documents each method. */
+/** Duties, event claims and sessions complete the SQLite journal. core/ports/obligations.ts documents each method. */
 export class SqliteObligations extends SqliteCopies implements Obligations {
   sessionStore(): SessionStore {
     return new SqliteSessions(this.connection);

@@ -43,7 +43,7 @@ export function importOldTray(
   }
 }
 
-/** Enters what the ledger does not have yet, and notes how far it came. False if something was left out. */
+/** Enters what the journal does not have yet, and notes how far it came. False if something was left out. */
 function enterAll(db: Database, file: Buffer, accept: (db: Database, entries: Entry[]) => void): boolean {
   const life = metaOf(db, 'generation') ?? '';
   const [round = 0, bytes = 0] = (metaOf(db, 'tray') ?? '').split(' ').map(Number);

@@ -59,7 +59,7 @@ interface ReceiptRow {
   evidence: string;
 }
 
-/** The read half of the SQLite ledger, with the indexes that are filled on demand. */
+/** The read half of the SQLite journal, with the indexes that are filled on demand. */
 export class SqliteRecords implements Records {
   constructor(readonly connection: JournalConnection) {}
 

@@ -3,7 +3,7 @@ import { isDiskFull, isMissing } from '../../core/disk.ts';
 
 /** Enough to claim and settle a few hundred messages, which frees more. */
 const RESERVE_BYTES = 256 * 1024;
-/** So many messages of other programs get their rows at once in its room: they must be claimed and settled there too. */
+/** How many messages of other programs get their rows at once in its room: they must be claimed and settled there too. */
 export const FEW = 32;
 /** What one call for random bytes gives. */
 const PIECE_BYTES = 64 * 1024;

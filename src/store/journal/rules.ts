@@ -43,7 +43,7 @@ function dueOf({ ts, parley }: Message): Due {
   return { deadline: parley?.deadline, sent: ts };
 }
 
-/** A key from before the ledger was lost may name a message that was read long ago. There is no proof either way, so it is refused. */
+/** A key from before the journal was lost may name a message that was read long ago. There is no proof either way, so it is refused. */
 export function refuseOlderThan(rebuilt: number, entry: Entry): void {
   if (!entry.firstTried || Date.parse(entry.firstTried) >= rebuilt) return;
   throw new Refusal(

@@ -81,7 +81,7 @@ export class SqliteSending extends SqliteRecords {
     return { message, copies, first: true, ...(isLate && { seq }) };
   }
 
-  /** The answer to a known key, or null for a new one. Refuses a key that may be older than a rebuilt ledger. */
+  /** The answer to a known key, or null for a new one. Refuses a key that may be older than a rebuilt journal. */
   #underKey(db: Database, entry: Entry): Acceptance | null {
     const { message, key = '', firstTried } = entry;
     const earlier = this.keyed(db, message.from, key);

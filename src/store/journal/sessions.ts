@@ -81,7 +81,7 @@ export const SESSION_PAGES = {
 const ALL_OPEN = `${PROMPT} WHERE p.ended = 0 AND p.session > '' ORDER BY p.id`;
 const ALL_OPEN_CUT = `${PROMPT_CUT} WHERE p.ended = 0 AND p.session > '' ORDER BY p.id`;
 
-/** Prompts and history of sessions in the ledger. core/ports/session-store.ts documents each method. */
+/** Prompts and history of sessions in the journal. core/ports/session-store.ts documents each method. */
 export class SqliteSessions implements SessionStore {
   constructor(readonly connection: JournalConnection) {}
 

@@ -9,7 +9,7 @@ import { SqliteObligations } from './obligations.ts';
 /** `checkpoint` is for the exporter. */
 export type SqliteJournal = MailboxJournal & Pick<SqliteObligations, 'checkpoint'>;
 
-/** Opens (or makes) the ledger of one home. Safe for many processes at once. */
+/** Opens (or makes) the journal of one home. Safe for many processes at once. */
 export function openSqliteJournal(options: LedgerOptions): SqliteJournal {
   const ledger = new SqliteObligations(new JournalConnection(options));
   try {
@@ -21,7 +21,7 @@ export function openSqliteJournal(options: LedgerOptions): SqliteJournal {
   return ledger;
 }
 
-/** The state of a ledger file. The check changes nothing. */
+/** The state of a journal file. The check changes nothing. */
 export interface JournalState {
   /** Its format number; null if it cannot be read. */
   format: number | null;
@@ -49,7 +49,7 @@ export function checkJournal(path: string): JournalState | null {
   }
 }
 
-/** Returns what differs from a new ledger of that format. */
+/** Returns what differs from a new journal of that format. */
 function oddIn(db: Database, format: number): string[] {
   if (format > MIGRATIONS.length) return [];
   const right = new Database(':memory:');

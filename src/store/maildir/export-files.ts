@@ -21,10 +21,10 @@ export function homeExportLock(root: string): HeldLock | null {
 /**
  * Writes the files of copies that were accepted without one (see core/ports/journal.ts).
  *
- * F1 write tmp/<id>.late      F2 say `drafted` in the ledger: those that still wait are ours to publish
+ * F1 write tmp/<id>.late      F2 say `drafted` in the journal: those that still wait are ours to publish
  * F3 rename tmp/<id>.late to new/ or quiet/, or delete it if it was taken meanwhile      F4 say `exported`
  *
- * Nothing is flushed: until a copy ends, the ledger has its message, and after a restart of the machine `recount` finds what is
+ * Nothing is flushed: until a copy ends, the journal has its message, and after a restart of the machine `recount` finds what is
  * missing. A draft has an ending of its own, because `<id>.json` in tmp/ may be published by anybody.
  */
 export class ExportFiles {
@@ -105,7 +105,7 @@ export class ExportFiles {
     return published;
   }
 
-  /** Somebody may have raised it while its file was on the way: who raises it says so in the ledger first. */
+  /** Somebody may have raised it while its file was on the way: who raises it says so in the journal first. */
   async #raiseIfLoud(journal: MailboxJournal, { mailbox, id }: Unexported): Promise<void> {
     const now = await journal.waitingCopy(mailbox, id);
     if (now && !now.quiet) this.files.move(this.files.path(mailbox, 'quiet', id), this.files.path(mailbox, 'new', id));
@@ -114,20 +114,20 @@ export class ExportFiles {
   #publishOne({ mailbox, id, quiet }: Unexported): void {
     const draft = this.files.draft(mailbox, id);
     const place = this.files.path(mailbox, quiet ? 'quiet' : 'new', id);
-    // Missing: a reader took the draft itself in hand.
+    // Missing: a reader took the draft itself.
     if (this.files.move(draft, place) || !this.files.hasDraft(mailbox, id)) return;
     // Its maker died over it, or is a program that knows no quiet/.
     this.files.begin(mailbox);
     if (!this.files.move(draft, place) && this.files.hasDraft(mailbox, id)) throw new Error(`no place for ${draft}`);
   }
 
-  /** Where a whole file of this copy is. One that stands in a hand, though the ledger says that it waits, is put back. */
+  /** Where a whole file of this copy is. One that is in held/, though the journal says that it waits, is put back. */
   whereIs({ mailbox, id, quiet }: { mailbox: AgentName; id: MessageId; quiet: boolean }): FilePlace {
     if (this.files.isWhole(this.files.draft(mailbox, id), id)) return 'draft';
     for (const place of ['new', 'quiet'] as const) {
       const path = this.files.path(mailbox, place, id);
       if (this.files.isWhole(path, id)) return 'exported';
-      // After a power cut a file can be there without its text. The ledger has the text.
+      // After a power cut a file can be there without its text. The journal has the text.
       this.files.delete(path);
     }
     const held = this.files.path(mailbox, 'held', id);

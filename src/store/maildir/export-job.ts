@@ -12,7 +12,7 @@ import { idsIn } from './folders.ts';
 
 /** How many files are written between two looks at what else is asked. */
 const BATCH = 64;
-/** After so many batches the log is copied into the ledger: senders do not wait for this thread. */
+/** After this many batches the log is copied into the journal: senders do not wait for this thread. */
 const CHECKPOINT = 32;
 /** New mail waits so long for more, so that its files are written in one go. */
 const LINGER_MS = 10;
@@ -27,7 +27,7 @@ const LOOK_MS = 500;
 const PAUSE_MS = 1000;
 
 /**
- * What the worker does for one home: it exports mail to files, looks into folders, and copies the log into the ledger. If the ledger cannot be
+ * What the worker does for one home: it exports mail to files, looks into folders, and copies the log into the journal. If the journal cannot be
  * opened, every request is answered with that, and the next one tries again.
  */
 export class ExportJob {

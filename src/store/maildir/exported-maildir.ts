@@ -23,11 +23,11 @@ export interface ExportedMaildirOptions extends Omit<MaildirOptions, 'exporter'>
 }
 
 /**
- * Backchannel's Maildir for a server: a process that lives long and is asked by many at once. The ledger first, the files later.
+ * Backchannel's Maildir for a server: a process that lives long and is asked by many at once. The journal first, the files later.
  *
- * put     P1 accept in the ledger everything that came in this turn, in one transaction      P2 flush the ledger's log once      ← stored
- * export  F1 write tmp/<id>.late      F2 `drafted` in the ledger      F3 rename to new/ or quiet/      F4 `exported` in the ledger
- * take    T1 claim in the ledger: a copy without a file comes from there, and never gets one; any other as in send.ts
+ * put     P1 accept in the journal everything that came in this turn, in one transaction      P2 flush the journal's log once      ← stored
+ * export  F1 write tmp/<id>.late      F2 `drafted` in the journal      F3 rename to new/ or quiet/      F4 `exported` in the journal
+ * take    T1 claim in the journal: a copy without a file comes from there, and never gets one; any other as in send.ts
  *
  * The log that was flushed is the proof of `stored`; the files follow, and are what other programs see. They are written by one process only, the
  * one that holds the export lock: by the export worker of a living relay, or by `heal` of any command after it died.
@@ -44,10 +44,10 @@ export interface ExportedMaildirOptions extends Omit<MaildirOptions, 'exporter'>
  * | F4                     | new/                | stored              | yes      | nothing to do                               |
  * | T1 of a copy without a file | – (or tmp/.late) | held by the dead  | –        | heal: stored, unexported again, marked      |
  * | settled, then killed   | – (or tmp/.late)    | settled             | –        | never gets a file; a draft goes with the next restart |
- * | settled with keep, before cur/ | –           | settled             | –        | the record is in the ledger, not in cur/    |
- * | any, and the ledger is lost or damaged | what was exported | a fresh one | yes | **what had no file yet is lost** (or in the damaged one, kept beside) |
+ * | settled with keep, before cur/ | –           | settled             | –        | the record is in the journal, not in cur/    |
+ * | any, and the journal is lost or damaged | what was exported | a fresh one | yes | **what had no file yet is lost** (or in the damaged one, kept beside) |
  * | power cut after P2     | any, some without text | stored, unexported or drafted or exported | yes | `recount`: what has no whole file gets one |
- * | power cut after F2, lost in the ledger | new/ | stored, unexported  | yes      | `recount` finds the file                    |
+ * | power cut after F2, lost in the journal | new/ | stored, unexported  | yes      | `recount` finds the file                    |
  * | power cut after a settle | –                 | stored again, if nobody flushed | – | at least once, as in send.ts        |
  */
 export class ExportedMaildir extends Maildir {
@@ -95,17 +95,17 @@ export class ExportedMaildir extends Maildir {
   }
 
   override async peek(mailbox: AgentName): Promise<WaitingMessage[]> {
-    const standing = await this.#standing(mailbox);
-    return oldestFirst(standing.map(({ text, quiet }) => ({ message: messageFrom(text), quiet })));
+    const waiting = await this.#waiting(mailbox);
+    return oldestFirst(waiting.map(({ text, quiet }) => ({ message: messageFrom(text), quiet })));
   }
 
   override async ids(mailbox: AgentName, loudOnly = false): Promise<MessageId[]> {
-    return (await this.#standing(mailbox)).flatMap(({ id, quiet }) => (loudOnly && quiet ? [] : [id]));
+    return (await this.#waiting(mailbox)).flatMap(({ id, quiet }) => (loudOnly && quiet ? [] : [id]));
   }
 
   override async read(mailbox: AgentName, id: MessageId): Promise<WaitingMessage | null> {
-    const standing = await this.options.journal.waitingCopy(mailbox, id);
-    if (standing) return { message: messageFrom(standing.text), quiet: standing.quiet };
+    const waiting = await this.options.journal.waitingCopy(mailbox, id);
+    if (waiting) return { message: messageFrom(waiting.text), quiet: waiting.quiet };
     // Another program may have left it a moment ago.
     return (await this.options.journal.copy(mailbox, id)) ? null : super.read(mailbox, id);
   }
@@ -140,9 +140,9 @@ export class ExportedMaildir extends Maildir {
   }
 
   override async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
-    const standing = await this.options.journal.waitingCopy(mailbox, id);
+    const waiting = await this.options.journal.waitingCopy(mailbox, id);
     const moved = await super.raise(mailbox, id);
-    const isRaised = moved || (standing?.quiet ?? false);
+    const isRaised = moved || (waiting?.quiet ?? false);
     if (isRaised) await this.#watchers.tellOf(mailbox, [id]);
     return isRaised;
   }
@@ -159,7 +159,7 @@ export class ExportedMaildir extends Maildir {
   }
 
   override async remove(mailbox: AgentName): Promise<void> {
-    const waiting = await this.#standing(mailbox);
+    const waiting = await this.#waiting(mailbox);
     await super.remove(mailbox);
     for (const { id } of waiting) await this.options.journal.lost(mailbox, id);
   }
@@ -176,7 +176,7 @@ export class ExportedMaildir extends Maildir {
   }
 
   /** Everything that waits, in order of arrival, with what other programs left. */
-  async #standing(mailbox: AgentName): Promise<WaitingCopy[]> {
+  async #waiting(mailbox: AgentName): Promise<WaitingCopy[]> {
     await this.adopt(mailbox);
     const all: WaitingCopy[] = [];
     for (;;) {
@@ -190,7 +190,7 @@ export class ExportedMaildir extends Maildir {
   /** Takes in what other programs did, and tells of what is new. Returns what was adopted. */
   async #takeIn(mailbox: AgentName, { missing, strangers, arrived }: Changes): Promise<MessageId[]> {
     const adopted =
-      missing.length + strangers.length > 0 ? await this.healer.square(mailbox, { missing, strangers }) : [];
+      missing.length + strangers.length > 0 ? await this.healer.reconcile(mailbox, { missing, strangers }) : [];
     await this.#watchers.tellOf(mailbox, [...new Set([...arrived, ...adopted])]);
     return adopted;
   }

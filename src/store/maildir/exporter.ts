@@ -7,13 +7,13 @@ import { homeExportLock } from './export-files.ts';
 import { errorOf } from './export-messages.ts';
 import type { Addressed, Changes, Report, ExportRequest } from './export-messages.ts';
 
-/** In a compiled program the worker stands beside the program's own entry; see scripts/build.mjs. */
+/** In a compiled program the worker is beside the program's own entry; see scripts/build.mjs. */
 const ENTRY = import.meta.url.includes('$bunfs')
   ? './store/maildir/export-worker.ts'
   : new URL('./export-worker.ts', import.meta.url).href;
 /** A worker that dies is replaced after this. */
 const REPLACE_MS = 1000;
-/** So many copies may wait for their files; then senders wait too. They stand in the ledger, not in memory. */
+/** At most this many copies wait for their files; then senders wait too. They are in the journal, not in memory. */
 export const MOST_UNEXPORTED = 200_000;
 /** If another process exports the mail of this home, we ask so often whether it still does. */
 const LOCK_MS = 1000;
@@ -136,7 +136,7 @@ export class Exporter {
     while (this.#unexported >= this.most) await new Promise<void>((resolve) => this.#senders.push(resolve));
   }
 
-  /** So many copies were accepted. */
+  /** This many copies were accepted. */
   added(copies: number): void {
     this.#unexported += copies;
     this.wake();
@@ -149,7 +149,7 @@ export class Exporter {
     if (this.#lock && (!this.#isBusy || isUrgent)) this.#export();
   }
 
-  /** Compares a mailbox's folders with the ledger. */
+  /** Compares a mailbox's folders with the journal. */
   async look(mailbox: AgentName): Promise<Changes> {
     return this.#ask<Changes>((ticket) => ({ do: 'look', ticket, mailbox }));
   }

@@ -15,7 +15,7 @@ export interface FoundMessage {
   strangers: MessageId[];
 }
 
-/** The ledger is read before the folders are listed: so a copy that moves meanwhile is looked at once more, and not lost. */
+/** The journal is read before the folders are listed: so a copy that moves meanwhile is looked at once more, and not lost. */
 export function compared(
   open: ReadonlyMap<MessageId, boolean>,
   loud: ReadonlySet<MessageId>,
@@ -42,13 +42,13 @@ export type Reading = Message | null | 'unreadable' | 'shut';
 
 /** The files of one home's spool, as who looks for them and reads them needs them. */
 export class MaildirFiles extends MaildirPlaces {
-  /** A draft that only its writer may publish, and only once the ledger says so: see export-files.ts. */
+  /** A draft that only its writer may publish, and only once the journal says so: see export-files.ts. */
   draft(mailbox: AgentName, id: MessageId): string {
     return `${this.folder(mailbox, 'tmp')}/${id}.late`;
   }
 
   /**
-   * For files that are not flushed: their folders are not flushed either. A mailbox is made when its last folder stands; anyone who
+   * For files that are not flushed: their folders are not flushed either. A mailbox is made when its last folder exists; anyone who
    * needs that one, or stores something for good, makes the rest and flushes all.
    */
   begin(mailbox: AgentName): void {

@@ -18,13 +18,13 @@ import type { WaitingMessage } from '../../core/ports/mailboxes.ts';
 
 /**
  * The folders of a mailbox. `tmp`, `new` and `cur` are Backchannel's; `quiet` holds waiting copies that wake nobody, and
- * `held` the copies in a reader's hand. Other programs look at neither.
+ * `held` the copies held by a reader. Other programs look at neither.
  */
 export type Folder = 'tmp' | 'new' | 'quiet' | 'held' | 'cur';
-/** In the order in which they are made: where the last one stands, all do. */
+/** In the order in which they are made: if the last one exists, all do. */
 export const FOLDERS: readonly Folder[] = ['tmp', 'new', 'cur', 'quiet', 'held'];
 
-/** Where the files of one home's spool stand, and how they come there. Synchronous throughout: promise calls are about ten times slower. */
+/** Where the files of one home's spool are, and how they come there. Synchronous throughout: promise calls are about ten times slower. */
 export class MaildirPlaces {
   constructor(readonly root: string) {}
 
@@ -111,7 +111,7 @@ function unlessMissing(act: () => void): boolean {
   }
 }
 
-/** Makes something new under a name; what stands there gives way. */
+/** Makes something new under a name; what is there gives way. */
 function inPlaceOf<T>(path: string, make: () => T): T {
   try {
     return make();

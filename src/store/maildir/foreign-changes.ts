@@ -11,7 +11,7 @@ const BLUR_MS = 100;
 /** What took this long is not repeated before five times its length: a huge mailbox must not take all of the worker's time. */
 const LONG_MS = 20;
 const REST = 5;
-/** So many rows are read at a time. */
+/** Rows read at a time. */
 const PAGE = 1000;
 /** After a look at more than this what it left behind is cleared away at once: it is tens of megabytes, and the next look adds as much. */
 const MANY = 5000;
@@ -25,7 +25,7 @@ interface Known {
   notBefore: number;
   /** For a watched one: what stood in new/, or was brought there by ourselves. */
   seen: Set<number> | null;
-  /** `seen` still lacks what waited up to this number: the ledger could not be read yet. */
+  /** `seen` still lacks what waited up to this number: the journal could not be read yet. */
   lacksUpTo: number | null;
   isWatched: boolean;
 }
@@ -40,14 +40,14 @@ export class ForeignChanges {
   ) {}
 
   /**
-   * From now on news of this mailbox are gathered. What came after this number in the ledger is news already. If this throws, the
+   * From now on news of this mailbox are gathered. What came after this number in the journal is news already. If this throws, the
    * mailbox is watched all the same: the next look tries again.
    */
   async watch(mailbox: AgentName, since: number): Promise<void> {
     const known = this.#of(mailbox);
     known.isWatched = true;
     if (known.seen && known.lacksUpTo === null) {
-      // Who comes back is told by others of what waits. What a reader has in hand does not: if it is put back, that is news.
+      // Who comes back is told by others of what waits. What a reader holds does not: if it is put back, that is news.
       for (const id of this.files.ids(mailbox, 'held')) known.seen.delete(short(id));
       return;
     }
@@ -102,7 +102,7 @@ export class ForeignChanges {
     return changes;
   }
 
-  /** Like `compared` in files.ts, for any number of copies: the ledger is read before the folders are listed. */
+  /** Like `compared` in files.ts, for any number of copies: the journal is read before the folders are listed. */
   async #compare(mailbox: AgentName, known: Known): Promise<Changes> {
     /** Whether it should have a file that was not found yet. */
     const open = new Map<number, boolean>();

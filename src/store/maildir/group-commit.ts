@@ -23,7 +23,7 @@ interface Sender {
  */
 export class GroupCommit {
   #waiting: Sender[] = [];
-  /** In the ledger, and not known to be on disk. */
+  /** In the journal, and not known to be on disk. */
   #unflushed: Sender[] = [];
   #isDue = false;
   #flushing: Promise<void> | null = null;

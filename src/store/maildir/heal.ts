@@ -15,7 +15,7 @@ import type { MaildirPublisher, MaildirOptions } from './send.ts';
 
 /** A draft that nobody accepted is removed when it is this old: its sender is long dead. */
 const DRAFT_MS = 60 * 60 * 1000;
-/** How often one process squares the held files of a mailbox: every claim would cost as much as others hold. */
+/** How often one process reconciles the held files of a mailbox: every claim would cost as much as others hold. */
 const TIDY_MS = 60 * 1000;
 /** So long a copy is ours that we put back: far more than it takes. */
 const PUT_BACK_MS = 30 * 1000;
@@ -56,7 +56,7 @@ export class MaildirHealer {
     else await exportLeftovers(this.options.root, this.#export, this.options.journal);
   }
 
-  /** T4: the ledger says settled; the file follows, even one that somebody put back meanwhile. */
+  /** T4: the journal says settled; the file follows, even one that somebody put back meanwhile. */
   sweep(mailbox: AgentName, id: MessageId, keep: boolean): boolean {
     const kept = this.files.path(mailbox, 'cur', id);
     for (const folder of ['held', 'new', 'quiet'] as const) {
@@ -77,13 +77,13 @@ export class MaildirHealer {
     this.files.move(draft, this.files.path(mailbox, 'cur', id));
   }
 
-  /** From a reader's hand back to where it waited. A copy that was claimed but never moved is there already. */
+  /** From a reader back to where it waited. A copy that was claimed but never moved is there already. */
   putBack(mailbox: AgentName, id: MessageId, attention: Attention | undefined): void {
     const place = attention && isQuiet(attention) ? 'quiet' : 'new';
     this.files.move(this.files.path(mailbox, 'held', id), this.files.path(mailbox, place, id));
   }
 
-  /** Sweeps what a dead reader settled and left in its hand. Nobody waits for that: now and then is enough. */
+  /** Sweeps what a dead reader settled and left held. Nobody waits for that: now and then is enough. */
   async tidyNowAndThen(mailbox: AgentName): Promise<void> {
     const now = this.options.now();
     if (Math.abs(now - (this.#tidied.get(mailbox) ?? -Infinity)) < TIDY_MS) return;
@@ -91,12 +91,12 @@ export class MaildirHealer {
     await this.tidy(mailbox);
   }
 
-  /** Files may stand in held/ that nobody holds: the next claim looks. */
+  /** Files may be in held/ that nobody holds: the next claim looks. */
   tidySoon(mailbox: AgentName): void {
     this.#tidied.delete(mailbox);
   }
 
-  /** Squares the held files of a mailbox with the ledger. */
+  /** Reconciles the held files of a mailbox with the journal. */
   async tidy(mailbox: AgentName): Promise<void> {
     for (const id of await this.#list(this.files.folder(mailbox, 'held'))) {
       const copy = await this.options.journal.copy(mailbox, id);
@@ -108,7 +108,7 @@ export class MaildirHealer {
 
   /**
    * A file in held/ whose row says that it waits: its reader came to the rename after its time was over, or could not go on.
-   * We claim it ourselves first, so that no reader takes it in hand while it is put back.
+   * We claim it ourselves first, so that no reader claims it while it is put back.
    */
   async #fromNobodysHand(mailbox: AgentName, id: MessageId): Promise<void> {
     const owner = newHolder(false);
@@ -125,11 +125,11 @@ export class MaildirHealer {
     const open = await this.options.journal.openIds(mailbox);
     const loud = new Set(this.files.ids(mailbox, 'new'));
     const quiet = new Set(this.files.ids(mailbox, 'quiet'));
-    return (await this.square(mailbox, compared(open, loud, quiet))).length;
+    return (await this.reconcile(mailbox, compared(open, loud, quiet))).length;
   }
 
   /** Returns what was new. */
-  async square(mailbox: AgentName, { missing, strangers }: FoundMessage): Promise<MessageId[]> {
+  async reconcile(mailbox: AgentName, { missing, strangers }: FoundMessage): Promise<MessageId[]> {
     await this.#noteMissing(mailbox, missing);
     return this.adoptThese(mailbox, await this.#without(mailbox, strangers));
   }
@@ -161,7 +161,7 @@ export class MaildirHealer {
       const places = ['tmp', 'new', 'quiet', 'held', 'new', 'quiet'] as const;
       if (this.files.hasDraft(mailbox, id)) continue;
       const place = places.find((one) => this.files.has(mailbox, one, id));
-      // Meanwhile somebody may have claimed it: only then may it be in a hand, or nowhere.
+      // Meanwhile somebody may have claimed it: only then may it be held, or nowhere.
       if (place && place !== 'held') continue;
       const copy = await this.options.journal.copy(mailbox, id);
       if (copy?.state !== 'stored' || copy.fileless) continue;
@@ -194,9 +194,9 @@ export class MaildirHealer {
     this.files.delete(this.publisher.mark(id));
   }
 
-  /** After a lost ledger or a restart of the machine: every file gets its row. */
+  /** After a lost journal or a restart of the machine: every file gets its row. */
   async #adoptEverything(): Promise<void> {
-    // First, because a file that was never flushed may be there without its text: the ledger has it.
+    // First, because a file that was never flushed may be there without its text: the journal has it.
     await this.options.journal.recount((copy) => this.#export.whereIs(copy));
     this.#step('H recounted');
     const mailboxes = this.files.mailboxes();
@@ -249,11 +249,11 @@ export class MaildirHealer {
 
   /** Returns how many have their rows. On a full disk that may be the first few: the others wait until these are read. */
   async #record(entries: Entry[], as: 'stored' | 'kept'): Promise<number> {
-    const bite = 500;
-    for (let at = 0; at < entries.length; at += bite) {
+    const batch = 500;
+    for (let at = 0; at < entries.length; at += batch) {
       this.#step('H adopt');
       try {
-        await this.options.journal.adopt(entries.slice(at, at + bite), as);
+        await this.options.journal.adopt(entries.slice(at, at + batch), as);
       } catch (error) {
         if (!isDiskFull(error)) throw error;
         await this.options.journal.adopt(entries.slice(at, at + FEW), as);

@@ -15,31 +15,31 @@ import type { FSWatcher } from 'node:fs';
 const WAITING = ['new', 'quiet', 'new'] as const;
 
 /**
- * Backchannel's Maildir, with the ledger as arbiter. send.ts has the steps of send and take, and all that a sender needs.
+ * Backchannel's Maildir, with the journal as arbiter. send.ts has the steps of send and take, and all that a sender needs.
  */
 export class Maildir extends MaildirSender implements Mailboxes {
   readonly #taker = new MaildirTaker(this.files, this.healer, this.options);
 
   async peek(mailbox: AgentName): Promise<WaitingMessage[]> {
     const before = this.files.ids(mailbox, 'quiet');
-    const loud = this.#standingIn(mailbox, 'new', this.files.ids(mailbox, 'new'));
-    const quiet = this.#standingIn(mailbox, 'quiet', this.files.ids(mailbox, 'quiet'));
+    const loud = this.#waitingIn(mailbox, 'new', this.files.ids(mailbox, 'new'));
+    const quiet = this.#waitingIn(mailbox, 'quiet', this.files.ids(mailbox, 'quiet'));
     if (before.length + quiet.length === 0) return oldestFirst(loud);
     // A copy that is lowered while we look is seen in both folders. One that is raised may be seen in neither, but it was quiet
     // before: to look for those costs less than to list `new` again.
-    const standing = new Map([...loud, ...quiet].map((one) => [one.message.id, one]));
-    const gone = before.filter((id) => !standing.has(id));
-    return oldestFirst([...standing.values(), ...this.#standingIn(mailbox, 'new', gone)]);
+    const waiting = new Map([...loud, ...quiet].map((one) => [one.message.id, one]));
+    const gone = before.filter((id) => !waiting.has(id));
+    return oldestFirst([...waiting.values(), ...this.#waitingIn(mailbox, 'new', gone)]);
   }
 
-  #standingIn(mailbox: AgentName, folder: 'new' | 'quiet', ids: MessageId[]): WaitingMessage[] {
-    const standing: WaitingMessage[] = [];
+  #waitingIn(mailbox: AgentName, folder: 'new' | 'quiet', ids: MessageId[]): WaitingMessage[] {
+    const waiting: WaitingMessage[] = [];
     const quiet = folder === 'quiet';
     for (const id of ids) {
       const message = this.#readable(mailbox, folder, id);
-      if (message) standing.push({ message, quiet });
+      if (message) waiting.push({ message, quiet });
     }
-    return standing;
+    return waiting;
   }
 
   async ids(mailbox: AgentName, loudOnly = false): Promise<MessageId[]> {
@@ -125,7 +125,7 @@ export class Maildir extends MaildirSender implements Mailboxes {
   async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
     const copy = await this.options.journal.copy(mailbox, id);
     if (!copy || copy.settledAt !== null) return false;
-    // The ledger first: anyone who takes it and puts it back goes by that.
+    // The journal first: anyone who takes it and puts it back goes by that.
     if (isQuiet(copy.attention)) {
       await this.options.journal.reconsider(mailbox, id, { ...copy.attention, injection: 'notify' });
     }
@@ -142,7 +142,7 @@ export class Maildir extends MaildirSender implements Mailboxes {
     const after: CopyRecord[] = [];
     for (const copy of before) {
       const waiting = copy.state === 'stored' || (copy.state === 'held' && copy.owner === null);
-      // In the order in which a copy moves, so that it cannot slip past us. A draft may stand there of a send that died.
+      // In the order in which a copy moves, so that it cannot slip past us. A draft may be there of a send that died.
       const places = [
         this.files.draft(copy.mailbox, id),
         ...(['tmp', 'new', 'quiet', 'held'] as const).map((place) => this.files.path(copy.mailbox, place, id)),

@@ -19,7 +19,7 @@ export class MaildirPublisher {
     readonly options: MaildirOptions,
   ) {}
 
-  /** Where the marks stand. */
+  /** The folder of the marks. */
   get sending(): string {
     return `${this.options.root}/sending`;
   }
@@ -28,7 +28,7 @@ export class MaildirPublisher {
     return `${this.sending}/${id}.json`;
   }
 
-  /** The mark is a link to the draft: while it stands, a send may be half done. */
+  /** The mark is a link to the draft: while it exists, a send may be half done. */
   linkMark(draft: string, mark: string): void {
     try {
       this.files.link(draft, mark);
@@ -78,7 +78,7 @@ export interface MaildirOptions {
   /** The home. */
   root: string;
   journal: MailboxJournal;
-  /** How a copy is to be seen that another program left here, and where it stands in its exchange: nothing it says is believed. */
+  /** How a copy is to be seen that another program left here, and where it is in its exchange: nothing it says is believed. */
   judge: (mailbox: AgentName, message: Message) => Promise<Judgement>;
   now: () => number;
   /** In a server: a worker that lists folders and exports mail, so that we need not. */
@@ -88,16 +88,16 @@ export interface MaildirOptions {
 }
 
 /**
- * As much of Backchannel's Maildir as a send needs; maildir.ts has the rest. The ledger is the arbiter.
+ * As much of Backchannel's Maildir as a send needs; maildir.ts has the rest. The journal is the arbiter.
  *
  * send   S1 write and flush tmp/<id>, link it into every recipient's tmp/ and into sending/
- *        S2 accept in the ledger                                    ← accepted, once per key
+ *        S2 accept in the journal                                    ← accepted, once per key
  *        S3 rename each tmp/<id> to new/ or quiet/                  ← published, at most once: a rename has one winner
  *        S4 flush those folders; remove the mark in sending/        ← stored
- * take   T1 claim in the ledger   T2 rename to held/   T3 show and settle in the ledger   T4 delete, or move to cur/
+ * take   T1 claim in the journal   T2 rename to held/   T3 show and settle in the journal   T4 delete, or move to cur/
  *
  * Killed in S1: nobody saw it; the draft is removed later. After S2: `heal` finds the mark in sending/ and publishes what is
- * missing. In T1, T2: the ledger knows the dead holder; the copy waits again. In T3 before the commit: it comes again, marked.
+ * missing. In T1, T2: the journal knows the dead holder; the copy waits again. In T3 before the commit: it comes again, marked.
  * In T4: the row is settled; the file is swept. ARCHITECTURE.md has the whole matrix.
  */
 export class MaildirSender {

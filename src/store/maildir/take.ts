@@ -11,12 +11,12 @@ import type { MaildirHealer } from './heal.ts';
 import type { MaildirOptions } from './send.ts';
 import type { Claim, Lease, Show } from '../../core/ports/mailboxes.ts';
 
-/** Claims go through the ledger in bites: one long transaction would make every other process wait. */
-const BITE = 256;
+/** Claims go through the journal in batches: one long transaction would make every other process wait. */
+const BATCH = 256;
 /** Where copies wait. */
 const WAITING = ['new', 'quiet'] as const;
 
-/** The reader's hand: T1, T2 and the way back. The steps stand in send.ts. */
+/** Claims for a reader: T1, T2 and the way back. send.ts lists the steps. */
 export class MaildirTaker {
   constructor(
     readonly files: MaildirFiles,
@@ -35,8 +35,8 @@ export class MaildirTaker {
     const claim: Claim = { mailbox, owner, until, copies: [] };
     try {
       await this.healer.tidyNowAndThen(mailbox);
-      for (let at = 0; at < ids.length; at += BITE) {
-        if (await this.#claimBite(claim, ids.slice(at, at + BITE), read)) break;
+      for (let at = 0; at < ids.length; at += BATCH) {
+        if (await this.#claimBatch(claim, ids.slice(at, at + BATCH), read)) break;
       }
     } catch (error) {
       await this.#letGo(claim, ids);
@@ -49,17 +49,17 @@ export class MaildirTaker {
   async #letGo(claim: Claim, ids: MessageId[]): Promise<void> {
     this.healer.tidySoon(claim.mailbox);
     try {
-      // Only the rows: files may refuse to move now, and `tidy` puts back what stands in held/.
+      // Only the rows: files may refuse to move now, and `tidy` puts back what is in held/.
       await this.options.journal.release(claim.mailbox, claim.owner, ids, null, {
         because: 'it could not be taken in hand',
       });
     } catch {
-      // The ledger refuses too; then the end of this process frees them.
+      // The journal refuses too; then the end of this process frees them.
     }
   }
 
-  /** T1 and T2 for one bite. True if the disk is full: what waits besides is taken when these are settled. */
-  async #claimBite(
+  /** T1 and T2 for one batch. True if the disk is full: what waits besides is taken when these are settled. */
+  async #claimBatch(
     claim: Claim,
     ids: MessageId[],
     read: ReadonlyMap<MessageId, Message>,
@@ -83,7 +83,7 @@ export class MaildirTaker {
     }
     if (unknown.length === 0 || again) return isScarce;
     await this.healer.adoptThese(mailbox, unknown);
-    return this.#claimBite(claim, unknown, read, true);
+    return this.#claimBatch(claim, unknown, read, true);
   }
 
   /** T2. Null if another program was faster. The file of an abandoned claim is in held/ already. */
@@ -101,7 +101,7 @@ export class MaildirTaker {
     }
     if (message && message !== 'unreadable') return message;
     if (message === null && moved) {
-      // Somebody tidied it away under our hands: it waits again, so it is not lost.
+      // Somebody tidied it away meanwhile: it waits again, so it is not lost.
       await this.options.journal.release(mailbox, owner, [id], null, { because: 'it was put back meanwhile' });
       return null;
     }
@@ -111,7 +111,7 @@ export class MaildirTaker {
     return null;
   }
 
-  /** T2 of a copy that has no file. A draft may stand there of somebody who died before he could say so. */
+  /** T2 of a copy that has no file. A draft may be there of somebody who died before it could say so. */
   #takeFileless(mailbox: AgentName, id: MessageId, text: string, read?: Message): Message {
     this.files.delete(this.files.draft(mailbox, id));
     return read ?? messageFrom(text);

@@ -42,7 +42,11 @@ export const claude: RunningClient = {
           const [session] = await live.list();
           return session !== undefined && (await live.proof(session, MessageId.parse(id), 0)).step === 'accepted';
         };
-        await within(DEADLINE, isThere).finally(() => live.close());
+        try {
+          await within(DEADLINE, isThere);
+        } finally {
+          await live.close();
+        }
       },
       draft: (text) => new RegExp(`❯.${text}`),
       async quit(terminal) {

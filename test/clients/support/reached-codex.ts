@@ -22,7 +22,10 @@ export const codex: RunningClient = {
       resume: (session) => ['resume', session],
       shell,
       guarded: (cmd) => shell(cmd, { sandbox_permissions: 'require_escalated' }),
-      ready: (terminal) => code.ready(terminal),
+      async ready(terminal) {
+        await code.ready(terminal);
+        await terminal.until((screen) => !screen.includes('esc to interrupt'), 'show that it rests');
+      },
       async asking(terminal) {
         await terminal.shows('Would you like to run');
       },
@@ -39,14 +42,6 @@ export const codex: RunningClient = {
       async compact(terminal) {
         await terminal.submit('/compact');
         await terminal.shows('Context compacted');
-      },
-      async withHooks(machine) {
-        await machine.parley('install', 'codex');
-        const terminal = await machine.start();
-        await code.trustHooks(terminal);
-        await code.ready(terminal);
-        await terminal.keys('C-c');
-        await terminal.ended();
       },
       processes({ pid }) {
         const window = familyOf(pid);

@@ -63,7 +63,7 @@ export interface PreparedClient {
   shell(command: string): Step;
   /** The same, and the client asks its user first if it was started so. */
   guarded(command: string): Step;
-  /** Waits until it takes a prompt. */
+  /** Waits until it rests and takes a prompt. */
   ready(terminal: Terminal): Promise<void>;
   /** Waits until it asks its user about `guarded`. */
   asking(terminal: Terminal): Promise<void>;
@@ -79,8 +79,6 @@ export interface PreparedClient {
   compact(terminal: Terminal, model: Model): Promise<void>;
   /** The processes that have the conversation; `window`: only that which its user sees. */
   processes(terminal: Terminal): { window: number[]; all: number[] };
-  /** What `parley install` and its user have to do so that its hooks run; absent where `parley run` does it. */
-  withHooks?(machine: Machine): Promise<void>;
 }
 
 interface Receipt {
