@@ -26,7 +26,7 @@ describe('a mailbox of a client that nothing wakes', () => {
     expect(await noteOf(machine, ['send', '@kimi', 'hello'])).toBe(
       'Kimi shows it with the next prompt of its user, or at the end of a turn; one that `parley run kimi` starts is woken\n',
     );
-    mkdirSync(machine.at(".parley/terminals"));
+    mkdirSync(machine.at('.parley/terminals'));
     writeFileSync(machine.at(`.parley/terminals/${process.pid}.json`), '{}');
     expect(await noteOf(machine, ['send', '@kimi', 'again'])).toBe('');
   });

@@ -142,7 +142,7 @@ export async function raiseLate(
 ): Promise<void> {
   const rising: Obligation[] = [];
   for (const { name, parley } of await home.directory.list()) {
-    const owed = parley?.kind === 'agent' ? (await owe({ name, home }, { limit: BITE })).obligations : [];
+    const owed = parley?.kind === 'agent' ? (await owe({ name, home }, { limit: BATCH })).obligations : [];
     for (const { message: _, ...obligation } of owed) {
       const copy = await home.journal.copy(name, obligation.id);
       if (copy?.state !== 'settled' || isWorkedOn(obligation)) continue;
