@@ -1,4 +1,4 @@
-import { constants, existsSync, mkdirSync, openSync, readSync, writeSync } from 'node:fs';
+import { constants, existsSync, mkdirSync, openSync, readSync, writeFileSync, writeSync } from 'node:fs';
 import { beside, notMeasured } from '../figure.ts';
 import type { Bench, Row } from '../figure.ts';
 import { fillFolder } from '../mailroom.ts';
@@ -15,15 +15,18 @@ export async function hookFigure(bench: Bench): Promise<Row[]> {
   const empty = boundSession(bench, 0);
   const quiet = bench.quick ? 1000 : 10_000;
   const full = boundSession(bench, quiet);
+  const named = boundSession(bench, 0, true);
   const times = await interleave(bench.quick ? 200 : 1000, {
     true: () => empty.call(['/bin/true'], EVENT),
     empty: () => empty.call(empty.hook, EVENT),
     full: () => full.call(full.hook, EVENT),
+    named: () => named.call(named.hook, EVENT),
     long: () => empty.call(empty.hook, LONG_EVENT),
   });
   return [
     beside('empty hook under dash', FLOOR, 1.6, times.empty, times.true),
     beside(`the same with ${quiet.toLocaleString('en')} quiet copies`, FLOOR, 1.6, times.full, times.true),
+    beside('the same for a session that shares a mailbox', FLOOR, 1.6, times.named, times.true),
     beside(
       'empty hook with an event of 8 KB',
       FLOOR,
@@ -48,11 +51,15 @@ interface BoundSession {
   call: (command: string[], event: string) => void;
 }
 
-/** A session whose hook was called before, so that it knows its mailbox. */
-function boundSession(bench: Bench, quiet: number): BoundSession {
+/** A session whose hook was called before, so that it knows its mailbox; `isNamed`: as after `parley install`, it reads two. */
+function boundSession(bench: Bench, quiet: number, isNamed = false): BoundSession {
   const home = bench.fresh();
-  const env = envOf(home);
+  const env = { ...envOf(home), ...(isNamed && { PARLEY_AGENT: '' }), PARLEY_NO_DAEMON: '1' };
   run([bench.program(), 'init', 'alice'], env);
+  if (isNamed) {
+    run([bench.program(), 'init', 'claude'], env);
+    writeFileSync(`${home}/.parley/clients.json`, JSON.stringify({ v: 1, clients: { claude: 'claude' } }));
+  }
   if (quiet > 0) fillFolder(`${home}/.parley/spool/alice/quiet`, quiet);
   mkdirSync(`${home}/.parley/spool/alice/new`, { recursive: true });
   const pipe = openPipe(`${home}/events`);
@@ -64,6 +71,7 @@ function boundSession(bench: Bench, quiet: number): BoundSession {
   };
   call(hook, event({}, 'SessionStart'));
   call(hook, EVENT);
+  if (isNamed && !existsSync(`${home}/.parley/names`)) throw new Error('the session has no name');
   return { hook, call };
 }
 

@@ -30,11 +30,9 @@ export function requestFollower(env: Env, isNeeded: () => boolean = () => true):
 /** The same for sessions that may read one of these copies: only the daemon hands mail to them and reads the proof. */
 export function requestFollowerFor(env: Env, copies: readonly { mailbox: AgentName }[]): void {
   const names = new SessionNames(parleyHome(env));
-  const hasSessions = (mailbox: AgentName): boolean =>
-    isShared(names.home, mailbox) && names.all().some(({ client }) => client === mailbox);
-  requestFollower(env, () =>
-    copies.some(({ mailbox }) => names.isRunning(mailbox) || names.hasHook(mailbox) || hasSessions(mailbox)),
-  );
+  const isNeeded = (mailbox: AgentName): boolean =>
+    names.isRunning(mailbox) || names.hasHook(mailbox) || isShared(names.home, mailbox);
+  requestFollower(env, () => copies.some(({ mailbox }) => isNeeded(mailbox)));
 }
 
 /** Whether there is nothing to start: it runs, or it is forbidden. */

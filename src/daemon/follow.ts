@@ -9,7 +9,7 @@ import { ago } from '../core/time.ts';
 import { clientNamed, liveClients } from '../clients/clients.ts';
 import { IdleTimes, waitMs } from '../delivery/choose-session.ts';
 import type { Candidate } from '../delivery/choose-session.ts';
-import { sharedMailbox } from '../delivery/client-bindings.ts';
+import { isShared, sharedMailbox } from '../delivery/client-bindings.ts';
 import { fenced, newMark, peopleAmong } from '../delivery/fit.ts';
 import { Follower } from '../delivery/follower.ts';
 import type { SessionMailbox } from '../delivery/follower.ts';
@@ -102,7 +102,8 @@ async function sessionMailboxes(
   const named = names.all();
   const idleSince = idleTimes.note(live, Date.now());
   if (isLeftBehind(names, live, all, named)) return [];
-  const name = names.nameOf(live, named) ?? nameByElimination(names, live, all, named);
+  const known = names.nameOf(live, named) ?? nameByElimination(names, live, all, named);
+  const name = known ?? (await nameWithoutHook(home, names, live));
   if (name === null || !(await home.directory.get(name))) return [];
   const own = named.find((one) => one.name === name);
   const isCertain = own?.pid === live.pid || own?.session === null;
@@ -113,7 +114,7 @@ async function sessionMailboxes(
   const candidates = (): Candidate[] =>
     all.flatMap((one) => {
       const other = names.nameOf(one, named);
-      return other === null ? [] : [{ name: other, folder: one.folder }];
+      return other?.startsWith(`${one.client}.`) ? [{ name: other, folder: one.folder }] : [];
     });
   const leave = async (shared: Who, message: Message): Promise<number> => {
     const folder = await senderFolder(shared, message, named);
@@ -125,6 +126,16 @@ async function sessionMailboxes(
       ? { ...one, match }
       : { ...one, match, idleSince, waitMs: (message) => leave(one.who, message) },
   );
+}
+
+/** A client without hooks: nobody sees its session before we do. */
+async function nameWithoutHook(home: Home, names: SessionNames, live: LiveSession): Promise<AgentName | null> {
+  const { client, folder, pid, id: session } = live;
+  if (pid === undefined || clientNamed(client)?.hook !== null || !isShared(names.home, client)) return null;
+  const taken = new Set((await home.directory.list()).map((one) => one.name));
+  const { name } = names.give({ client, folder, pid, session }, (one) => taken.has(one));
+  if (!taken.has(name)) await home.directory.register(name, 'agent');
+  return name;
 }
 
 /** Where the sender of a message works: a session in its folder, anybody else where it called `parley send`. */

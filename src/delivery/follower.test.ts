@@ -18,7 +18,7 @@ import { fenced, peopleAmong } from './fit.ts';
 import { HOST_NAME } from '../core/signal.ts';
 import { OfferedTexts } from './hook-offered.ts';
 import { HookSessionFolder } from './hook-session.ts';
-import { whyWaiting } from './wakes.ts';
+import { whyWaiting } from './wake-budget.ts';
 
 const BOB = 'claude.api' as AgentName;
 

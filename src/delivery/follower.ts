@@ -16,9 +16,9 @@ import type { Phrases } from './fit.ts';
 import { unprovenCopies, isPushed, isRefusedBy, handOver, resolveHandover } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
 import type { OfferedDeps } from './hook-offered.ts';
-import { PrintedMail } from './printed-mail.ts';
-import { Troubles } from './troubles.ts';
-import { endQuiet, noteHindrance, Wakes } from './wakes.ts';
+import { PrintedTexts } from './printed-texts.ts';
+import { StuckMail } from './stuck-mail.ts';
+import { endQuiet, noteHindrance, WakeBudget } from './wake-budget.ts';
 
 /** A mailbox that a session reads, and the context that its mail must match. */
 export interface SessionMailbox extends ReadMailbox {
@@ -81,17 +81,17 @@ export class Follower {
   /** Those that have a mailbox. */
   #sessions: readonly { live: LiveSession; mailboxes: readonly SessionMailbox[] }[] = [];
   readonly #answers: Answers;
-  readonly #wakes: Wakes;
-  readonly #troubles: Troubles;
-  readonly #printed: PrintedMail | null;
+  readonly #wakes: WakeBudget;
+  readonly #stuckMail: StuckMail;
+  readonly #printed: PrintedTexts | null;
   readonly #loop: Promise<void>;
 
   constructor(readonly deps: FollowerDeps) {
     this.#limits = { ...LIMITS, ...deps.limits };
     const [home] = deps.workspace.homes;
-    this.#printed = home ? new PrintedMail(home, deps.hookRecordOf, deps.log) : null;
-    this.#troubles = new Troubles(deps.workspace);
-    this.#wakes = new Wakes(deps.settings.wakesPerHour, () => deps.workspace.now());
+    this.#printed = home ? new PrintedTexts(home, deps.hookRecordOf, deps.log) : null;
+    this.#stuckMail = new StuckMail(deps.workspace);
+    this.#wakes = new WakeBudget(deps.settings.wakesPerHour, () => deps.workspace.now());
     this.#answers = new Answers({
       workspace: deps.workspace,
       captureRemote: deps.settings.captureRemote,
@@ -216,12 +216,12 @@ export class Follower {
       const isTrying = this.#trying.has(keyOf(who, handover.id));
       if (isTrying && !this.#mayBeStuck(handover)) continue;
       const proof = await this.#proofOf(handover);
-      if (proof?.step === 'accepted' && (await this.#troubles.note(who, handover, proof))) this.#hold(handover.to.id);
+      if (proof?.step === 'accepted' && (await this.#stuckMail.note(who, handover, proof))) this.#hold(handover.to.id);
       if (!proof || isTrying) continue;
       const outcome = await resolveHandover(who, handover, proof, this.deps.workspace.now());
       if (outcome === 'unknown') continue;
       const { client, id } = handover.to;
-      if (this.#troubles.end(who, handover.id)) this.#pauses.delete(id);
+      if (this.#stuckMail.end(who, handover.id)) this.#pauses.delete(id);
       this.deps.log('mail_resolved', { mailbox: who.name, message: handover.id, client, session: id, outcome });
       if (outcome === 'shown') await this.#answers.expect(who, handover);
     }
@@ -255,7 +255,7 @@ export class Follower {
       const ids = this.#together(live, await this.#pushable(mailbox, live), pause !== undefined);
       if (ids.length === 0) continue;
       if (live.status === 'idle') this.#wakes.note(live.id);
-      if (this.#troubles.isStuck(live.id)) this.#hold(live.id);
+      if (this.#stuckMail.isStuck(live.id)) this.#hold(live.id);
       for (const id of ids) this.#trying.add(keyOf(mailbox.who, id));
       const attempt = this.#hand(live, mailbox, ids, way).finally(() => {
         for (const id of ids) this.#trying.delete(keyOf(mailbox.who, id));
@@ -340,9 +340,9 @@ export class Follower {
       else if (reached.outcome === 'left') {
         if (reached.retry) this.#pause(live.id);
         this.deps.log('mail_left', { ...facts, because: reached.because });
-      } else if (!this.#troubles.isStuck(live.id)) this.#pauses.delete(live.id);
+      } else if (!this.#stuckMail.isStuck(live.id)) this.#pauses.delete(live.id);
       if (reached.outcome === 'shown') {
-        for (const id of reached.ids) this.#troubles.end(who, id);
+        for (const id of reached.ids) this.#stuckMail.end(who, id);
         this.deps.log('mail_shown', { ...facts, count: reached.ids.length });
         for (const id of reached.ids) await this.#answers.expect(who, { id, to: live, at, way: way.name, taker });
       }

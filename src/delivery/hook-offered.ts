@@ -221,7 +221,7 @@ export class OfferedTexts {
     if (!who) return null;
     const by = { by: 'hook', client, event: text.printed?.event ?? '', session: this.session.id, proof };
     for (const [id, { evidence }] of shown)
-      await settleShown(who, text.owner, id, { ...evidence, ...by }, Date.now(), text.taker);
+      await settleShown(who, text.owner, id, { ...by, ...evidence }, Date.now(), text.taker);
     if (shown.length === text.whole.length) {
       await takeSigns(who, text, by);
       this.#remove(name);

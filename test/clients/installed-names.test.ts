@@ -1,18 +1,20 @@
-// Two sessions of the real Claude Code that their user started after `parley install`: each has its own name, and they share @claude.
+// Sessions of real clients that their user started after `parley install`: each has its own name, and they share the client's mailbox.
 import { afterEach, describe, expect } from 'bun:test';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { OpenCodeLive } from '../../src/clients/opencode/live.ts';
 import { SessionNames } from '../../src/delivery/session-names.ts';
 import { PARLEY, Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
 import { bash, call, say } from './model/steps.ts';
 import { aClaude, ClaudeSession } from './support/claude.ts';
+import { anOpenCode } from './support/opencode.ts';
 import { closeAll, opens } from './support/opened.ts';
 import { aPlace } from './support/place.ts';
 import { aTerminal } from './support/terminal.ts';
 import { client } from './support/where.ts';
 
-const claude = client('claude');
+const [claude, opencode] = [client('claude'), client('opencode')];
 const DEADLINE = 200_000;
 afterEach(closeAll);
 
@@ -62,8 +64,9 @@ describe(`two sessions of Claude Code after \`parley install\`${claude.why}`, ()
     const { model, inbox, does, opened } = await aMachine('daemon');
     const [a, b] = [await opened('a'), await opened('b')];
     model.script(say('This is b.'));
-    await does('send', '@claude.b', 'Who is there?', '--as', 'me');
-    expect((await model.saw('Who is there?')).count('Who is there?')).toBe(1);
+    // Its first line comes twice: once for the window.
+    await does('send', '@claude.b', 'Who is there?\nCANARY b', '--as', 'me');
+    expect((await model.saw('CANARY b')).count('CANARY b')).toBe(1);
     await within(DEADLINE, async () => (await inbox()).some(({ body }) => body === 'This is b.'));
     for (const one of [a, b]) await one.until('idle');
     model.script(say('One of us.'));
@@ -75,6 +78,30 @@ describe(`two sessions of Claude Code after \`parley install\`${claude.why}`, ()
     expect(answers[0]?.from).toBe('claude.b');
     expect(answers[1]?.from).toMatch(/^claude\.[ab]$/);
     expect(await does('owe', '--blocking', '--as', 'me')).toBe('nobody owes you anything\n');
+    await does('down');
+  });
+});
+
+describe(`a session of OpenCode after \`parley install\`${opencode.why}`, () => {
+  opencode.it('has a name before it was asked anything, and is woken for its client', async () => {
+    const model = opens(aModel([say('hello back')]));
+    const place = await aPlace();
+    const program = new Program(place.home, { PARLEY_NO_DAEMON: '' });
+    const does = async (...args: string[]): Promise<string> => {
+      const { out, err, code } = await program.withoutTerminal(args, { cwd: place.project });
+      if (code !== 0) throw new Error(`parley ${args.join(' ')} ended with ${code}: ${err}`);
+      return out;
+    };
+    const code = anOpenCode({ place, model });
+    await does('install', 'opencode');
+    await does('init', 'me');
+    const live = opens(new OpenCodeLive(code.env));
+    await code.terminal();
+    await within(DEADLINE, async () => (await live.list()).length === 1);
+    await does('send', '@opencode', 'Anybody?', '--as', 'me');
+    expect((await model.saw('Anybody?')).count('Anybody?')).toBe(1);
+    await within(DEADLINE, async () => (await does('inbox', '--as', 'me')).includes('opencode.project → @me'));
+    expect(await does('agents')).toContain('@opencode  mail for any session of opencode: @opencode.project');
     await does('down');
   });
 });
@@ -105,7 +132,7 @@ async function aMachine(daemon: string) {
     does,
     names: new SessionNames(`${place.home}/.parley`),
     inbox: async () => JSON.parse(await does('inbox', '--as', 'me', '--json')) as { from: string; body: string }[],
-    async opened(name: string): Promise<ClaudeSession> {
+    opened: async (name: string): Promise<ClaudeSession> => {
       const cwd = `${place.project}/${name}`;
       const session = new ClaudeSession(code, await aTerminal(place, words, { env, cwd }));
       await session.until('idle');

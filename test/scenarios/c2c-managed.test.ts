@@ -73,6 +73,16 @@ describe('a managed session', () => {
     expect(machine.noted('bob')[0]).toMatchObject({ started: words, env: { C2C_MCP_SESSION_ID: 'bob' } });
   });
 
+  it('begins another conversation at a restart if Codex has lost the one before', async () => {
+    const id = '6e45bbe8-998c-4140-b77e-c6f117e6ca4b';
+    await start('bob', ['-s', id, '--no-wake']);
+    await machine.until(() => machine.noted('bob').length > 0);
+    await machine.json<Started>(['restart', 'bob']);
+    const started = () => machine.noted('bob').flatMap((one) => ('started' in one ? [one.started] : []));
+    await machine.until(() => started().length === 2);
+    expect(started()).toEqual([['resume', id, '--no-daemon'], ['--no-daemon']]);
+  });
+
   it('is woken as the doctor says, no matter who runs its loop [C2C-38]', async () => {
     await start('bob');
     expect((await machine.c2c(['doctor'])).out).toContain('session bob: codex: wake (primary), because a loop types');

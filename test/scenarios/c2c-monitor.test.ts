@@ -169,6 +169,16 @@ describe('c2c monitor of a whole broker', () => {
     ]);
   });
 
+  it('shows no session the mail of a supervisor', async () => {
+    const c2c = await new Brokerage().registered(['alice']);
+    await c2c.byUser(['repo', 'set', 'supervisors', 'boss']);
+    const monitor = await monitoring(c2c, ['--all', '--alias', 'alice']);
+    leave(c2c, 'boss', [anOriginalEntry({ content: 'for the user' })]);
+    leave(c2c, 'other', [anOriginalEntry({ content: 'for another' })]);
+    await monitor.says('"for another"');
+    expect(monitor.out).not.toContain('for the user');
+  });
+
   it('says whose mail it is in words, leaves out what the watching session writes, and takes nothing', async () => {
     const c2c = await new Brokerage().registered(['alice', 'bob', 'carol']);
     const monitor = await monitoring(c2c, ['--all', '--alias', 'alice']);

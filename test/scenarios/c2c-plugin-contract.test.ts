@@ -150,11 +150,13 @@ describe('the calls of the established OpenCode plugin', () => {
       const decoder = new TextDecoder();
       for await (const bytes of monitor.stdout) said += decoder.decode(bytes, { stream: true });
     })();
-    // It does not say when it listens: the first line does.
+    // It does not say when it listens: the first line does. Each message sent from then on has its line.
     await within(PATIENCE_MS, async () => {
       await river.calls('send', 'ocean', 'are you there');
       return said !== '';
     });
+    await river.calls('send', 'ocean', 'the last of these');
+    await within(PATIENCE_MS, async () => said.includes('the last of these'));
     const before = said.split('\n').length;
     await river.calls('send', 'ocean', 'same words');
     await river.calls('send', 'ocean', 'same words');

@@ -15,7 +15,7 @@ import { servingLog } from '../../platform/log.ts';
 import { closeAll, serveUntilSignal, tellWarnings } from '../../platform/serve.ts';
 import { REFUSALS, Refusal } from '../../core/refusal.ts';
 import type { RefusalCode } from '../../core/refusal.ts';
-import { allWanted } from '../../protocols/c2c/loop-files.ts';
+import { allLoopOrders } from '../../protocols/c2c/loop-files.ts';
 import { controlPlaces } from '../../protocols/control/config.ts';
 import { tmuxTrouble } from '../../sessions/tmux.ts';
 import type { Context } from '../context.ts';
@@ -164,7 +164,7 @@ const downCommand = command({
 async function tellUnwoken(context: Context, { doors }: DaemonNotice): Promise<void> {
   const folder = doors.find(({ name }) => name === 'loops')?.address;
   if (folder === undefined) return;
-  const sessions = allWanted(folder).map(({ session }) => session);
+  const sessions = allLoopOrders(folder).map(({ session }) => session);
   if (sessions.length > 0)
     context.note(`no longer woken: ${sessions.join(', ')}; \`parley up --with loops --detach\` wakes them again`);
 }

@@ -6,7 +6,7 @@ import type { AgentSession } from '../agent-sessions.ts';
 import { clientBindings, clientOf, isShared } from '../../delivery/client-bindings.ts';
 import { agentName, channelName } from '../context.ts';
 import { SessionNames } from '../../delivery/session-names.ts';
-import { whyWaiting } from '../../delivery/wakes.ts';
+import { whyWaiting } from '../../delivery/wake-budget.ts';
 import type { Context } from '../context.ts';
 import { ceaseDefault } from '../settings-file.ts';
 import { relayMailboxes } from '../relay-mailboxes.ts';

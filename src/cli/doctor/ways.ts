@@ -6,7 +6,7 @@ import type { ClaudeSession } from '../../clients/claude/state.ts';
 import { HOOK_CLIENTS, clientNamed } from '../../clients/clients.ts';
 import type { WayFacts } from '../../delivery/client.ts';
 import { daemonNotice } from '../../platform/daemon-lock.ts';
-import { wantedFor, daemonsFolder, loopsFolder } from '../../protocols/c2c/loop-files.ts';
+import { readLoopOrder, daemonsFolder, loopsFolder } from '../../protocols/c2c/loop-files.ts';
 import { gitTop } from '../../platform/git.ts';
 import { parleyHome, userHome } from '../../platform/env.ts';
 import { existsSync, readFileSync } from 'node:fs';
@@ -135,7 +135,7 @@ function sessionFinding(
 
 /** A loop that is wanted for the session and that nobody runs brings nothing. */
 function idleLoop(env: Env, id: string): string | null {
-  const wanted = wantedFor(loopsFolder(env), id);
+  const wanted = readLoopOrder(loopsFolder(env), id);
   return wanted && `the ${wanted.kind} loop that is wanted for it does not run: \`parley up --with loops\``;
 }
 

@@ -48,7 +48,7 @@ export const claudeSettings: ClientSettings = {
   ],
 };
 
-export function claudeFolder({ home, env }: InstallTarget): string {
+export function claudeFolder({ home, env }: Pick<InstallTarget, 'home' | 'env'>): string {
   return env['CLAUDE_CONFIG_DIR'] ? resolve(env['CLAUDE_CONFIG_DIR']) : join(home, '.claude');
 }
 

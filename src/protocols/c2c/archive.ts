@@ -44,6 +44,12 @@ export function readArchive(root: string, sessionId: string, limit = Infinity): 
   return limit > 0 ? taken.slice(-limit) : [];
 }
 
+/** A message that was taken, as `history` tells of it. */
+export function archivedJson({ entry, drainedAt }: Archived) {
+  const { from_alias, to_alias, content, ts, message_id } = entry;
+  return { drained_at: drainedAt, from_alias, to_alias, content, ts, message_id };
+}
+
 /** Removes, or only counts, what was taken before then (seconds since 1970), in every archive. Lines that are none stay. */
 export function pruneArchives(root: string, before: number, how: 'remove' | 'count'): number {
   const names = ifThere(() => readdirSync(`${root}/archive`)) ?? [];

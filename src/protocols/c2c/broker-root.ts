@@ -1,5 +1,7 @@
 import type { Env } from '../../core/env.ts';
-import { readFileSync, readdirSync, realpathSync } from 'node:fs';
+import { readdirSync, realpathSync } from 'node:fs';
+import { ifThere } from '../../core/disk.ts';
+import { RegistryFile } from './registry.ts';
 import { inShell } from '../../clients/shell-word.ts';
 import { brokersFolder } from '../../platform/env.ts';
 import { gitOrigin, gitTop } from '../../platform/git.ts';
@@ -50,24 +52,14 @@ export function inOtherBroker(env: Env, own: string | undefined, text: string): 
 
 function brokerRoots(env: Env): string[] {
   const repos = `${brokersFolder(env)}/repos`;
-  try {
-    return readdirSync(repos).map((name) => `${repos}/${name}/broker`);
-  } catch {
-    return [];
-  }
+  return (ifThere(() => readdirSync(repos)) ?? []).map((name) => `${repos}/${name}/broker`);
 }
 
 /** Only looks: a broker that nobody asked for is not opened. */
 function hasAlias(root: string, name: string): boolean {
   try {
-    const rows: unknown = JSON.parse(readFileSync(`${root}/registry.json`, 'utf8'));
-    return Array.isArray(rows) && rows.some((row) => aliasOf(row) === name.toLowerCase());
+    return new RegistryFile(root).rowOf(name) !== undefined;
   } catch {
     return false;
   }
-}
-
-function aliasOf(row: unknown): string | undefined {
-  const { alias } = (row ?? {}) as { alias?: unknown };
-  return typeof alias === 'string' ? alias.toLowerCase() : undefined;
 }

@@ -3,6 +3,8 @@ import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'n
 import { aClock } from '../../../test/support/clock.ts';
 import { itWithScripts } from '../../../test/support/c2c-python.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
+import { pruneArchives, readArchive } from './archive.ts';
+import { takeRepairs } from './files.ts';
 import { findPending, writePending } from './pending.ts';
 import { AliasTaken, readAlias } from './shapes.ts';
 import { Broker } from './broker.ts';
@@ -168,10 +170,10 @@ describe('registering at a broker', () => {
     });
     await broker.register({ sessionId: 'one', alias: bob });
     expect(list('registry.json').map(({ alias }) => alias)).toEqual(['bob', 'x']);
-    const [repair] = await broker.repairs();
+    const [repair] = takeRepairs(broker.root);
     expect(repair?.file).toBe(`${root}/registry.json`);
     expect(readFileSync(repair?.copy ?? '', 'utf8')).toEndWith('"al');
-    expect(await broker.repairs()).toEqual([]);
+    expect(takeRepairs(broker.root)).toEqual([]);
   });
 
   it('keeps what it writes to its owner', async () => {
@@ -224,16 +226,16 @@ describe('what a broker remembers', () => {
       'archive/s.jsonl':
         line(1) + line(2, { message_id: 'm' }) + 'half a li\n' + line(2, { message_id: 'm' }) + line(3),
     });
-    const taken = await broker.archive('s', 10);
+    const taken = readArchive(broker.root, 's', 10);
     expect(taken.map(({ entry, drainedAt }) => [entry.content, drainedAt])).toEqual([
       ['1', 101],
       ['2', 102],
       ['3', 103],
     ]);
-    expect((await broker.archive('s', 1)).map(({ entry }) => entry.content)).toEqual(['3']);
-    expect(await broker.pruneArchives(103, 'remove')).toBe(3);
-    expect((await broker.archive('s', 10)).map(({ entry }) => entry.content)).toEqual(['3']);
-    expect(await broker.archive('nobody', 10)).toEqual([]);
+    expect(readArchive(broker.root, 's', 1).map(({ entry }) => entry.content)).toEqual(['3']);
+    expect(pruneArchives(broker.root, 103, 'remove')).toBe(3);
+    expect(readArchive(broker.root, 's', 10).map(({ entry }) => entry.content)).toEqual(['3']);
+    expect(readArchive(broker.root, 'nobody', 10)).toEqual([]);
   });
 
   it('has at most 16 open questions of one session, and forgets them in time', async () => {

@@ -1,10 +1,6 @@
 import type { AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { pruneArchives, readArchive } from './archive.ts';
-import type { Archived } from './archive.ts';
-import type { BrokerEntry } from './entry.ts';
-import { readObjects, sweepDrafts, takeRepairs } from './files.ts';
-import type { Repair } from './files.ts';
+import { sweepDrafts } from './files.ts';
 import { clearMail, copyMail, registered, returnDeadLetters } from './register.ts';
 import type { Registration } from './register.ts';
 import { lastSeen, RegistryFile } from './registry.ts';
@@ -23,11 +19,11 @@ export interface BrokerSession {
 }
 
 /**
- * What a broker directory holds besides waiting mail (mailbox.ts) and names (directory.ts): sessions, rooms, archives and dead letters.
+ * What a broker directory holds besides waiting mail (mailbox.ts), names (directory.ts) and what was taken (archive.ts): sessions and rooms.
  * Other programs may use the same directory at the same time. spec: c2c#broker
  */
 export class Broker {
-  readonly #rooms: RoomFiles;
+  readonly rooms: RoomFiles;
 
   constructor(
     readonly root: string,
@@ -36,7 +32,7 @@ export class Broker {
     /** Called at every step of `register`. Tests die here. */
     readonly onStep: (step: string) => void = () => {},
   ) {
-    this.#rooms = new RoomFiles(root);
+    this.rooms = new RoomFiles(root);
   }
 
   async sessions(): Promise<BrokerSession[]> {
@@ -97,52 +93,19 @@ export class Broker {
 
   /** The members of a room, each with the session that it has now; null if there is no such room. */
   async room(name: string): Promise<{ members: Pick<Member, 'alias' | 'session_id'>[]; visibility: string } | null> {
-    if (!this.#rooms.exists(name)) return null;
+    if (!this.rooms.exists(name)) return null;
     const rows = this.registry.rows();
-    const members = this.#rooms.members(name).map((member) => {
+    const members = this.rooms.members(name).map((member) => {
       const { alias, session_id } = rows.find((row) => isSameAlias(row.alias, member.alias)) ?? member;
       return { alias: alias as AgentName, session_id };
     });
-    return { members, visibility: this.#rooms.meta(name).visibility };
-  }
-
-  async rooms(): Promise<string[]> {
-    return this.#rooms.names().filter((name) => this.#rooms.exists(name));
+    return { members, visibility: this.rooms.meta(name).visibility };
   }
 
   async join(room: string, alias: AgentName): Promise<void> {
     const row = this.registry.rowOf(alias);
     if (!row) throw new Refusal('not_found', `no session is called ${alias}; run \`c2c register ${alias}\` first`);
-    this.#rooms.join(room, row, this.now());
-  }
-
-  async leave(room: string, alias: AgentName): Promise<void> {
-    this.#rooms.leave(room, alias);
-  }
-
-  /** What was said in a room, oldest first: the last `limit`. */
-  async roomHistory(room: string, limit: number): Promise<BrokerEntry[]> {
-    return this.#rooms.history(room, limit);
-  }
-
-  /** What a session took, oldest first: the last `limit`. Each message once, however often it was taken. */
-  async archive(sessionId: string, limit: number): Promise<Archived[]> {
-    return readArchive(this.root, sessionId, limit);
-  }
-
-  /** Removes, or only counts, what was taken before then (seconds since 1970), in every archive. Returns how many. */
-  async pruneArchives(before: number, how: 'remove' | 'count'): Promise<number> {
-    return pruneArchives(this.root, before, how);
-  }
-
-  /** Mail that nobody can get any more, as it is in the file. */
-  async deadLetters(): Promise<Record<string, unknown>[]> {
-    return readObjects(`${this.root}/dead-letter.jsonl`);
-  }
-
-  /** Files that were found broken and mended, and where the copy of each is. Each is told once. */
-  async repairs(): Promise<Repair[]> {
-    return takeRepairs(this.root);
+    this.rooms.join(room, row, this.now());
   }
 
   #session(row: SessionRow): BrokerSession {
@@ -156,9 +119,9 @@ export class Broker {
   /** A session that takes an alias over is in its rooms; one that takes another alias stays in its own. */
   #followToRooms(row: SessionRow, before: string | undefined): void {
     const names = [row.alias, ...(before === undefined ? [] : [before])];
-    for (const room of this.#rooms.names()) {
-      const isIn = this.#rooms.members(room).some(({ alias }) => names.some((name) => isSameAlias(alias, name)));
-      if (isIn) this.#rooms.join(room, row, this.now());
+    for (const room of this.rooms.names()) {
+      const isIn = this.rooms.members(room).some(({ alias }) => names.some((name) => isSameAlias(alias, name)));
+      if (isIn) this.rooms.join(room, row, this.now());
     }
   }
 }

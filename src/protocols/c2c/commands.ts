@@ -1,17 +1,14 @@
 import { countFrom, durationFrom, minuteOf } from '../../core/time.ts';
-import { replaceDurably } from './files.ts';
+import { readObjects } from './files.ts';
+import { bringIntoOrder, isEmptyInbox, isHeld, isInOrder, isSurelyEmpty } from './empty.ts';
 import { envelope } from './envelope.ts';
 import { entryOf, sendTo, sendToAll, takeWaiting } from './mail.ts';
 import type { Stored } from './mail.ts';
+import { archivedJson, pruneArchives, readArchive } from './archive.ts';
 import type { Archived } from './archive.ts';
-import { readFileSync, readdirSync, statSync } from 'node:fs';
-import type { Stats } from 'node:fs';
 import { FLAG, TEXT, TEXTS, command } from '../../core/command.ts';
 import { lineForModel } from '../../core/gate.ts';
-import type { Parcel } from '../../core/ports/way-in.ts';
 import type { Delivered } from '../../core/mail/deliver.ts';
-import type { Home } from '../../core/mail/workspace.ts';
-import type { OutgoingCopy } from '../../core/mail/attempt.ts';
 import { bodyFrom } from '../../platform/input.ts';
 import { VERSION } from '../../platform/program.ts';
 import { isSlow, writeAll } from '../../platform/terminal.ts';
@@ -19,8 +16,6 @@ import type { AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';
 import type { C2c } from './workspace.ts';
-import { ifThere } from '../../core/disk.ts';
-import { platform } from '../../platform/os.ts';
 
 const sendCommand = command({
   usage: 'send <alias|#room> <text …|-> [--from <alias>] [--fail|--blocking|--urgent] [--deferrable] [--json]',
@@ -176,8 +171,8 @@ const historyCommand = command({
       throw new Refusal('invalid_request', '--older-than and --dry-run go with --prune');
     }
     const session = c2c.session(values['session-id']);
-    const newestFirst = (await c2c.broker.archive(session, countFrom(values.limit, LIMIT))).toReversed();
-    if (json) return c2c.sayJson(newestFirst.map(told));
+    const newestFirst = readArchive(c2c.root, session, countFrom(values.limit, LIMIT)).toReversed();
+    if (json) return c2c.sayJson(newestFirst.map(archivedJson));
     if (newestFirst.length === 0) return c2c.say('(nothing was taken yet)');
     c2c.say(newestFirst.map(line).join('\n'));
   },
@@ -186,16 +181,11 @@ const historyCommand = command({
 /** An archive is for looking back. What happened, with its evidence, stands in the ledger, which has its own retention. spec: c2c#archive */
 async function prune(c2c: C2c, span: string, isDry: boolean, json: boolean): Promise<void> {
   const before = (Date.now() - durationFrom(span)) / 1000;
-  const count = await c2c.broker.pruneArchives(before, isDry ? 'count' : 'remove');
+  const count = pruneArchives(c2c.root, before, isDry ? 'count' : 'remove');
   const told = { pruned: isDry ? 0 : count, would_prune: isDry ? count : 0, before, dry_run: isDry };
   if (json) return c2c.sayJson(told);
   const what = `${count} ${count === 1 ? 'message' : 'messages'} taken before ${new Date(before * 1000).toISOString()}`;
   c2c.say(isDry ? `would remove ${what}` : `removed ${what}`);
-}
-
-function told({ entry, drainedAt }: Archived) {
-  const { from_alias, to_alias, content, ts, message_id } = entry;
-  return { drained_at: drainedAt, from_alias, to_alias, content, ts, message_id };
 }
 
 function line({ entry, drainedAt }: Archived): string {
@@ -207,7 +197,7 @@ const deadLetterCommand = command({
   options: { limit: { ...TEXT, short: 'l' }, json: JSON_FLAG },
   async run(c2c: C2c, { limit = '50', json }) {
     if (!/^\d{1,6}$/.test(limit)) throw new Refusal('invalid_request', `"${limit}" is no number of letters`);
-    const letters = (await c2c.broker.deadLetters()).slice(-Number(limit));
+    const letters = readObjects(`${c2c.root}/dead-letter.jsonl`).slice(-Number(limit));
     if (json) return c2c.sayJson(letters);
     if (letters.length === 0) return c2c.say('no dead letters');
     for (const { message } of letters) {
@@ -233,84 +223,6 @@ function renderTaken(reader: AgentName, delivered: readonly Delivered[], json: b
   const entries = delivered.map(({ message, attempt }) => entryOf(reader, message, attempt));
   if (json) return `${JSON.stringify(entries)}\n`;
   return entries.map((entry) => `${envelope(entry)}\n`).join('');
-}
-
-/** What goes out by a way, each message in its envelope. */
-export function enveloped(reader: AgentName, outgoing: readonly OutgoingCopy[]): Parcel[] {
-  return outgoing.map(({ message, redelivered }) => ({
-    id: message.id,
-    text: envelope({ ...entryOf(reader, message), redelivered }),
-  }));
-}
-
-/** An inbox in which something waits is longer than this. */
-const EMPTY_BYTES = 64;
-/** A file system's clock may stand still this long: two changes within it can have the same time. */
-const TICK_MS = 25;
-
-/**
- * True if it is certain that nothing waits for this session, without a look into the ledger: its inbox is empty, nobody has any
- * mail in a hand, and nobody wrote into the ledger since everything that was accepted was found to be in an inbox.
- *
- * The last of these is what makes it right. A send that was killed after it was accepted has left its message in the ledger alone;
- * it wrote there, so the mark below no longer fits, and the next look opens the ledger and finishes the send. In doubt the
- * answer is no, which costs the time to open the ledger and nothing else. spec: c2c#empty
- */
-export function isSurelyEmpty(root: string, sessionId: string): boolean {
-  return isEmptyInbox(root, sessionId) && !isHeld(root) && isInOrder(root);
-}
-
-/** A process holds mail of this broker, and may have died. */
-export function isHeld(root: string): boolean {
-  return (ifThere(() => readdirSync(`${root}/held`)) ?? []).some((name) => name.endsWith('.held'));
-}
-
-export function isEmptyInbox(root: string, sessionId: string): boolean {
-  const path = `${root}/${sessionId}.inbox.json`;
-  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
-  if (size === 0) return true;
-  return size <= EMPTY_BYTES && /^\s*\[\s*\]\s*$/.test(ifThere(() => readFileSync(path, 'utf8')) ?? '[]');
-}
-
-/** Everything that was accepted is in an inbox, or there is no ledger and nothing was. */
-function isInOrder(root: string): boolean {
-  const mark = markOf(root);
-  return mark === null || mark === ifThere(() => readFileSync(noteOf(root), 'utf8'));
-}
-
-/**
- * Finishes what dead processes left half done, and notes that all is in order if it is. What comes into the ledger meanwhile is not
- * covered by the note: it is about the ledger as it was before.
- */
-export async function bringIntoOrder(home: Home): Promise<void> {
-  const before = markOf(home.root);
-  await home.mailboxes.heal();
-  if (before === null || Date.now() - changedAt(home.root) < TICK_MS) return;
-  const { fresh, unexported } = await home.journal.troubles();
-  if (fresh || unexported) return;
-  replaceDurably(noteOf(home.root), before);
-}
-
-function noteOf(root: string): string {
-  return `${root}/ledger.in-order`;
-}
-
-/**
- * Changes whenever anything is written into the ledger. Null without one. When anything else about its files was changed says
- * nothing: every connection that opens them sets their owner again.
- */
-function markOf(root: string): string | null {
-  const [ledger, log] = ledgerFiles(root).map((file) => (file ? `${file.ino}:${file.size}:${file.mtimeMs}` : '-'));
-  // After a power cut a file can have its new content and its old time.
-  return ledger === '-' ? null : [platform.bootId(), ledger, log].join(' ');
-}
-
-function changedAt(root: string): number {
-  return Math.max(...ledgerFiles(root).map((file) => file?.mtimeMs ?? 0));
-}
-
-function ledgerFiles(root: string): (Stats | undefined)[] {
-  return ['', '-wal'].map((part) => statSync(`${root}/ledger.db${part}`, { throwIfNoEntry: false }));
 }
 
 export const commands = {

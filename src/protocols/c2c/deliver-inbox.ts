@@ -1,3 +1,4 @@
+import { claudeFolder } from '../../clients/claude/settings.ts';
 import { claudeRuns } from '../../clients/claude/state.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import type { Values } from '../../core/command.ts';
@@ -6,7 +7,7 @@ import { waiting } from '../../core/mail/deliver.ts';
 import { attempt } from '../../core/mail/attempt.ts';
 import { userHome } from '../../platform/env.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { enveloped } from './commands.ts';
+import { envelopedParcels } from './envelope.ts';
 import { instanceOf } from './instance.ts';
 import { LoopOrder } from './loop-files.ts';
 import { runHere, runInBackground } from './loop-process.ts';
@@ -163,7 +164,7 @@ async function once(c2c: C2c, wanted: LoopOrder, json: boolean): Promise<void> {
  * resumed. Nothing proves that it ever is, so the mail stays in the inbox too. spec: c2c#transcript
  */
 async function intoTranscript(c2c: C2c, session: string, json: boolean): Promise<void> {
-  const folder = c2c.env['CLAUDE_CONFIG_DIR'] || `${userHome(c2c.env)}/.claude`;
+  const folder = claudeFolder({ home: userHome(c2c.env), env: c2c.env });
   const who = await c2c.reader(session);
   const mail = (await waiting(who, { any: true, loudOnly: true })).map(({ message }) => message);
   const way = new TranscriptWay({
@@ -175,7 +176,7 @@ async function intoTranscript(c2c: C2c, session: string, json: boolean): Promise
   });
   const said = await attempt(who, mail, {
     way,
-    wrap: (outgoing) => enveloped(who.name, outgoing),
+    wrap: (outgoing) => envelopedParcels(who.name, outgoing),
     now: Date.now,
     signal: new AbortController().signal,
   });

@@ -15,6 +15,7 @@ import {
 import { lastSeen, RegistryFile, rowsIn } from './registry.ts';
 import type { Kept } from './registry.ts';
 import { RoomFiles } from './rooms.ts';
+import { dndOf } from './sessions.ts';
 import { isRoom, isSameAlias, readRoom } from './shapes.ts';
 import type { SessionRow } from './shapes.ts';
 
@@ -245,8 +246,9 @@ function refuseUnread(kept: readonly Kept[], name: string, path: string): void {
   }
 }
 
-function quietOf({ dnd, dnd_until: until }: SessionRow, now: number): AgentExtras['quiet'] {
-  if (!dnd || (until !== undefined && until * 1000 <= now)) return undefined;
+function quietOf(row: SessionRow, now: number): AgentExtras['quiet'] {
+  const { dnd, dnd_until: until } = dndOf(row, now / 1000);
+  if (!dnd) return undefined;
   return until === undefined ? { on: true } : { until: iso(until) };
 }
 

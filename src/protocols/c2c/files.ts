@@ -4,6 +4,7 @@ import {
   fstatSync,
   mkdirSync,
   openSync,
+  readFileSync,
   readdirSync,
   readSync,
   renameSync,
@@ -104,6 +105,12 @@ function writeFlushed(fd: number, bytes: Uint8Array): void {
   } finally {
     closeSync(fd);
   }
+}
+
+/** The value of a small JSON file; undefined if there is none, or if it is no JSON. */
+export function readJsonFile(path: string): unknown {
+  const text = ifThere(() => readFileSync(path, 'utf8'));
+  return text === null ? undefined : jsonValue(text);
 }
 
 /** The lines of a file that are not empty. */

@@ -11,7 +11,7 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { userHome } from '../../platform/env.ts';
+import { dataFolder } from './loop-files.ts';
 import { CLIENT_VARIABLES, sessionIn } from './workspace.ts';
 
 /** A time may be rounded by this much when it is set. */
@@ -105,9 +105,7 @@ const NOTHING = { inVain: (): void => {}, close: (): void => {} };
 
 /** Where the folders of sessions are. The script names it: it was told when it was written. */
 export function hookFolder(env: Env): string {
-  const { C2C_HOOK_FOLDER: named, XDG_DATA_HOME: data } = env;
-  if (named) return named;
-  return `${data?.startsWith('/') ? data : `${userHome(env)}/.local/share`}/c2c/sessions`;
+  return env['C2C_HOOK_FOLDER'] || `${dataFolder(env)}/sessions`;
 }
 
 /**

@@ -4,7 +4,7 @@ import { signsFolder } from './loop-files.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import type { C2c } from './workspace.ts';
 import { TEXT, command } from '../../core/command.ts';
-import { bringIntoOrder, isEmptyInbox, isHeld } from './commands.ts';
+import { bringIntoOrder, isEmptyInbox, isHeld } from './empty.ts';
 import { instanceAbove } from './instance.ts';
 import { existsSync } from 'node:fs';
 import { hookClient } from '../../clients/clients.ts';

@@ -1,15 +1,18 @@
 import * as v from 'valibot';
+import { claudeFolder } from '../../clients/claude/settings.ts';
 import type { Env } from '../../core/env.ts';
-import { readSessionId } from './shapes.ts';
+import { readJsonFile } from './files.ts';
+import { isC2cSessionId } from './shapes.ts';
 import type { Ancestor } from '../../platform/process.ts';
 import { ancestors, isClient, isProcessAlive } from '../../platform/process.ts';
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { userHome } from '../../platform/env.ts';
 import type { AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
+import { TmuxServer } from '../../sessions/tmux.ts';
 import { Schema } from '../../core/schema.ts';
 import type { Described } from '../../core/schema.ts';
-import { ifThere, isMissing } from '../../core/disk.ts';
+import { ifThere } from '../../core/disk.ts';
 import { platform } from '../../platform/os.ts';
 import { instancesFolder, writeWhole } from './loop-files.ts';
 import type { LoopOrder } from './loop-files.ts';
@@ -63,18 +66,15 @@ export function folderOf(env: Env, name: string): string {
 
 /** An instance's name becomes the name of a folder. */
 export function readInstanceName(text: string): string {
-  try {
-    return readSessionId(text);
-  } catch {
-    const shown = text.replace(/\p{Cc}/gu, '?').slice(0, 80);
-    throw new Refusal(
-      'invalid_request',
-      `"${shown}" is no name; use 1 to 128 letters, digits, . _ - and no dot in front`,
-    );
-  }
+  if (isC2cSessionId(text)) return text;
+  const shown = text.replace(/\p{Cc}/gu, '?').slice(0, 80);
+  throw new Refusal(
+    'invalid_request',
+    `"${shown}" is no name; use 1 to 128 letters, digits, . _ - and no dot in front`,
+  );
 }
 
-export function keep(env: Env, instance: Instance): void {
+export function writeInstance(env: Env, instance: Instance): void {
   const folder = folderOf(env, instance.name);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   writeWhole(`${folder}/config.json`, `${JSON.stringify(instance, null, 2)}\n`);
@@ -83,7 +83,7 @@ export function keep(env: Env, instance: Instance): void {
   if (instance.tmux) writeWhole(`${folder}/tmux.json`, `${JSON.stringify(instance.tmux)}\n`);
 }
 
-export function known(env: Env, name: string): Instance | null {
+export function readInstance(env: Env, name: string): Instance | null {
   return configOf(env, name, Instance);
 }
 
@@ -92,33 +92,28 @@ function configOf<T extends { name: string }>(
   name: string,
   schema: { safeParse(value: unknown): { success: true; data: T } | { success: false } },
 ): T | null {
-  try {
-    const read = schema.safeParse(JSON.parse(readFileSync(`${folderOf(env, name)}/config.json`, 'utf8')));
-    return read.success && read.data.name === name ? read.data : null;
-  } catch (error) {
-    if (isMissing(error) || error instanceof SyntaxError) return null;
-    throw error;
-  }
+  const read = schema.safeParse(readJsonFile(`${folderOf(env, name)}/config.json`));
+  return read.success && read.data.name === name ? read.data : null;
 }
 
-export function mustKnow(env: Env, text: string): Instance {
-  const instance = known(env, readInstanceName(text));
+export function instanceCalled(env: Env, text: string): Instance {
+  const instance = readInstance(env, readInstanceName(text));
   if (instance) return instance;
-  if (others(env).some(({ name }) => name === text))
+  if (otherInstances(env).some(({ name }) => name === text))
     throw new Refusal('not_yours', `${text} was started by the original c2c; end it there, then start it here`);
-  const names = all(env).map(({ name }) => name);
+  const names = allInstances(env).map(({ name }) => name);
   const there = names.length > 0 ? `there is ${names.slice(0, 10).join(', ')}` : 'none was ever started here';
   throw new Refusal('not_found', `no instance is called "${text}"; ${there}`);
 }
 
-export function all(env: Env): Instance[] {
-  return instanceNames(env).flatMap((name) => known(env, name) ?? []);
+export function allInstances(env: Env): Instance[] {
+  return instanceNames(env).flatMap((name) => readInstance(env, name) ?? []);
 }
 
 /** Those of the original. `pid`: the process that it noted, if that runs. */
-export function others(env: Env): OtherInstance[] {
+export function otherInstances(env: Env): OtherInstance[] {
   return instanceNames(env).flatMap((name) => {
-    const other = known(env, name) ? null : configOf(env, name, OtherInstance);
+    const other = readInstance(env, name) ? null : configOf(env, name, OtherInstance);
     if (!other) return [];
     const noted = Number(ifThere(() => readFileSync(`${folderOf(env, name)}/outer.pid`, 'utf8')) ?? Number.NaN);
     return { ...other, pid: noted > 0 && isProcessAlive(noted) ? noted : null };
@@ -132,7 +127,7 @@ function instanceNames(env: Env): string[] {
 
 /** The instance whose session this is. */
 export function instanceOf(env: Env, sessionId: string): Instance | null {
-  return all(env).find(({ session_id }) => session_id === sessionId) ?? null;
+  return allInstances(env).find(({ session_id }) => session_id === sessionId) ?? null;
 }
 
 /**
@@ -141,7 +136,7 @@ export function instanceOf(env: Env, sessionId: string): Instance | null {
  * notes its process; two sessions in one folder are two processes. spec: c2c#managed-codex
  */
 export function instanceAbove(env: Env): Instance | null {
-  const running = all(env).filter(isUp);
+  const running = allInstances(env).filter(isUp);
   if (running.length === 0) return null;
   const chain = ownClientChain();
   return running.find(({ pid }) => chain.includes(pid)) ?? null;
@@ -189,10 +184,12 @@ function isScript({ words: [program = ''] }: Ancestor): boolean {
 
 /** Managed sessions have a tmux server of their own, so that nobody's own work ends with it. */
 const SOCKET = 'c2c';
+/** A first start may take its time. */
+const TMUX_MS = 20_000;
 /** What tmux sets itself for what it starts. */
 const NOT_OURS = ['TMUX', 'TMUX_PANE', 'TERM', 'TERM_PROGRAM', 'TERM_PROGRAM_VERSION', 'PWD', 'OLDPWD', 'SHLVL', '_'];
 /** The number of the shell becomes that of the client: it can be told before the client runs. */
-const EXEC = 'C2C_MCP_CLIENT_PID=$$; export C2C_MCP_CLIENT_PID; exec "$@"';
+export const EXEC = 'C2C_MCP_CLIENT_PID=$$; export C2C_MCP_CLIENT_PID; exec "$@"';
 
 interface TmuxSession {
   socket: string;
@@ -218,6 +215,8 @@ export async function startInTmux(order: {
 }): Promise<TmuxSession> {
   const { env, cwd, name, command } = order;
   const socket = tmuxSocket(env);
+  if (!Bun.which('tmux', { PATH: env['PATH'] ?? '' }))
+    throw new Refusal('unreachable', 'tmux is not installed here; install it, or start it with --pty');
   // Dots and colons mean something else in a target.
   const session = name.replaceAll(/[.:]/g, '_');
   const clean = Object.fromEntries(
@@ -229,7 +228,7 @@ export async function startInTmux(order: {
   const shape = ['new-session', '-d', '-s', session, '-x', '200', '-y', '50', '-c', cwd];
   const told = ['-P', '-F', '#{pane_id} #{pane_pid} #{socket_path}'];
   const words = [...settings, ...shape, ...told, '/bin/sh', '-c', EXEC, 'sh', ...command];
-  const said = await tmux(socket, words, clean);
+  const said = await new TmuxServer({ socket, env: clean, answerMs: TMUX_MS }).create(words);
   const [, pane = '', pid = '', path = ''] = /^(%\d+) (\d+) (.*)$/.exec(said.trim()) ?? [];
   if (pane === '') throw new Refusal('unreachable', `tmux started nothing: ${said.slice(0, 200)}`);
   return { socket, path, session, pane, pid: Number(pid) };
@@ -237,44 +236,11 @@ export async function startInTmux(order: {
 
 /** Ends a session with what still runs in it. One that is gone already is no error. */
 export async function endTmux({ socket, session }: Pick<TmuxSession, 'socket' | 'session'>, env: Env): Promise<void> {
-  await tmux(socket, ['kill-session', '-t', `=${session}`], env).catch(() => 'it is gone');
-}
-
-async function tmux(socket: string, words: readonly string[], env: Env): Promise<string> {
-  if (!Bun.which('tmux', { PATH: env['PATH'] ?? '' })) {
-    throw new Refusal('unreachable', 'tmux is not installed here; install it, or start it with --pty');
-  }
-  const child = Bun.spawn(['tmux', '-u', '-L', socket, ...words], {
-    env,
-    stdin: 'ignore',
-    stdout: 'pipe',
-    stderr: 'pipe',
-  });
-  const [out, err, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ]);
-  if (code === 0) return out;
-  throw new Refusal('unreachable', `tmux: ${err.trim().slice(0, 300)}`);
+  await new TmuxServer({ socket, env }).run(['kill-session', '-t', `=${session}`]).catch(() => 'it is gone');
 }
 
 /** What is known of a session before it is started. */
-export type LaunchPlan = Pick<
-  Instance,
-  | 'name'
-  | 'client'
-  | 'session_id'
-  | 'alias'
-  | 'broker_root'
-  | 'cwd'
-  | 'command'
-  | 'created_at'
-  | 'loop'
-  | 'rooms'
-  | 'pty'
-  | 'conversation'
->;
+export type LaunchPlan = Omit<Instance, 'started_at' | 'terminal' | 'holder' | 'tmux' | 'pid' | 'pid_start'>;
 
 /**
  * Codex runs without the daemon that its windows share. The daemon runs the hooks and shells of this session outside of our process, with
@@ -295,20 +261,20 @@ function resumeWords(client: string, id: string, env: Env): string[] {
 }
 
 function hasTranscript(env: Env, id: string): boolean {
-  const projects = `${env['CLAUDE_CONFIG_DIR'] || `${userHome(env)}/.claude`}/projects`;
+  const projects = `${claudeFolder({ home: userHome(env), env })}/projects`;
   return (ifThere(() => readdirSync(projects)) ?? []).some((project) =>
     existsSync(`${projects}/${project}/${id}.jsonl`),
   );
 }
 
 /** Writes down what runs, and registers its alias with its process. */
-export async function registerAndKeep(c2c: C2c, instance: Instance): Promise<void> {
-  keep(c2c.env, instance);
+export async function registerInstance(c2c: C2c, instance: Instance): Promise<void> {
+  writeInstance(c2c.env, instance);
   const { session_id: sessionId, alias, client: clientType, pid } = instance;
   await c2c.at(instance.broker_root).broker.register({ sessionId, alias: alias as AgentName, pid, clientType });
 }
 
-export function environment(env: Env, plan: LaunchPlan): Env {
+export function instanceEnvironment(env: Env, plan: LaunchPlan): Env {
   return {
     ...env,
     C2C_MCP_SESSION_ID: plan.session_id,

@@ -1,12 +1,13 @@
 import * as v from 'valibot';
 import type { Env } from '../../core/env.ts';
-import { readSessionId } from './shapes.ts';
-import { mkdirSync, readFileSync, readdirSync, rmSync, watch } from 'node:fs';
+import { readJsonFile } from './files.ts';
+import { isC2cSessionId } from './shapes.ts';
+import { mkdirSync, readdirSync, rmSync, watch } from 'node:fs';
 import { userHome } from '../../platform/env.ts';
 import { replaceFile } from '../../platform/files.ts';
 import { Schema } from '../../core/schema.ts';
 import type { Described } from '../../core/schema.ts';
-import { explained, isMissing } from '../../core/disk.ts';
+import { explained, ifThere } from '../../core/disk.ts';
 
 /** A file event can be missed; nobody waits longer than this for a loop that is wanted. */
 const LOOK_MS = 2000;
@@ -20,7 +21,10 @@ const millis = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(7 * 24 
 export const LoopOrder = new Schema(() =>
   v.object({
     kind: v.picklist(['wake', 'deliver', 'wire']),
-    session: v.pipe(v.string(), v.check(isSessionId, 'no session id')),
+    session: v.pipe(
+      v.string(),
+      v.check((text) => isC2cSessionId(text), 'no session id'),
+    ),
     client: v.string(),
     /** `tmux:…` or `pty:…`; a wire has none. */
     terminal: v.optional(v.string()),
@@ -43,50 +47,33 @@ export const LoopOrder = new Schema(() =>
 );
 export type LoopOrder = Described<typeof LoopOrder>;
 
-function isSessionId(text: string): boolean {
-  try {
-    return readSessionId(text) === text;
-  } catch {
-    return false;
-  }
-}
-
-export function want(folder: string, wanted: LoopOrder): void {
+export function writeLoopOrder(folder: string, wanted: LoopOrder): void {
   writeWhole(`${folder}/${wanted.session}.json`, `${JSON.stringify(wanted, null, 2)}\n`);
 }
 
 /** True if it was wanted until now. */
-export function unwant(folder: string, session: string): boolean {
+export function removeLoopOrder(folder: string, session: string): boolean {
   const path = `${folder}/${session}.json`;
-  const was = wantedFor(folder, session) !== null;
+  const was = readLoopOrder(folder, session) !== null;
   rmSync(path, { force: true });
   return was;
 }
 
 /** Null if nothing is wanted for it, or nothing that can be read. */
-export function wantedFor(folder: string, session: string): LoopOrder | null {
-  try {
-    const read = LoopOrder.safeParse(JSON.parse(readFileSync(`${folder}/${session}.json`, 'utf8')));
-    // What stands in a file of another name would be run twice.
-    return read.success && read.data.session === session ? read.data : null;
-  } catch (error) {
-    if (isMissing(error) || error instanceof SyntaxError) return null;
-    throw error;
-  }
+export function readLoopOrder(folder: string, session: string): LoopOrder | null {
+  const read = LoopOrder.safeParse(readJsonFile(`${folder}/${session}.json`));
+  // What is in a file of another name would be run twice.
+  return read.success && read.data.session === session ? read.data : null;
 }
 
-export function allWanted(folder: string): LoopOrder[] {
-  try {
-    const sessions = readdirSync(folder).flatMap((name) => /^(.+)\.json$/.exec(name)?.[1] ?? []);
-    return sessions.flatMap((session) => wantedFor(folder, session) ?? []);
-  } catch (error) {
-    if (isMissing(error)) return [];
-    throw error;
-  }
+export function allLoopOrders(folder: string): LoopOrder[] {
+  const names = ifThere(() => readdirSync(folder)) ?? [];
+  const sessions = names.flatMap((name) => /^(.+)\.json$/.exec(name)?.[1] ?? []);
+  return sessions.flatMap((session) => readLoopOrder(folder, session) ?? []);
 }
 
 /** Calls back when something in the folder may have changed, and now and then. */
-export function watchWanted(folder: string, onChange: () => void): { close(): void } {
+export function watchLoopOrders(folder: string, onChange: () => void): { close(): void } {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const watcher = watch(folder, onChange);
   watcher.on('error', () => {});

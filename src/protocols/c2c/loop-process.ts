@@ -7,7 +7,7 @@ import { servingLog } from '../../platform/log.ts';
 import { serveUntilSignal } from '../../platform/serve.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { isHolderAlive } from '../../platform/holder.ts';
-import { loopsFolder, unwant, want } from './loop-files.ts';
+import { loopsFolder, removeLoopOrder, writeLoopOrder } from './loop-files.ts';
 import type { LoopOrder } from './loop-files.ts';
 import { lockPathOf, startLoop, whoRuns } from './loop.ts';
 import type { LoopPlace } from './loop.ts';
@@ -34,10 +34,10 @@ export async function runInBackground(
   if (there) return { notice: there, already: true, log };
   const daemon = daemonWithLoops(env);
   if (daemon) {
-    want(loopsFolder(env), wanted);
+    writeLoopOrder(loopsFolder(env), wanted);
     const notice = await until(START_MS, () => whoRuns(env, wanted));
     if (notice) return { notice, already: false, log: `${parleyHome(env)}/daemon.log` };
-    unwant(loopsFolder(env), wanted.session);
+    removeLoopOrder(loopsFolder(env), wanted.session);
     throw new Refusal('storage_failed', `the daemon did not start it; see ${parleyHome(env)}/daemon.log`);
   }
   return { notice: await detached(wanted, env, log), already: false, log };
@@ -91,7 +91,7 @@ export async function endLoop(
   wanted: Pick<LoopOrder, 'kind' | 'session'>,
 ): Promise<{ was: DaemonNotice | null }> {
   const was = whoRuns(env, wanted);
-  unwant(loopsFolder(env), wanted.session);
+  removeLoopOrder(loopsFolder(env), wanted.session);
   if (!was) return { was };
   // The daemon ends it by itself when it is not wanted any more; it must not be ended for it.
   const isAlone = was.pid !== daemonNotice(`${parleyHome(env)}/daemon`)?.pid;

@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import type { Log, Service } from '../../core/service.ts';
-import { allWanted, loopsFolder, watchWanted } from './loop-files.ts';
+import { allLoopOrders, loopsFolder, watchLoopOrders } from './loop-files.ts';
 import type { LoopOrder } from './loop-files.ts';
 import { startLoop, whoRuns } from './loop.ts';
 import type { LoopPlace, RunningLoop } from './loop.ts';
@@ -14,7 +14,7 @@ export const loops: Service = {
   async open(context, _values, log) {
     const folder = loopsFolder(context.env);
     const reconciler = new Reconciler(context, folder, log);
-    const watcher = watchWanted(folder, () => reconciler.wake());
+    const watcher = watchLoopOrders(folder, () => reconciler.wake());
     reconciler.wake();
     return {
       name: 'loops',
@@ -36,7 +36,7 @@ export const loops: Service = {
   },
 
   async details(address, env) {
-    return allWanted(address).map((wanted) => {
+    return allLoopOrders(address).map((wanted) => {
       const notice = whoRuns(env, wanted);
       const where = wanted.terminal ? ` in ${wanted.terminal}` : '';
       return `${wanted.kind} ${wanted.session} (${wanted.client}${where})  ${notice ? `runs, pid ${notice.pid}` : 'does not run'}`;
@@ -78,7 +78,7 @@ class Reconciler {
   }
 
   async #reconcile(): Promise<void> {
-    const wanted = new Map(allWanted(this.folder).map((one) => [one.session, one]));
+    const wanted = new Map(allLoopOrders(this.folder).map((one) => [one.session, one]));
     const ends = [...this.#running].filter(([session, { text }]) => textOf(wanted.get(session)) !== text);
     await Promise.all(ends.map(([, { loop }]) => loop.stop()));
     for (const [session, one] of wanted) {
@@ -107,7 +107,7 @@ class Reconciler {
     this.#running.delete(session);
     if (because === 'told to stop') return;
     // The client has ended, and its loop is not wanted any more, unless it was started again meanwhile.
-    const still = allWanted(this.folder).find((one) => one.session === session);
+    const still = allLoopOrders(this.folder).find((one) => one.session === session);
     if (because === 'watched_pid_exited' && textOf(still) === textOf(wanted)) {
       rmSync(`${this.folder}/${session}.json`, { force: true });
     } else this.#rest(session, textOf(wanted));

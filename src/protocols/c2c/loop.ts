@@ -257,7 +257,7 @@ export async function rounds(
   stop: AbortSignal,
   aroundMs = LOOK_MS,
 ): Promise<void> {
-  const wakeup = new Wakeup(stop);
+  const wakeup = new LoopWakeup(stop);
   let mailboxName: string | undefined;
   let arrivals: { close(): void } | undefined;
   const around = setInterval(() => wakeup.wake(true), Math.max(aroundMs, 10));
@@ -279,7 +279,7 @@ export async function rounds(
 }
 
 /** Called any number of times, it wakes the loop once. */
-export class Wakeup {
+export class LoopWakeup {
   #isAsked = false;
   #round = true;
   #resolve = (): void => {};

@@ -3,6 +3,10 @@ import { readAlias, readSessionId } from './shapes.ts';
 import { mkdirSync, realpathSync } from 'node:fs';
 import { basename } from 'node:path';
 import { newThread } from '../../clients/codex/queue.ts';
+import { rolloutOf } from '../../clients/codex/rollout.ts';
+import { codexHome } from '../../clients/codex/rpc.ts';
+import { isUuid } from '../../clients/launch.ts';
+import { ifThere } from '../../core/disk.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import { startInBackground } from '../../platform/background.ts';
 import { servingLog } from '../../platform/log.ts';
@@ -11,17 +15,18 @@ import { OwnPty } from '../../sessions/pty.ts';
 import { holdLock } from '../../platform/lock-file.ts';
 import {
   commandOf,
+  EXEC,
   dropPid,
   endTmux,
-  environment,
+  instanceEnvironment,
   folderOf,
   isUp,
-  keep,
-  known,
+  writeInstance,
+  readInstance,
   loopFor,
-  mustKnow,
+  instanceCalled,
   readInstanceName,
-  registerAndKeep,
+  registerInstance,
   startInTmux,
   startOrGone,
 } from './instance.ts';
@@ -50,7 +55,7 @@ async function bringUp(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
 
 async function start(c2c: C2c, wanted: LaunchPlan): Promise<Instance> {
   const plan = await withThread(c2c.env, wanted);
-  const before = known(c2c.env, plan.name);
+  const before = readInstance(c2c.env, plan.name);
   if (before && isUp(before)) {
     throw new Refusal(
       'name_taken',
@@ -63,7 +68,7 @@ async function start(c2c: C2c, wanted: LaunchPlan): Promise<Instance> {
   const { socket, path, session, pane, pid } = await startInTmux({
     ...plan,
     command: commandOf(plan, c2c.env),
-    env: environment(c2c.env, plan),
+    env: instanceEnvironment(c2c.env, plan),
   });
   const instance: Instance = {
     ...plan,
@@ -75,7 +80,7 @@ async function start(c2c: C2c, wanted: LaunchPlan): Promise<Instance> {
   };
   try {
     if (!isUp(instance)) throw endedAtOnce(c2c.env, instance);
-    await registerAndKeep(c2c, instance);
+    await registerInstance(c2c, instance);
     await arm(c2c.env, instance);
   } catch (error) {
     const ended = isUp(instance) ? null : endedAtOnce(c2c.env, instance);
@@ -88,11 +93,11 @@ async function start(c2c: C2c, wanted: LaunchPlan): Promise<Instance> {
 /** A Codex that begins a conversation is told which one: so it can be reached before its first prompt. spec: c2c#managed-codex */
 async function withThread(env: Env, plan: LaunchPlan): Promise<LaunchPlan> {
   const { client, conversation, cwd, alias, command } = plan;
+  if (client !== 'codex' || conversation !== undefined) return plan;
   const [program = '', first = '-'] = command;
-  const isCodex = client === 'codex' && /^codex(\.js)?$/.test(basename(realpathSync(program)));
-  const isElsewhere = command.some((word) => word.startsWith('--remote'));
-  if (!isCodex || conversation !== undefined || !first.startsWith('-') || isElsewhere) return plan;
-  const thread = await newThread({ program, cwd, env }, alias);
+  const isCodex = /^codex(\.js)?$/.test(basename(ifThere(() => realpathSync(program)) ?? ''));
+  const isOther = !first.startsWith('-') || command.some((word) => word.startsWith('--remote'));
+  const thread = isCodex && !isOther ? await newThread({ program, cwd, env }, alias) : null;
   return thread === null ? plan : { ...plan, conversation: thread };
 }
 
@@ -194,7 +199,7 @@ function planFor(c2c: C2c, client: string, args: string[], values: Values): Laun
     throw new Refusal('invalid_request', `no client is called "${shown}"; there is ${Object.keys(CLIENTS).join(', ')}`);
   }
   const name = readInstanceName(values.name ?? values.alias ?? `${client}-${crypto.randomUUID().slice(0, 6)}`);
-  const before = known(c2c.env, name);
+  const before = readInstance(c2c.env, name);
   const program = values.bin ?? kind.program;
   const path = Bun.which(program, { PATH: c2c.env['PATH'] ?? '', cwd: c2c.cwd });
   if (!path) throw new Refusal('not_found', `${program} is not installed here; say where it is with --bin`);
@@ -220,7 +225,7 @@ const stopCommand = command({
   options: { json: JSON_FLAG },
   words: [1, 1],
   async run(c2c: C2c, { json }, [text = '']) {
-    const instance = mustKnow(c2c.env, text);
+    const instance = instanceCalled(c2c.env, text);
     if (c2c.env['C2C_INSTANCE_NAME'] === instance.name)
       throw new Refusal('invalid_request', 'that is this very session; stop it from a terminal outside of it');
     const status = (await bringDown(c2c.env, instance)) ? 'stopped' : 'not running';
@@ -237,16 +242,16 @@ const restartCommand = command({
   async run(c2c: C2c, { json, timeout = '5' }, [text = '']) {
     const patience = Number(timeout) * 1000;
     if (!(patience >= 0)) throw new Refusal('invalid_request', '--timeout takes a number of seconds');
-    const before = mustKnow(c2c.env, text);
+    const before = instanceCalled(c2c.env, text);
     await bringDown(c2c.env, before, patience);
-    const { name, session_id, alias, pid, terminal } = await bringUp(c2c, planOf(before));
+    const { name, session_id, alias, pid, terminal } = await bringUp(c2c, planOf(c2c.env, before));
     if (json) return c2c.sayJson({ ok: true, name, session_id, alias, pid, terminal });
     c2c.say(`restarted ${name} as ${alias} (pid ${pid})`);
   },
 });
 
-/** What it was started with, without what ran of it. */
-function planOf(instance: Instance): LaunchPlan {
+/** What it was started with, without what ran of it. A conversation of Codex without a record cannot be resumed. */
+function planOf(env: Env, instance: Instance): LaunchPlan {
   const {
     tmux: _tmux,
     holder: _holder,
@@ -256,7 +261,9 @@ function planOf(instance: Instance): LaunchPlan {
     started_at: _at,
     ...plan
   } = instance;
-  return plan;
+  const { client, conversation = '' } = plan;
+  const isLost = client === 'codex' && isUuid(conversation) && rolloutOf(codexHome(env), conversation) === null;
+  return isLost ? { ...plan, conversation: undefined } : plan;
 }
 
 const START_MS = 15_000;
@@ -271,7 +278,7 @@ async function startInPty(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
     log,
     startMs: START_MS,
     ready(pid) {
-      const instance = known(c2c.env, plan.name);
+      const instance = readInstance(c2c.env, plan.name);
       return instance?.holder === pid && isUp(instance) ? instance : null;
     },
   });
@@ -285,9 +292,9 @@ async function startInPty(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
  */
 export async function hold(c2c: C2c, plan: LaunchPlan): Promise<void> {
   const isSeen = process.stdin.isTTY && process.stdout.isTTY;
-  const env = { ...environment(c2c.env, plan) };
+  const env = { ...instanceEnvironment(c2c.env, plan) };
   forgetSigns({ session: plan.session_id, broker_root: plan.broker_root }, c2c.env);
-  const pty = new OwnPty(['/bin/sh', '-c', WITH_PID, 'sh', ...commandOf(plan, c2c.env)], {
+  const pty = new OwnPty(['/bin/sh', '-c', EXEC, 'sh', ...commandOf(plan, c2c.env)], {
     cwd: plan.cwd,
     env,
     width: process.stdout.columns || 120,
@@ -308,10 +315,10 @@ export async function hold(c2c: C2c, plan: LaunchPlan): Promise<void> {
   };
   const log = isSeen ? () => {} : servingLog({ json: false, verbose: false });
   try {
-    await registerAndKeep(c2c, { ...instance, holder: undefined });
+    await registerInstance(c2c, { ...instance, holder: undefined });
     const loop = plan.loop === 'none' ? null : await startLoop(loopFor(instance), c2c, log, pty);
     // Only now: a process that waits for it may rely on its loop.
-    keep(c2c.env, instance);
+    writeInstance(c2c.env, instance);
     // Either can be ended for itself; then the other goes, too.
     await Promise.race([pty.exited, ...(loop ? [loop.ended] : [])]);
     await loop?.stop();
@@ -320,8 +327,6 @@ export async function hold(c2c: C2c, plan: LaunchPlan): Promise<void> {
     await pty.close();
   }
 }
-
-const WITH_PID = 'C2C_MCP_CLIENT_PID=$$; export C2C_MCP_CLIENT_PID; exec "$@"';
 
 function passKeys(pty: OwnPty): void {
   process.stdin.setRawMode(true);

@@ -1,5 +1,6 @@
 import { plainLine, jsonForModel } from '../../core/gate.ts';
 import { dndOf, setDnd, joinRoom, leaveRoom, roomsJson, saidJson, sessionJson, speakerOf } from './sessions.ts';
+import { archivedJson, readArchive } from './archive.ts';
 import { envelope } from './envelope.ts';
 import { entryOf, sendTo, sendToAll, takeWaiting, sayInRoom } from './mail.ts';
 import type { MailEntry, Tag } from './mail.ts';
@@ -124,15 +125,7 @@ const C2C_TOOLS: Readonly<Record<string, Tool<Takes>>> = {
     takes: { limit: 'number' },
     looks: true,
     async run({ broker, sessionId }, { limit = 50 }) {
-      const taken = (await broker.archive(sessionId, bounded(limit))).toReversed();
-      return taken.map(({ entry: { from_alias, to_alias, content, ts, message_id }, drainedAt }) => ({
-        drained_at: drainedAt,
-        from_alias,
-        to_alias,
-        content,
-        ts,
-        message_id,
-      }));
+      return readArchive(broker.root, sessionId, bounded(limit)).toReversed().map(archivedJson);
     },
   }),
   send_room: tool({
@@ -187,7 +180,7 @@ const C2C_TOOLS: Readonly<Record<string, Tool<Takes>>> = {
     rare: true,
     looks: true,
     async run({ broker }, { room_id = '', limit = 50, since = 0 }) {
-      const said = await broker.roomHistory(readRoom(room_id), bounded(limit));
+      const said = broker.rooms.history(readRoom(room_id), bounded(limit));
       return said.filter(({ ts }) => ts > since).map(saidJson);
     },
   }),

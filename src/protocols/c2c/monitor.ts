@@ -6,8 +6,8 @@ import type { Who } from '../../core/mail/workspace.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import { stampOf } from '../../platform/files.ts';
 import { watchFolder } from '../../store/maildir/maildir.ts';
-import { isEmptyInbox } from './commands.ts';
-import { rounds, Wakeup } from './loop.ts';
+import { isEmptyInbox } from './empty.ts';
+import { LoopWakeup } from './loop.ts';
 import { entryOf } from './mail.ts';
 import type { MailEntry } from './mail.ts';
 import { RoomFiles } from './rooms.ts';
@@ -19,6 +19,8 @@ import type { C2c } from './workspace.ts';
 const PARENT_MS = 500;
 /** Members of rooms are in folders of their own, which nobody watches. */
 const ROOMS_MS = 500;
+/** What a killed sender left is finished this often. */
+const HEAL_MS = 5000;
 const BRIEF = 80;
 /** More ids than this are not remembered beyond their stay in the inbox. */
 const REMEMBERED = 100_000;
@@ -52,20 +54,15 @@ const monitorCommand = command({
     const { all = false, drains = false, sweeps = false } = values;
     const isAnyone = all && named === undefined && c2c.sessionId === null;
     const session = isAnyone ? null : await watchedSession(c2c, named);
+    // Refused here if the session may not read it.
+    if (session !== null) await c2c.mailbox(session);
     const teller = new Teller(c2c, {
       json: values.json ?? false,
       full: values['full-body'] ?? values.body ?? false,
       from: values.from,
       except: values['include-self'] || session === null ? null : await c2c.broker.aliasOf(session),
     });
-    await untilStopped(async (stop) => {
-      if (all || drains || sweeps)
-        return followBroker(new BrokerEvents(c2c, teller, { session, all, drains, sweeps }), stop);
-      if (session === null) return;
-      const arrivals = new Arrivals(teller);
-      const reader = async (): Promise<Who> => ({ name: await c2c.mailbox(session), home: c2c.home });
-      await rounds(reader, (who) => arrivals.look(who), stop);
-    });
+    await untilStopped((stop) => followBroker(new BrokerEvents(c2c, teller, { session, all, drains, sweeps }), stop));
   },
 });
 
@@ -91,15 +88,21 @@ async function untilStopped(act: (stop: AbortSignal) => Promise<void>): Promise<
 }
 
 async function followBroker(events: BrokerEvents, stop: AbortSignal): Promise<void> {
-  const wakeup = new Wakeup(stop);
-  mkdirSync(events.c2c.root, { recursive: true, mode: 0o700 });
-  const watcher = watchFolder(events.c2c.root, () => wakeup.wake());
+  const { root, home } = events.c2c;
+  const wakeup = new LoopWakeup(stop);
+  mkdirSync(root, { recursive: true, mode: 0o700 });
+  await home.mailboxes.heal();
+  await events.look();
+  const watcher = watchFolder(root, () => wakeup.wake());
+  const round = setInterval(() => wakeup.wake(true), HEAL_MS);
   try {
     while (!stop.aborted) {
-      await events.look();
       await wakeup.next(ROOMS_MS);
+      if (wakeup.wasRound()) await home.mailboxes.heal();
+      await events.look();
     }
   } finally {
+    clearInterval(round);
     watcher.close();
   }
 }
@@ -129,8 +132,7 @@ class Teller {
     else this.c2c.say(`[${time()}] ${words}`);
   }
 
-  /** `reader`: whose mail it is; undefined for the mail of the one who watches. */
-  message(entry: MailEntry, reader?: string): void {
+  message(entry: MailEntry, reader: string): void {
     const { from, except, json, full } = this.form;
     if (from !== undefined && !isSameAlias(from, entry.from_alias)) return;
     if (except !== null && isSameAlias(except, entry.from_alias)) return;
@@ -139,29 +141,27 @@ class Teller {
   }
 }
 
-/** What has arrived in one inbox since the first look. What waits then is no arrival, unless `known` is empty from the start. */
+/** What has arrived in one inbox since the first look. What waits then is no arrival, unless the inbox is younger than the monitor. */
 class Arrivals {
+  #known: Set<MessageId> | null;
+
   constructor(
     readonly teller: Teller,
-    public known?: ReadonlySet<MessageId>,
-  ) {}
+    isYoung: boolean,
+  ) {
+    this.#known = isYoung ? new Set() : null;
+  }
 
-  async look({ name, home: { mailboxes } }: Who, reader?: string): Promise<null> {
+  async look({ name, home: { mailboxes } }: Who, reader: string): Promise<void> {
     const ids = await mailboxes.ids(name);
-    const { known } = this;
-    if (!known) {
-      this.known = new Set(ids);
-      if (reader === undefined) this.teller.ready();
-      return null;
-    }
+    const known = this.#known ?? new Set(ids);
     const unseen = new Set(ids.filter((id) => !known.has(id)));
-    if (unseen.size === 0) return null;
-    this.known = (known.size > REMEMBERED ? new Set(known).intersection(new Set(ids)) : new Set(known)).union(unseen);
+    this.#known = (known.size > REMEMBERED ? known.intersection(new Set(ids)) : known).union(unseen);
+    if (unseen.size === 0) return;
     // What was taken between these two looks has found its reader.
     for (const { message } of await mailboxes.peek(name)) {
       if (unseen.has(message.id)) this.teller.message(entryOf(name, message), reader);
     }
-    return null;
   }
 }
 
@@ -209,11 +209,13 @@ class BrokerEvents {
       const before = this.#inboxes.get(session);
       if (before?.stamp === stamp) continue;
       const alias = aliases.get(session) ?? session;
-      const arrivals = before?.arrivals ?? new Arrivals(this.teller, this.#isFirst ? undefined : new Set());
+      const arrivals = before?.arrivals ?? new Arrivals(this.teller, !this.#isFirst);
       const isEmpty = isEmptyInbox(root, session);
       this.#inboxes.set(session, { alias, stamp, isEmpty, arrivals });
-      if (this.wanted.all || session === this.wanted.session)
-        await arrivals.look({ name: alias as AgentName, home }, session === this.wanted.session ? 'you' : alias);
+      const isOwn = session === this.wanted.session;
+      const name = isOwn ? await this.c2c.mailbox(session) : (alias as AgentName);
+      if (isOwn || (this.wanted.all && this.#mayRead(alias)))
+        await arrivals.look({ name, home }, isOwn ? 'you' : alias);
       if (this.wanted.drains && before && isEmpty && !before.isEmpty)
         this.teller.event('drain', { alias }, `📤  ${alias} took its mail`);
     }
@@ -221,6 +223,16 @@ class BrokerEvents {
       if (sessions.has(session)) continue;
       this.#inboxes.delete(session);
       if (this.wanted.sweeps) this.teller.event('sweep', { alias }, `🗑️  the inbox of ${alias} was removed`);
+    }
+  }
+
+  /** The mail of a supervisor is the user's. */
+  #mayRead(alias: string): boolean {
+    try {
+      this.c2c.refuseSupervisor(alias, 'read');
+      return true;
+    } catch {
+      return false;
     }
   }
 
@@ -249,7 +261,7 @@ class BrokerEvents {
 }
 
 /** One line, whatever stands in the message: who reads lines must not see two. */
-function lineOf({ from_alias, to_alias, content }: MailEntry, full: boolean, reader = 'you'): string {
+function lineOf({ from_alias, to_alias, content }: MailEntry, full: boolean, reader: string): string {
   const [, room] = to_alias.split('#', 2);
   const text = lineForModel(content, full ? Infinity : BRIEF);
   return `[${time()}] 📬  ${lineForModel(from_alias, 64)}→${room ? `@${room}` : reader}  "${text}"`;

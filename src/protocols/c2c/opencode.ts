@@ -9,14 +9,15 @@ import {
   statefilePath,
 } from '../../clients/opencode/statefile.ts';
 import { entryOf, takeWaiting } from './mail.ts';
-import { readBytes, replaceDurably } from './files.ts';
+import { isObject, readBytes, replaceDurably } from './files.ts';
+import { jsonValue } from './json-list.ts';
 import { mkdirSync, renameSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { TEXT, command } from '../../core/command.ts';
 import { userHome } from '../../platform/env.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { bringIntoOrder, isSurelyEmpty } from './commands.ts';
+import { bringIntoOrder, isSurelyEmpty } from './empty.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';
 import type { C2c } from './workspace.ts';
 import { codeOf } from '../../core/disk.ts';
@@ -85,20 +86,11 @@ async function drain(c2c: C2c, session: string, path: string): Promise<{ message
 function readSpool(path: string): { messages: Spooled[]; broken?: string } {
   const bytes = readBytes(path);
   if (bytes === null || bytes.length === 0) return { messages: [] };
-  const found = parsed(bytes.toString('utf8'));
-  if (found) return { messages: found };
+  const found = jsonValue(bytes.toString('utf8'));
+  if (Array.isArray(found) && found.every(isObject)) return { messages: found };
   const broken = `${path}.broken-${Date.now()}`;
   renameSync(path, broken);
   return { messages: [], broken };
-}
-
-function parsed(text: string): Spooled[] | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return Array.isArray(value) && value.every((one) => typeof one === 'object' && one !== null) ? value : null;
-  } catch {
-    return null;
-  }
 }
 
 /** A message that was begun before may stand there already. Those without an id are never taken for each other. */
@@ -171,7 +163,7 @@ const statefileCommand = command({
 });
 
 function wordsOf(text: string, path: string): string[] {
-  const file = StateFile.safeParse(parsedState(text));
+  const file = StateFile.safeParse(jsonValue(text));
   if (!file.success) throw new Refusal('invalid_request', `${path} holds no state of an OpenCode; see it with --json`);
   const { state } = file.data;
   const { agent, tui_focus: focus, pendingQuestion: question } = state;
@@ -189,14 +181,6 @@ function wordsOf(text: string, path: string): string[] {
 function idleness(isIdle: boolean | null): string {
   if (isIdle === null) return 'not known whether idle';
   return isIdle ? 'idle' : 'busy';
-}
-
-function parsedState(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }
 
 /** Called without one of its parts, it says which there are. */

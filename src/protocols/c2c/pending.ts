@@ -3,6 +3,7 @@ import { Refusal } from '../../core/refusal.ts';
 import type { Broker } from './broker.ts';
 import { isObject, readList, writeList } from './files.ts';
 import { withLock } from './lock.ts';
+import { noAlias } from './sessions.ts';
 import { isSameAlias, readAlias } from './shapes.ts';
 
 /** How long a question to people stays open unless the user says otherwise, in seconds. */
@@ -40,7 +41,7 @@ export async function openQuestion(broker: Broker, sessionId: string, question: 
     throw new Refusal('invalid_request', '--kind is permission or question');
   }
   const known = await broker.session(sessionId);
-  if (!known) throw new Refusal('no_identity', 'this session has no alias; run `c2c register <alias>` first');
+  if (!known) throw noAlias();
   const pending: Pending = {
     perm_id: id,
     kind,

@@ -94,7 +94,7 @@ async function history(c2c: C2c, given: Given, words: string[]): Promise<void> {
   await refuseUnknownRoom(c2c, room);
   const since = given.since === undefined ? 0 : sinceOf(given.since, Date.now() / 1000);
   const limit = count(given.limit, 50);
-  const said = (await c2c.broker.roomHistory(room, since > 0 ? Infinity : limit)).filter(({ ts }) => ts >= since);
+  const said = c2c.broker.rooms.history(room, since > 0 ? Infinity : limit).filter(({ ts }) => ts >= since);
   const last = said.slice(-limit).map(saidJson);
   if (given.json) return c2c.sayJson(last);
   if (last.length === 0) return c2c.say('nothing was said');
@@ -126,7 +126,7 @@ function oneRoom(words: string[]): string {
 }
 
 async function refuseUnknownRoom(c2c: C2c, room: string): Promise<void> {
-  const rooms = await c2c.broker.rooms();
+  const rooms = c2c.broker.rooms.existing();
   if (rooms.includes(room)) return;
   const [near] = nearest(room, rooms);
   const hint = near === undefined ? `make it: \`c2c rooms join ${room}\`` : `did you mean ${near}?`;

@@ -34,6 +34,11 @@ export class RoomFiles {
     return (ifThere(() => readdirSync(folder)) ?? []).filter(isRoom).sort();
   }
 
+  /** Every room that exists. */
+  existing(): string[] {
+    return this.names().filter((name) => this.exists(name));
+  }
+
   /** A room without members, in which nothing was ever said, does not exist. */
   exists(room: string): boolean {
     return this.members(room).length > 0 || statOf(`${this.#folder(room)}/history.jsonl`)?.isFile() === true;

@@ -15,9 +15,10 @@ import type { Log } from '../../core/service.ts';
 import { C2c } from './workspace.ts';
 import { FLAG, command } from '../../core/command.ts';
 import { bindHookSession } from './hook-session.ts';
-import { environment, instanceAbove } from './instance.ts';
+import { instanceEnvironment, instanceAbove } from './instance.ts';
 import { isSupervisor, supervisors } from './supervisors.ts';
-import { homedir } from 'node:os';
+import { claudeFolder } from '../../clients/claude/settings.ts';
+import { userHome } from '../../platform/env.ts';
 
 /** How often a server in a container says that its session lives. */
 const LEASE_MS = 60_000;
@@ -86,7 +87,7 @@ function byThread(face: Face, faceOf: (thread: string) => Face): Face {
 function named(c2c: C2c): C2c {
   if (c2c.sessionId !== null) return c2c;
   const instance = instanceAbove(c2c.env);
-  if (instance) return new C2c(environment(c2c.env, instance), c2c.cwd);
+  if (instance) return new C2c(instanceEnvironment(c2c.env, instance), c2c.cwd);
   const alias = c2c.env['C2C_MCP_AUTO_REGISTER_ALIAS'];
   const session = readSessionId(alias || `mcp-${clientProcess(c2c.env) || process.ppid}`);
   return c2c.as(session);
@@ -116,8 +117,8 @@ async function enrolAtStart(c2c: C2c, sessionId: string, pid: number, log: Log):
 function channelOf(c2c: C2c, sessionId: string, log: Log): Channel {
   const { env } = c2c;
   const transcripts = env['CLAUDE_CODE_SESSION_ID'] ?? env['CLAUDE_SESSION_ID'];
-  const home = env['HOME'] || homedir();
-  const folders = [env['CLAUDE_CONFIG_DIR'] || `${home}/.claude`, `${home}/.claude-shared`];
+  const home = userHome(env);
+  const folders = [claudeFolder({ home, env }), `${home}/.claude-shared`];
   const shown = transcripts ? clientNamed('claude')?.evidence?.(folders, transcripts) : undefined;
   return new Channel({
     reader: () => c2c.reader(sessionId),

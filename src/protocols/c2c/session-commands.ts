@@ -1,7 +1,7 @@
 import type { Env } from '../../core/env.ts';
 import { ancestors, isClient } from '../../platform/process.ts';
-import { dndOf, setDnd, joinRooms, splitList, sessionJson, wishOf } from './sessions.ts';
-import { readAlias, readSessionId } from './shapes.ts';
+import { dndOf, noAlias, setDnd, splitList, sessionJson } from './sessions.ts';
+import { readAlias, readRoom, readSessionId } from './shapes.ts';
 import type { Registration } from './register.ts';
 import type { BrokerSession } from './broker.ts';
 import { isoOf, ago, momentFrom } from '../../core/time.ts';
@@ -78,7 +78,7 @@ const dndCommand = command({
       throw new Refusal('invalid_request', `"${word}" is none of on, off and status`);
     const now = Date.now() / 1000;
     const known = await c2c.broker.session(c2c.session());
-    if (!known) throw new Refusal('no_identity', 'this session has no alias; run `c2c register <alias>` first');
+    if (!known) throw noAlias();
     const wish = { on: word === 'on', until: until === undefined ? undefined : endOf(until, now) };
     const told = word === 'status' ? dndOf(known.row, now) : await setDnd(c2c.broker, known.row.session_id, wish, now);
     if (json) return c2c.sayJson(word === 'status' ? told : { ok: true, ...told });
@@ -117,7 +117,7 @@ async function noteCompacting(
   json = false,
 ): Promise<void> {
   if (!(await c2c.broker.amend(c2c.session(), () => ({ compacting })))) {
-    throw new Refusal('no_identity', 'this session has no alias; run `c2c register <alias>` first');
+    throw noAlias();
   }
   if (json) return c2c.sayJson({ ok: true, ...(compacting && { started_at: compacting.started_at }) });
   c2c.say(compacting ? 'noted: compacting' : 'noted: no longer compacting');
@@ -126,8 +126,9 @@ async function noteCompacting(
 /** Registers a session as it wishes, or as its environment says; null if neither names an alias. Then it joins its rooms. */
 export async function enrol(c2c: C2c, wish: Registration): Promise<(BrokerSession & { joined: Joined }) | null> {
   const automatic = c2c.env['C2C_MCP_AUTO_REGISTER_ALIAS'];
-  const asked = await wishOf(c2c.broker, wish, automatic ? readAlias(automatic) : undefined);
-  if (!asked) return null;
+  const keepsOwn = wish.alias !== undefined || (await c2c.broker.aliasOf(wish.sessionId)) !== null;
+  if (!keepsOwn && !automatic) return null;
+  const asked = keepsOwn ? wish : { ...wish, alias: readAlias(automatic) };
   await refuseSupervisors(c2c, asked);
   const session = await c2c.broker.register({ clientType: c2c.env['C2C_MCP_CLIENT_TYPE'] || undefined, ...asked });
   bindHookSession(c2c.env, c2c.root, session.row.session_id);
@@ -141,11 +142,25 @@ async function refuseSupervisors(c2c: C2c, { sessionId, alias }: Registration): 
   for (const one of [alias, before]) if (one !== undefined) c2c.refuseSupervisor(one, 'act');
 }
 
-type Joined = Awaited<ReturnType<typeof joinRooms>>;
+interface Joined {
+  joined: string[];
+  refused: { room: string; why: string }[];
+}
 
-/** The rooms that C2C_MCP_AUTO_JOIN_ROOMS lists, between commas. spec: c2c#rooms */
+/** Joins the rooms that C2C_MCP_AUTO_JOIN_ROOMS lists, between commas. One that refuses does not keep it from the others. spec: c2c#rooms */
 async function joinAtStart(c2c: C2c, alias: AgentName): Promise<Joined> {
-  return joinRooms(c2c.broker, alias, splitList(c2c.env['C2C_MCP_AUTO_JOIN_ROOMS']));
+  const done: Joined = { joined: [], refused: [] };
+  for (const name of splitList(c2c.env['C2C_MCP_AUTO_JOIN_ROOMS'])) {
+    try {
+      const room = readRoom(name);
+      await c2c.broker.join(room, alias);
+      done.joined.push(room);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      done.refused.push({ room: name, why: error.message });
+    }
+  }
+  return done;
 }
 
 /**

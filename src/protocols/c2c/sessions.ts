@@ -3,12 +3,14 @@ import { Refusal } from '../../core/refusal.ts';
 import type { Broker, BrokerSession } from './broker.ts';
 import type { BrokerEntry } from './entry.ts';
 import { isObject } from './files.ts';
-import type { Registration } from './register.ts';
-import { readRoom } from './shapes.ts';
 import type { SessionRow } from './shapes.ts';
 
 /** The last time that can be written down, in seconds since 1970. */
 const LATEST_S = 8.64e12;
+
+export function noAlias(): Refusal {
+  return new Refusal('no_identity', 'this session has no alias; run `c2c register <alias>` first');
+}
 
 /** A session as `list` tells of it. spec: c2c#list */
 export function sessionJson({ row, alive, lastSeen }: BrokerSession): Record<string, unknown> {
@@ -27,16 +29,6 @@ export function sessionJson({ row, alive, lastSeen }: BrokerSession): Record<str
     ...(dnd && { dnd: true, ...(dnd_until !== undefined && { dnd_until }) }),
     ...(isObject(compacting) && { compacting }),
   };
-}
-
-/** The alias that a session asks for: the one it says; else the one it has; else the one of its environment. */
-export async function wishOf(
-  broker: Broker,
-  wish: Registration,
-  automatic: AgentName | undefined,
-): Promise<Registration | null> {
-  if (wish.alias !== undefined || (await broker.session(wish.sessionId))) return wish;
-  return automatic === undefined ? null : { ...wish, alias: automatic };
 }
 
 /**
@@ -91,39 +83,18 @@ export async function setDnd(
       : { dnd: undefined, dnd_since: undefined, dnd_until: undefined },
   );
   if (changed) return dndOf(changed.row, now);
-  throw new Refusal('no_identity', 'this session has no alias; run `c2c register <alias>` first');
-}
-
-/** Joins these rooms. A room that refuses is answered with the reason, and the others are joined. spec: c2c#rooms */
-export async function joinRooms(
-  broker: Broker,
-  alias: AgentName,
-  rooms: readonly string[],
-): Promise<{ joined: string[]; refused: { room: string; why: string }[] }> {
-  const joined: string[] = [];
-  const refused: { room: string; why: string }[] = [];
-  for (const name of rooms) {
-    try {
-      const room = readRoom(name);
-      await broker.join(room, alias);
-      joined.push(room);
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      refused.push({ room: name, why: error.message });
-    }
-  }
-  return { joined, refused };
+  throw noAlias();
 }
 
 /** Joins a room, and tells who is there and what was said last. */
 export async function joinRoom(broker: Broker, alias: AgentName, room: string, historyLimit: number) {
   await broker.join(room, alias);
-  const history = await broker.roomHistory(room, historyLimit);
+  const history = broker.rooms.history(room, historyLimit);
   return { ...(await membersJson(broker, room)), history: history.map(saidJson) };
 }
 
 export async function leaveRoom(broker: Broker, alias: AgentName, room: string) {
-  await broker.leave(room, alias);
+  broker.rooms.leave(room, alias);
   return membersJson(broker, room);
 }
 
@@ -140,7 +111,7 @@ export function saidJson({ ts, from_alias, content, message_id }: BrokerEntry) {
 export async function roomsJson(broker: Broker, ofSession?: string): Promise<Record<string, unknown>[]> {
   const alive = new Map((await broker.sessions()).map((one) => [one.row.session_id, one.alive]));
   const found: Record<string, unknown>[] = [];
-  for (const name of await broker.rooms()) {
+  for (const name of broker.rooms.existing()) {
     const { members = [], visibility = 'public' } = (await broker.room(name)) ?? {};
     if (ofSession !== undefined && members.every(({ session_id }) => session_id !== ofSession)) continue;
     const details = members.map((member) => ({ ...member, alive: alive.get(member.session_id) ?? null }));

@@ -12,7 +12,7 @@ function isAlias(text: unknown): text is AgentName {
   );
 }
 
-function isSessionId(text: unknown): text is string {
+export function isC2cSessionId(text: unknown): boolean {
   return typeof text === 'string' && /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$/.test(text);
 }
 
@@ -36,7 +36,7 @@ export function readAlias(text: unknown): AgentName {
 
 /** A session's own name. It becomes a file name: nothing that could leave its folder passes. spec: c2c#sessions */
 export function readSessionId(text: unknown): string {
-  if (isSessionId(text)) return text;
+  if (isC2cSessionId(text)) return text as string;
   throw refused(text, 'session id; use 1 to 128 letters, digits, . _ -');
 }
 
@@ -96,7 +96,7 @@ const KINDS = {
 /** A row of any program; null if it names no session or no alias. A known field of another kind counts as missing. */
 export function readRow(value: unknown): SessionRow | null {
   const row = { ...(value as Record<string, unknown> | null) };
-  if (!isSessionId(row['session_id']) || !isAlias(row['alias'])) return null;
+  if (!isC2cSessionId(row['session_id']) || !isAlias(row['alias'])) return null;
   for (const [name, kind] of Object.entries(KINDS)) if (typeof row[name] !== kind) row[name] = undefined;
   return row as SessionRow;
 }

@@ -2,10 +2,10 @@ import { rmSync } from 'node:fs';
 import { TEXT, command } from '../../core/command.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { ago, isoOf } from '../../core/time.ts';
-import type { Archived } from './archive.ts';
-import { all, folderOf, isUp, loopFor, others } from './instance.ts';
+import { readArchive } from './archive.ts';
+import { allInstances, folderOf, isUp, loopFor, otherInstances } from './instance.ts';
 import type { Instance, OtherInstance } from './instance.ts';
-import { loopsFolder, wantedFor } from './loop-files.ts';
+import { loopsFolder, readLoopOrder } from './loop-files.ts';
 import { whoRuns } from './loop.ts';
 import { roomsJson } from './sessions.ts';
 import { isSameAlias } from './shapes.ts';
@@ -20,8 +20,8 @@ const instancesCommand = command({
   options: { json: JSON_FLAG, 'prune-older-than': TEXT },
   async run(c2c: C2c, { json, 'prune-older-than': days }) {
     if (days !== undefined) prune(c2c, Number(days));
-    const rows = all(c2c.env).map((instance) => rowOf(c2c, instance));
-    const foreign = others(c2c.env).map(otherRow);
+    const rows = allInstances(c2c.env).map((instance) => rowOf(c2c, instance));
+    const foreign = otherInstances(c2c.env).map(otherRow);
     if (json) return c2c.sayJson([...rows, ...foreign]);
     if (rows.length + foreign.length === 0) c2c.say('no session is kept here; start one with `c2c start <client>`');
     for (const { name, client, alias, status } of foreign)
@@ -39,7 +39,7 @@ const instancesCommand = command({
 
 /** A daemon that was ended left word of the loop, and takes it up again; only a new start brings one that ran alone. */
 function startAgain({ env }: C2c, name: string, session: string): string {
-  return wantedFor(loopsFolder(env), session) ? 'parley up --with loops' : `c2c restart ${name}`;
+  return readLoopOrder(loopsFolder(env), session) ? 'parley up --with loops' : `c2c restart ${name}`;
 }
 
 function rowOf(c2c: C2c, instance: Instance) {
@@ -84,8 +84,10 @@ function modeOf(client: string, loop: Instance['loop']): string {
 function prune(c2c: C2c, days: number): void {
   if (!(days >= 0)) throw new Refusal('invalid_request', '--prune-older-than takes a number of days');
   const stopped = [
-    ...all(c2c.env).filter((instance) => !isUp(instance)),
-    ...others(c2c.env).flatMap((other) => (other.pid === null ? { ...other, started_at: other.created_at } : [])),
+    ...allInstances(c2c.env).filter((instance) => !isUp(instance)),
+    ...otherInstances(c2c.env).flatMap((other) =>
+      other.pid === null ? { ...other, started_at: other.created_at } : [],
+    ),
   ];
   for (const { name, started_at } of stopped) {
     if (started_at < Date.now() / 1000 - days * DAY_S)
@@ -99,8 +101,7 @@ const statusCommand = command({
   options: { json: JSON_FLAG, 'min-messages': TEXT },
   async run(c2c: C2c, { json }) {
     const sessions = await c2c.broker.sessions();
-    const taken = new Map<string, Archived[]>();
-    for (const { row } of sessions) taken.set(row.session_id, await c2c.broker.archive(row.session_id, Infinity));
+    const taken = new Map(sessions.map(({ row }) => [row.session_id, readArchive(c2c.root, row.session_id)]));
     const everything = [...taken.values()].flat();
     const alive_peers = sessions
       .filter(({ alive }) => alive === true)
@@ -111,7 +112,10 @@ const statusCommand = command({
         last_active_ts: lastSeen,
       }));
     const rooms = await roomsJson(c2c.broker);
-    const managed_instances = [...all(c2c.env).map((one) => rowOf(c2c, one)), ...others(c2c.env).map(otherRow)];
+    const managed_instances = [
+      ...allInstances(c2c.env).map((one) => rowOf(c2c, one)),
+      ...otherInstances(c2c.env).map(otherRow),
+    ];
     const dead_peer_count = sessions.filter(({ alive }) => alive === false).length;
     if (json) {
       return c2c.sayJson({

@@ -12,7 +12,7 @@ import { isKimiReady, kimiComposer } from '../../clients/kimi/state.ts';
 import { isProcessAlive } from '../../platform/process.ts';
 import { sentinel, heartbeat } from './envelope.ts';
 import type { Broker } from './broker.ts';
-import { existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { HookSession, hookFolder } from './hook-session.ts';
 import { TerminalWay } from '../../delivery/terminal.ts';
 import { Heart, Waker } from '../../delivery/wake.ts';
@@ -24,12 +24,14 @@ import { userHome } from '../../platform/env.ts';
 import type { MessageId } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { Schema } from '../../core/schema.ts';
-import { enveloped } from './commands.ts';
+import { envelopedParcels } from './envelope.ts';
 import { dataFolder, signsFolder, writeWhole } from './loop-files.ts';
 import type { LoopOrder } from './loop-files.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
 import { TmuxServer } from '../../sessions/tmux.ts';
-import { ifThere, isMissing } from '../../core/disk.ts';
+import { ifThere } from '../../core/disk.ts';
+import { readJsonFile } from './files.ts';
+import { dndOf } from './sessions.ts';
 import type { WaitingMessage } from '../../core/ports/mailboxes.ts';
 
 /** How soon a client is asked again whether it is idle, while something waits for it. */
@@ -113,7 +115,7 @@ export function deliverLoop(parts: TerminalParts): Look {
     if ((await sessionTarget.signs.latest())?.state !== 'idle') return SIGN_MS;
     const said = await attempt(who, mail, {
       way,
-      wrap: (outgoing) => enveloped(who.name, outgoing),
+      wrap: (outgoing) => envelopedParcels(who.name, outgoing),
       by: { drained_by: sessionTarget.terminal.name.startsWith('tmux') ? 'tmux' : 'pty' },
       now,
       signal: stop,
@@ -331,13 +333,8 @@ export class WokenFile implements WakeNotes {
   }
 
   #load(): Woken {
-    try {
-      const noted = Noted.safeParse(JSON.parse(readFileSync(this.path, 'utf8')));
-      return noted.success ? { ids: noted.data.ids as MessageId[], at: noted.data.at } : { ids: [], at: 0 };
-    } catch (error) {
-      if (isMissing(error) || error instanceof SyntaxError) return { ids: [], at: 0 };
-      throw error;
-    }
+    const noted = Noted.safeParse(readJsonFile(this.path));
+    return noted.success ? { ids: noted.data.ids as MessageId[], at: noted.data.at } : { ids: [], at: 0 };
   }
 }
 
@@ -363,8 +360,6 @@ export async function dndLeft(
   now: number,
 ): Promise<{ isDnd: boolean; leftMs: number | null }> {
   const row = (await broker.session(sessionId))?.row;
-  if (row?.dnd !== true) return { isDnd: false, leftMs: null };
-  const until = row.dnd_until === undefined ? null : row.dnd_until * 1000;
-  if (until !== null && until <= now) return { isDnd: false, leftMs: null };
-  return { isDnd: true, leftMs: until === null ? null : until - now };
+  const { dnd, dnd_until: until } = row ? dndOf(row, now / 1000) : { dnd: false };
+  return { isDnd: dnd, leftMs: until === undefined ? null : until * 1000 - now };
 }

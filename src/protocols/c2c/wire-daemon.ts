@@ -3,7 +3,7 @@ import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import type { Values } from '../../core/command.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { daemonsFolder, wantedFor, writeWhole } from './loop-files.ts';
+import { daemonsFolder, readLoopOrder, writeWhole } from './loop-files.ts';
 import type { LoopOrder } from './loop-files.ts';
 import { endLoop, logOf, runHere, runInBackground } from './loop-process.ts';
 import { lookOnce, whoRuns } from './loop.ts';
@@ -200,7 +200,7 @@ function rememberedPath(c2c: C2c, session: string): string {
 }
 
 function remembered(c2c: C2c, session: string): LoopOrder | null {
-  return wantedFor(`${daemonsFolder(c2c.env)}/options`, session);
+  return readLoopOrder(`${daemonsFolder(c2c.env)}/options`, session);
 }
 
 export const commands = {

@@ -2,15 +2,14 @@ import { readEntry } from './entry.ts';
 import { envelope } from './envelope.ts';
 import { entryOf } from './mail.ts';
 import type { BrokerEntry } from './entry.ts';
-import { readFileSync } from 'node:fs';
 import type { Parcel, Way } from '../../core/ports/way-in.ts';
 import { waiting } from '../../core/mail/deliver.ts';
 import type { Who } from '../../core/mail/workspace.ts';
 import { attempt } from '../../core/mail/attempt.ts';
 import type { OutgoingCopy } from '../../core/mail/attempt.ts';
 import type { MessageId } from '../../core/names.ts';
-import { isMissing } from '../../core/disk.ts';
-import { enveloped } from './commands.ts';
+import { readJsonFile } from './files.ts';
+import { envelopedParcels } from './envelope.ts';
 import { writeWhole } from './loop-files.ts';
 import { fitting } from './terminal-loop.ts';
 
@@ -111,7 +110,7 @@ export class WireLoop {
   /** On the disk before kimi is started. */
   #noted(who: Who, outgoing: readonly OutgoingCopy[]): Parcel[] {
     this.parts.spool.write(outgoing.map(({ message }) => ({ ...entryOf(who.name, message) })));
-    return enveloped(who.name, outgoing);
+    return envelopedParcels(who.name, outgoing);
   }
 
   /** What stands in the spool and nowhere else: another bridge took it out of the inbox. */
@@ -152,13 +151,8 @@ export class WireQueue {
   constructor(readonly path: string) {}
 
   read(): BrokerEntry[] {
-    try {
-      const list: unknown = JSON.parse(readFileSync(this.path, 'utf8'));
-      return Array.isArray(list) ? list.flatMap((one) => readEntry(one) ?? []) : [];
-    } catch (error) {
-      if (isMissing(error) || error instanceof SyntaxError) return [];
-      throw error;
-    }
+    const list = readJsonFile(this.path);
+    return Array.isArray(list) ? list.flatMap((one) => readEntry(one) ?? []) : [];
   }
 
   write(entries: readonly BrokerEntry[]): void {

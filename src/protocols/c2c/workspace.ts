@@ -1,4 +1,5 @@
 import type { Env } from '../../core/env.ts';
+import { takeRepairs } from './files.ts';
 import { openBroker } from './open-broker.ts';
 import { refuseSupervisor, isSupervisor } from './supervisors.ts';
 import { brokerRoot } from './broker-root.ts';
@@ -149,7 +150,7 @@ export class C2c {
 
   /** Says which files were found broken, and where they are kept. Costs nothing where no broker was opened. */
   async tellRepairs(): Promise<void> {
-    for (const { file, copy, what } of (await this.#opened?.broker.repairs()) ?? []) {
+    for (const { file, copy, what } of this.#opened ? takeRepairs(this.root) : []) {
       this.note(
         `${visibleLine(file)} was broken (${visibleLine(what)}); what could be saved of it is in use, and as it was found it is kept as ${visibleLine(copy)}`,
       );
@@ -176,7 +177,7 @@ function readAddress(text: string): Address {
 async function unreachable(c2c: C2c, text: string, from: AgentName): Promise<Refusal> {
   const { broker } = c2c;
   const name = text.replace(/^[@#]/, '');
-  const rooms = await broker.rooms();
+  const rooms = broker.rooms.existing();
   if (text.startsWith('#')) {
     const near = nearest(
       name,

@@ -6,7 +6,7 @@ import type { OfferedDeps } from './hook-offered.ts';
 import { HookSessionFolder, namesIn } from './hook-session.ts';
 
 /** What hooks printed in the sessions of a home, for a process that reads the records of clients all the time. */
-export class PrintedMail {
+export class PrintedTexts {
   readonly #texts = new Map<string, OfferedTexts>();
 
   constructor(

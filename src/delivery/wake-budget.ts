@@ -14,7 +14,7 @@ export interface Hindrance {
 }
 
 /** What may wake an idle session, and how often. */
-export class Wakes {
+export class WakeBudget {
   /** When each session was woken in the last hour (ms). */
   readonly #times = new Map<string, number[]>();
 

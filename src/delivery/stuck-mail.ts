@@ -24,7 +24,7 @@ type Accepted = Extract<RecordedProof, { step: 'accepted' }>;
  * Sessions whose client has a message and cannot ask its model: no quota, no login, no network. The message stays with the client, which
  * shows it when its model answers again. Meanwhile the session gets no further mail, and each sender is told once.
  */
-export class Troubles {
+export class StuckMail {
   /** Messages that are stuck, and the sessions that have them. */
   readonly #stuck = new Map<string, string>();
 
