@@ -120,3 +120,25 @@ async function isAnswered(path: string): Promise<boolean> {
     return false;
   }
 }
+
+/** How long a server may take to answer. */
+const ANSWER_MS = 3000;
+
+/** Does a server at this socket answer a request? A connection is not enough: the system accepts it for a process that hangs. */
+export async function answersAt(path: string, request: string): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const timer = setTimeout(() => resolve(false), ANSWER_MS);
+  try {
+    const socket = await Bun.connect({
+      unix: path,
+      socket: { open: (one) => void one.write(request), data: () => resolve(true), close: () => resolve(false) },
+    });
+    const answers = await promise;
+    socket.terminate();
+    return answers;
+  } catch {
+    return false;
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -204,7 +204,8 @@ async function aWindow(first?: WindowOptions | Steps[0], ...rest: Steps) {
     return (JSON.parse(sent) as { id: string }).id;
   };
   const trace = async (id: string) => {
-    const [copy] = (JSON.parse(await parley('trace', id, '--json')) as Trace).copies;
+    // The session that took it has it last.
+    const copy = (JSON.parse(await parley('trace', id, '--json')) as Trace).copies.at(-1);
     if (!copy) throw new Error('no copy');
     return copy;
   };

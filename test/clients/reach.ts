@@ -32,6 +32,10 @@ interface Row {
 
 const AFTER_TOOL = 'mail comes after the running tool';
 const BACK = 'go back to the sender';
+const KIMI_IDLE =
+  'live-kimi: gives an idle Kimi its mail, before its first prompt and after, and sends its answers back';
+const KIMI_BY_HAND =
+  'live-kimi: gets its mail with the next prompt, its record proves it, and what is owed comes again after a compaction';
 
 export const ROWS: readonly Row[] = [
   {
@@ -139,13 +143,26 @@ export const ROWS: readonly Row[] = [
     package: '@moonshot-ai/kimi-code',
     busy: [
       {
+        says: 'mail comes at the end of the turn',
+        tests: [
+          'kimi-hook: makes the model go on at the end of its turn, for mail that came while it spoke',
+          'live-kimi: types nothing while Kimi works: mail comes at the end of the turn, 15 in a burst once each',
+        ],
+      },
+      {
         says: 'by its hook, by the end of the turn',
         tests: ['kimi-hook: makes the model go on at the end of its turn, for mail that came while it spoke'],
       },
     ],
-    idle: [{ says: 'with your next prompt', tests: ['smoke: in Kimi, by its hook, with the prompt of its user'] }],
-    proven: [{ says: '`offered`, by its hook', tests: ['smoke: in Kimi, by its hook, with the prompt of its user'] }],
-    answer: [],
+    idle: [
+      { says: 'woken in `parley run kimi`, else with your next prompt', tests: [KIMI_IDLE, KIMI_BY_HAND] },
+      { says: 'with your next prompt', tests: ['smoke: in Kimi, by its hook, with the prompt of its user'] },
+    ],
+    proven: [
+      { says: '`shown`, by its `wire.jsonl`', tests: [KIMI_IDLE, KIMI_BY_HAND] },
+      { says: '`offered`, by its hook', tests: ['smoke: in Kimi, by its hook, with the prompt of its user'] },
+    ],
+    answer: [{ says: `${BACK}, in \`parley run kimi\``, tests: [KIMI_IDLE] }],
   },
   { title: 'Gemini CLI', package: null, busy: [], idle: [], proven: [], answer: [] },
 ];

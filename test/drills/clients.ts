@@ -2,7 +2,7 @@ import type { Model } from '../clients/model/model.ts';
 import { gate, refuse, say } from '../clients/model/steps.ts';
 import { closeAll } from '../clients/support/opened.ts';
 import { REACHED } from '../clients/support/reached-clients.ts';
-import { aMachine } from '../clients/support/reached.ts';
+import { aMachine, timesIn } from '../clients/support/reached.ts';
 import type { Machine, RunningClient } from '../clients/support/reached.ts';
 import type { Terminal } from '../clients/support/terminal.ts';
 import { Faults } from './drill.ts';
@@ -214,7 +214,7 @@ class ClientFaults {
     if (shown && !first) this.#faults.expect(false, `called shown, and in no request (${where})`);
     if (shown && first && Date.parse(shown.at) < first.at)
       this.#faults.expect(false, `called shown too early (${where})`);
-    if (requests.some((request) => request.count(text) > 1))
+    if (requests.some((request) => timesIn(request, id) > 1))
       this.#faults.expect(false, `twice in one request (${where}): ${story}`);
     const times = introductions(requests, text);
     if (times > 1) this.#counts.again += 1;

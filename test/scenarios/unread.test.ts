@@ -71,7 +71,7 @@ describe('a mailbox that nobody reads', () => {
 
   it.each<[string, (machine: InstallMachine) => Promise<unknown>]>([
     ['a client has it', (machine) => machine.does('parley', ['install', 'codex'])],
-    ['a client was given it', (machine) => machine.does('parley', ['install', 'kimi', '--as', 'codex'])],
+    ['a client was given it', (machine) => machine.does('parley', ['install', 'claude', '--as', 'codex'])],
     ['a session is bound to it', (machine) => machine.does('parley', ['init', 'codex', '--session', 's1'])],
     [
       'its mail is read by hand',

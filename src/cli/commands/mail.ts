@@ -29,18 +29,23 @@ import { eventFrom, bringHere } from '../find.ts';
 import { requestFollowerFor } from '../start-follower.ts';
 import { hasNoReader, noReaderAdvice, unwokenAdvice } from '../unread.ts';
 
+/** What the sender wants of the reader: options of `send` and `reply`. */
+const ASKS = {
+  intent: {
+    type: 'string',
+    value: 'intent',
+    help: 'none, question, assignment, approval, blocker, fyi, status or thanks',
+  },
+  fyi: { type: 'boolean', help: 'for information: nobody owes an answer (same as --intent fyi)' },
+  deadline: { type: 'string', value: 'when', help: 'when an answer is needed: 30m, 2h, 1d or an ISO time' },
+} as const;
+
 const sendCommand = command({
   usage: 'send <@agent|@role|#channel> [text …]',
   about:
     'Sends a message to one agent, role or channel. "stored" means: flushed to disk. Without text, or with -, it reads the text from stdin.',
   options: {
-    intent: {
-      type: 'string',
-      value: 'intent',
-      help: 'none, question, assignment, approval, blocker, fyi, status or thanks',
-    },
-    fyi: { type: 'boolean', help: 'for information: nobody owes an answer (same as --intent fyi)' },
-    deadline: { type: 'string', value: 'when', help: 'when an answer is needed: 30m, 2h, 1d or an ISO time' },
+    ...ASKS,
     key: { type: 'string', value: 'key', help: 'send once per key: a repeat changes nothing' },
     'first-tried': {
       type: 'string',
@@ -230,13 +235,7 @@ const replyCommand = command({
   about:
     'Answers the sender of a message, in its thread, and settles your copy as responded. Without text, or with -, it reads the text from stdin.',
   options: {
-    intent: {
-      type: 'string',
-      value: 'intent',
-      help: 'none, question, assignment, approval, blocker, fyi, status or thanks',
-    },
-    fyi: { type: 'boolean', help: 'for information: nobody owes an answer (same as --intent fyi)' },
-    deadline: { type: 'string', value: 'when', help: 'when an answer is needed: 30m, 2h, 1d or an ISO time' },
+    ...ASKS,
     key: { type: 'string', value: 'key', help: 'send once per key' },
     ref: { type: 'string', multiple: true, value: 'path|url', help: 'a file or link that this is about' },
     urgent: { type: 'boolean', help: 'mark it as urgent' },

@@ -222,6 +222,7 @@ export class ClaudeSessionDriver implements SessionDriver {
         // Only what it was to go on with is missing.
         if (started === 'resumed' && NOTHING_THERE.test(said)) continue;
         await this.#session.end();
+        this.#opening.forget();
         throw new Refusal('outcome_unknown', said || 'Claude Code ended as soon as it was started');
       }
       throw new Refusal('unreachable', 'Claude Code could not be started');

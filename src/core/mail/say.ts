@@ -16,7 +16,7 @@ import { renewClaim, claimOn } from '../obligations/claim.ts';
 import { isOfferedToSeveral, rootOf } from './conversation.ts';
 import { receiptsOf } from './workspace.ts';
 import type { Workspace, Home, Who } from './workspace.ts';
-import { enterObligations, stateOf } from '../obligations/obligation.ts';
+import { enterObligations, obligationState } from '../obligations/obligation.ts';
 import { refuseExposure } from './private.ts';
 import { route } from './route.ts';
 import { arrivalOf, setAside } from './arrival.ts';
@@ -151,7 +151,7 @@ async function owedTo(who: Who, to: string): Promise<Obligation | undefined> {
   const owed = await who.home.journal.owed(who.name, { limit: OWED_LOOK });
   for (const obligation of owed.filter(({ from }) => from === name).toReversed()) {
     const message = await who.home.journal.message(obligation.id);
-    if ((await stateOf(who.home, obligation, message)) === 'open') return obligation;
+    if ((await obligationState(who.home, obligation, message)) === 'open') return obligation;
   }
   return undefined;
 }

@@ -129,7 +129,7 @@ const READ: readonly string[] = ['offered', 'accepted', 'shown', 'knocked'];
  * The state of a duty. It is ended now if it was answered or settled without that being noticed: by a plain send, which costs
  * nothing for it, or while it was being entered. `waiting`: its answer is given, and still to be shown at a surface.
  */
-export async function stateOf(
+export async function obligationState(
   home: Home,
   obligation: Obligation,
   message: Message | null,

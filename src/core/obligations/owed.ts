@@ -3,7 +3,7 @@ import type { Message } from '../message.ts';
 import type { ObligationPage } from '../ports/obligations.ts';
 import type { Copy } from '../ports/journal.ts';
 import type { Home, Who } from '../mail/workspace.ts';
-import { enterObligations, stateOf } from './obligation.ts';
+import { enterObligations, obligationState } from './obligation.ts';
 import { isOffered } from './responders.ts';
 import type { Attention } from '../attention/attention.ts';
 import type { MessageId } from '../names.ts';
@@ -65,7 +65,7 @@ async function stillOpen(home: Home, obligations: readonly Obligation[]): Promis
   const open: Owed['obligations'] = [];
   for (const obligation of obligations) {
     const message = await home.journal.message(obligation.id);
-    if ((await stateOf(home, obligation, message)) !== 'ended') open.push({ ...obligation, message });
+    if ((await obligationState(home, obligation, message)) !== 'ended') open.push({ ...obligation, message });
   }
   return open;
 }

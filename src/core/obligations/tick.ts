@@ -12,7 +12,7 @@ import { send } from '../mail/send.ts';
 import { step, stepIfLate } from './rules.ts';
 import type { ObligationStep, Obligation } from './rules.ts';
 import type { CopyRecord } from '../ports/journal.ts';
-import { afterEnd, endObligation, enterObligations, stateOf } from './obligation.ts';
+import { afterEnd, endObligation, enterObligations, obligationState } from './obligation.ts';
 import { isAgent, isQuietAt } from '../mail/attend.ts';
 import { escalate } from './escalate.ts';
 import { owe } from './owed.ts';
@@ -165,7 +165,7 @@ async function see(
 ): Promise<boolean> {
   const message = await home.journal.message(obligation.id);
   const copy = await home.journal.copy(obligation.mailbox, obligation.id);
-  const stand = await stateOf(home, obligation, message);
+  const stand = await obligationState(home, obligation, message);
   if (stand === 'ended') return true;
   if (stand === 'waiting') return waitOn(home, obligation, now);
   if (copy && isOffered(copy) && (obligation.state === 'open' || obligation.state === 'claimed')) {

@@ -134,7 +134,7 @@ export interface Records {
   trace(id: MessageId): Promise<Trace | null>;
 }
 
-export interface Troubles {
+export interface JournalTroubles {
   /** Rows may be missing for files that exist: the journal is new or rebuilt, or the machine was restarted. */
   fresh: boolean;
   /** A copy is held: it may be abandoned. */
@@ -176,7 +176,7 @@ export interface Journal extends Records, Obligations {
   /** The mailboxes whose names begin so and in which something waits or is held, by name. Costs as many as there are, whatever waits. */
   mailboxesWithMail(prefix: string): Promise<AgentName[]>;
   /** Whether anything needs repair. One cheap query: every command runs it. */
-  troubles(): Promise<Troubles>;
+  troubles(): Promise<JournalTroubles>;
   /** Prompts for sessions, and what they answered. Closed with the journal. */
   sessionStore(): SessionStore;
   /** Stores an entry in one transaction, or returns the entry that is already there under that sender and key. */

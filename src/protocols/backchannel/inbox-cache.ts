@@ -4,7 +4,7 @@ import type { Message } from '../../core/message.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import { isDead, newHolder } from '../../platform/holder.ts';
 import type { MaildirFiles } from '../../store/maildir/files.ts';
-import { idsIn, list } from '../../store/maildir/folders.ts';
+import { idsIn, list } from '../../store/maildir/files.ts';
 import type { KnownAbilities } from './remote-identity.ts';
 import type { RelayHttp } from './remote-http.ts';
 import { isNoSuchRoute } from './post.ts';

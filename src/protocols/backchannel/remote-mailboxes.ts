@@ -8,7 +8,7 @@ import { EventStream } from './remote-events.ts';
 import type { RelayHttp } from './remote-http.ts';
 import type { InboxCache } from './inbox-cache.ts';
 import type { Post } from './post.ts';
-import { oldestFirst } from '../../store/maildir/folders.ts';
+import { oldestFirst } from '../../store/maildir/files.ts';
 import { Maildir } from '../../store/maildir/maildir.ts';
 import type { MaildirOptions } from '../../store/maildir/send.ts';
 import type { Claim, Lease, WaitingMessage, Watch } from '../../core/ports/mailboxes.ts';

@@ -4,7 +4,7 @@ import type { Workspace, Home } from '../../core/mail/workspace.ts';
 import type { Copy } from '../../core/ports/journal.ts';
 import type { BackgroundTasks } from './tasks.ts';
 import type { Item } from './item.ts';
-import type { People } from './frames.ts';
+import type { ChatPeople } from './frames.ts';
 import type { ProgressLine, Digest, Window } from './prompt.ts';
 import type { HostSession } from './session.ts';
 import type { Surface } from './surface.ts';
@@ -68,7 +68,7 @@ export interface HostContext {
   deps: HostDeps;
   limits: HostLimits;
   tasks: BackgroundTasks;
-  people: People;
+  people: ChatPeople;
   /** Since when the author of this item types where it was said, as far as a surface tells. */
   typingSince: (item: Item) => number | null;
   /** How far the work is that others do where this session listens, as told since then. */

@@ -10,7 +10,7 @@ import { placeOf, keyOf } from './item.ts';
 import type { Item } from './item.ts';
 import { pullWith } from './frames.ts';
 import type { ProgressLine, PromptMessage, Source } from './prompt.ts';
-import type { People } from './frames.ts';
+import type { ChatPeople } from './frames.ts';
 import type { HostSession } from './session.ts';
 import { HOLD_MS } from './context.ts';
 import type { Timer, HostContext } from './context.ts';
@@ -136,7 +136,7 @@ function fitting(notes: readonly Noted[]): Noted[] {
   });
 }
 
-async function saidIn({ id, from, ts, body }: Message, people: People, link: Link): Promise<PromptMessage> {
+async function saidIn({ id, from, ts, body }: Message, people: ChatPeople, link: Link): Promise<PromptMessage> {
   const { kind, displayName } = await people.person(from);
   const text = masked(body);
   const rest = text.length - MOST_TEXT;

@@ -27,7 +27,7 @@ export interface Framing {
   sessionId: string;
   whos: readonly Who[];
   capabilities: Capabilities;
-  people: People;
+  people: ChatPeople;
   version: ProtocolVersion;
   now: number;
 }
@@ -180,7 +180,7 @@ async function rootBefore({ message, who }: Item, before: readonly EventView[]):
   }
 }
 
-async function saidIn({ id, from, at, body = '' }: Spoken, people: People): Promise<PromptMessage> {
+async function saidIn({ id, from, at, body = '' }: Spoken, people: ChatPeople): Promise<PromptMessage> {
   const { kind, displayName } = await people.person(from);
   return { id, author: { kind, displayName }, at, text: masked(body) };
 }
@@ -190,7 +190,7 @@ function hasWindow({ message, attention }: Item): boolean {
   return message.thread !== undefined || attention.reason === 'direct_mention';
 }
 
-async function mentionsOf(group: Group, people: People): Promise<string[]> {
+async function mentionsOf(group: Group, people: ChatPeople): Promise<string[]> {
   const called = await Promise.all(group.items.map(({ message }) => people.called(message)));
   return [...new Set(called.flat())];
 }
@@ -206,7 +206,7 @@ const LEAD = 'lead' as AgentName;
 const MENTIONS = 20;
 
 /** Who is who, for frames. */
-export class People {
+export class ChatPeople {
   constructor(readonly deps: Pick<HostDeps, 'home'>) {}
 
   async person(name: string): Promise<Person> {

@@ -15,7 +15,7 @@ import { bindSession, giveBack, restoreHeld } from './restore.ts';
 import { BackgroundTasks, ConversationOrder } from './tasks.ts';
 import { LIMITS } from './context.ts';
 import type { HostDeps, HostContext, HostPeer } from './context.ts';
-import { People } from './frames.ts';
+import { ChatPeople } from './frames.ts';
 import { keepProgress, linesAround } from './digest.ts';
 import { askQuieter, Runner } from './runner.ts';
 import { HostSession } from './session.ts';
@@ -39,7 +39,7 @@ export class Host {
       deps,
       limits: { ...LIMITS, ...deps.limits },
       tasks: new BackgroundTasks(deps),
-      people: new People(deps),
+      people: new ChatPeople(deps),
       typingSince: (item) => this.surface.typingSince(item),
       progressAround: (session, since) => linesAround(session, this.#sessions(), since),
       surfaceOf: (name) => this.surface.of(name),

@@ -1,8 +1,6 @@
 import type { Service } from '../../core/service.ts';
+import { answersAt } from '../../wire/unix-socket.ts';
 import type { OpenChat } from './chat.ts';
-
-/** How long a server may take to answer. */
-const ANSWER_MS = 3000;
 
 /** The control of sessions, for `parley up --with control` and `ccc listen`. */
 export function controlService(openChat: OpenChat): Service {
@@ -16,25 +14,6 @@ export function controlService(openChat: OpenChat): Service {
   };
 }
 
-/** A connection is not enough: the system accepts it for a process that hangs. */
-export async function controlAnswers(address: string): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  const timer = setTimeout(() => resolve(false), ANSWER_MS);
-  try {
-    const socket = await Bun.connect({
-      unix: address,
-      socket: {
-        open: (one) => void one.write('{"cmd":"ping"}\n'),
-        data: () => resolve(true),
-        close: () => resolve(false),
-      },
-    });
-    const answers = await promise;
-    socket.terminate();
-    return answers;
-  } catch {
-    return false;
-  } finally {
-    clearTimeout(timer);
-  }
+export function controlAnswers(address: string): Promise<boolean> {
+  return answersAt(address, '{"cmd":"ping"}\n');
 }

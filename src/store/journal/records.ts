@@ -12,7 +12,7 @@ import type {
   Page,
   Records,
   Trace,
-  Troubles,
+  JournalTroubles,
 } from '../../core/ports/journal.ts';
 import { HELD } from './schema.ts';
 import { COPY_COLUMNS, copyFrom, messageFrom, FILELESS } from './rows.ts';
@@ -140,7 +140,7 @@ export class SqliteRecords implements Records {
     });
   }
 
-  async troubles(): Promise<Troubles> {
+  async troubles(): Promise<JournalTroubles> {
     const row = this.connection.read((db) =>
       db.query<{ life: string | null; held: number; unexported: number }, []>(TROUBLES).get(),
     );

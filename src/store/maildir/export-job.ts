@@ -7,8 +7,7 @@ import { ExportFiles } from './export-files.ts';
 import { troubleOf } from './export-messages.ts';
 import type { Report, ExportRequest } from './export-messages.ts';
 import { ForeignChanges } from './foreign-changes.ts';
-import { MaildirFiles } from './files.ts';
-import { idsIn } from './folders.ts';
+import { MaildirFiles, idsIn } from './files.ts';
 
 /** How many files are written between two looks at what else is asked. */
 const BATCH = 64;

@@ -10,7 +10,10 @@ import { openHome } from '../../../test/support/maildir.ts';
 import type { OpenHome } from '../../../test/support/maildir.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import { SendKey } from '../../core/names.ts';
+import { FIRST } from '../../core/ports/journal.ts';
 import type { Entry, MailboxJournal } from '../../core/ports/journal.ts';
+import { ExportFiles } from './export-files.ts';
+import { MaildirFiles } from './files.ts';
 import type { Mailboxes } from '../../core/ports/mailboxes.ts';
 
 const LEASE = { ms: 30_000 };
@@ -295,4 +298,21 @@ describe('after a restart of the machine', () => {
     expect(await opened.mailboxes.ids(bob)).toEqual(ids.slice(1));
     await opened.close();
   });
+});
+
+it('a copy that a reader claims and releases between its draft and the note of that still gets its file', async () => {
+  const { home, ids } = await homeWithUnexported('k1');
+  const { journal, mailboxes, close } = await openHome(home);
+  const drafted = journal.drafted.bind(journal);
+  journal.drafted = async (copies) => {
+    // What the exporter's process does while it waits for the journal.
+    const claim = await mailboxes.claim(bob, ids, LEASE);
+    await journal.release(bob, claim.owner, ids, null, { because: 'test' });
+    return drafted(copies);
+  };
+  const batch = await journal.unexported(FIRST, 10);
+  await new ExportFiles(new MaildirFiles(home)).exportBatch(journal, batch, (error) => expect(error).toBeNull());
+  expect(filesOf(home, bob, 'new', 'tmp')).toEqual(ids.map((id) => `${id}.json`));
+  expect(await takeAll({ mailboxes }, bob)).toEqual(ids);
+  await close();
 });

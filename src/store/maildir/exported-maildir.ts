@@ -9,7 +9,7 @@ import { Exporter, MOST_UNEXPORTED } from './exporter.ts';
 import { GroupCommit } from './group-commit.ts';
 import { Maildir } from './maildir.ts';
 import type { MaildirOptions } from './send.ts';
-import { oldestFirst } from './folders.ts';
+import { oldestFirst } from './files.ts';
 import type { Claim, WaitingMessage, Watch } from '../../core/ports/mailboxes.ts';
 
 /** How many waiting messages are read in one go: others want an answer too. */
@@ -38,7 +38,7 @@ export interface ExportedMaildirOptions extends Omit<MaildirOptions, 'exporter'>
  * | P1, P2                 | –                   | stored, unexported  | no       | heal exports it; a retry gets the same id   |
  * | after P2               | –                   | stored, unexported  | yes      | heal exports it                             |
  * | F1, half a draft       | tmp/.late           | stored, unexported  | yes      | heal writes the draft again                 |
- * | F2 before the commit   | tmp/.late           | stored, unexported  | yes      | the same; or a claim takes it, drops the draft |
+ * | F2 before the commit   | tmp/.late           | stored, unexported  | yes      | the same; or a claim takes it                |
  * | F2 after the commit    | tmp/.late           | stored, drafted     | yes      | heal renames it; a claim finds it in tmp/   |
  * | F3                     | new/                | stored, drafted     | yes      | a rename has one winner; heal says `exported` |
  * | F4                     | new/                | stored              | yes      | nothing to do                               |

@@ -4,7 +4,7 @@ import type { AgentName, MessageId } from '../../core/names.ts';
 import type { MailboxJournal, OpenCopy } from '../../core/ports/journal.ts';
 import type { Changes } from './export-messages.ts';
 import type { MaildirFiles } from './files.ts';
-import { list } from './folders.ts';
+import { list } from './files.ts';
 
 /** A folder that changed this shortly before it was listed may change once more without a new time. */
 const BLUR_MS = 100;

@@ -8,9 +8,8 @@ import { newHolder } from '../../platform/holder.ts';
 import { FEW } from '../journal/reserve.ts';
 import type { Entry } from '../../core/ports/journal.ts';
 import { ExportFiles, exportLeftovers } from './export-files.ts';
-import { compared, withLineage } from './files.ts';
+import { compared, withLineage, idsIn } from './files.ts';
 import type { FoundMessage, MaildirFiles } from './files.ts';
-import { idsIn } from './folders.ts';
 import type { MaildirPublisher, MaildirOptions } from './send.ts';
 
 /** A draft that nobody accepted is removed when it is this old: its sender is long dead. */
@@ -63,6 +62,8 @@ export class MaildirHealer {
       const path = this.files.path(mailbox, folder, id);
       if (keep ? this.files.move(path, kept) : this.files.delete(path)) return true;
     }
+    // Not before it is settled: until then it may be released, and an exporter may be about to publish this draft.
+    this.files.delete(this.files.draft(mailbox, id));
     return false;
   }
 

@@ -4,10 +4,10 @@ import type { Message } from '../../core/message.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import type { CopyRecord, Settlement } from '../../core/ports/journal.ts';
-import type { Folder } from './folders.ts';
+import type { Folder } from './files.ts';
 import { MaildirSender } from './send.ts';
 import { MaildirTaker, TakeShow } from './take.ts';
-import { oldestFirst } from './folders.ts';
+import { oldestFirst } from './files.ts';
 import type { Claim, Lease, Show, Mailboxes, WaitingMessage, Watch } from '../../core/ports/mailboxes.ts';
 import type { FSWatcher } from 'node:fs';
 

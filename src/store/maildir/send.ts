@@ -4,18 +4,16 @@ import type { MessageId, AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { isMissing, storageTrouble, explained } from '../../core/disk.ts';
 import type { Copy, Acceptance, Entry, MailboxJournal } from '../../core/ports/journal.ts';
-import type { MaildirPlaces } from './folders.ts';
 import type { Attention } from '../../core/attention/attention.ts';
 import type { Lineage, Message } from '../../core/message.ts';
 import { sameOrConflict } from '../journal/rules.ts';
-import { MaildirFiles } from './files.ts';
+import { MaildirFiles, idsIn } from './files.ts';
 import { MaildirHealer } from './heal.ts';
-import { idsIn } from './folders.ts';
 
 /** Brings drafts to where they wait, and keeps the marks of those that are on their way. */
 export class MaildirPublisher {
   constructor(
-    readonly files: MaildirPlaces,
+    readonly files: MaildirFiles,
     readonly options: MaildirOptions,
   ) {}
 

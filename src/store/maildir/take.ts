@@ -5,8 +5,7 @@ import type { Evidence } from '../../core/receipt.ts';
 import { explained, PartlyShown, shownNotSettled } from '../../core/disk.ts';
 import { newHolder } from '../../platform/holder.ts';
 import { messageFrom } from '../journal/rows.ts';
-import type { MaildirFiles } from './files.ts';
-import type { Folder } from './folders.ts';
+import type { MaildirFiles, Folder } from './files.ts';
 import type { MaildirHealer } from './heal.ts';
 import type { MaildirOptions } from './send.ts';
 import type { Claim, Lease, Show } from '../../core/ports/mailboxes.ts';
@@ -73,7 +72,7 @@ export class MaildirTaker {
       const message =
         text === undefined
           ? await this.#takeInHand(claim, id, isQuiet(attention), read.get(id))
-          : this.#takeFileless(mailbox, id, text, read.get(id));
+          : (read.get(id) ?? messageFrom(text));
       this.#step('T2 in hand');
       if (message) claim.copies.push({ message, attempt, attention });
     }
@@ -109,12 +108,6 @@ export class MaildirTaker {
     if (junk) this.files.setAside(mailbox, 'held', id, this.options.now());
     await this.options.journal.lost(mailbox, id, junk ? 'set_aside' : 'taken_elsewhere');
     return null;
-  }
-
-  /** T2 of a copy that has no file. A draft may be there of somebody who died before it could say so. */
-  #takeFileless(mailbox: AgentName, id: MessageId, text: string, read?: Message): Message {
-    this.files.delete(this.files.draft(mailbox, id));
-    return read ?? messageFrom(text);
   }
 
   #takeFromElsewhere(mailbox: AgentName, take: (folder: Folder) => boolean, takeDraft: () => boolean): boolean {

@@ -49,11 +49,7 @@ export const claude: RunningClient = {
         }
       },
       draft: (text) => new RegExp(`❯.${text}`),
-      async quit(terminal) {
-        await terminal.keys('C-c');
-        await terminal.shows('again to exit');
-        await terminal.keys('C-c');
-      },
+      quit: (terminal) => terminal.leave('C-c', 'C-c'),
       async compact(terminal, scripted) {
         const before = compactions(code.transcripts());
         scripted.script(say('<summary>what was said before</summary>'));

@@ -36,9 +36,7 @@ export const codex: RunningClient = {
         await machine.daemonRests(daemonOf(code.folder));
       },
       draft: (text) => `› ${text}`,
-      async quit(terminal) {
-        await terminal.keys('C-c');
-      },
+      quit: (terminal) => terminal.leave('C-c'),
       async compact(terminal) {
         await terminal.submit('/compact');
         await terminal.shows('Context compacted');

@@ -9,6 +9,7 @@ import { SessionNames } from '../../../src/delivery/session-names.ts';
 import { daemonNotice } from '../../../src/platform/daemon-lock.ts';
 import { PARLEY, Program } from '../../support/program.ts';
 import { within } from '../../support/within.ts';
+import type { Asked } from '../model/asked.ts';
 import { aModel } from '../model/model.ts';
 import type { Model } from '../model/model.ts';
 import type { Step } from '../model/steps.ts';
@@ -230,6 +231,11 @@ export async function aMachine(
   await machine.parley('init', 'me');
   if (isFollowed) await machine.up();
   return machine;
+}
+
+/** How often a message stands in a request. Its first words may stand above it, too. */
+export function timesIn(asked: Asked, id: string): number {
+  return asked.count(`end of message ${id.slice(0, 8)}`);
 }
 
 /** The search path with `parley` and these programs on it. */

@@ -90,6 +90,16 @@ export class Terminal {
     await within(DEADLINE, async () => !isProcessAlive(this.pid));
   }
 
+  /** Presses keys until the client has ended: it may want them again, within a time that is short on a busy machine. */
+  async leave(...names: string[]): Promise<void> {
+    const until = performance.now() + DEADLINE;
+    while (isProcessAlive(this.pid) && performance.now() < until) {
+      await this.keys(...names).catch(() => 'it has ended');
+      for (let look = 0; look < 20 && isProcessAlive(this.pid); look += 1) await Bun.sleep(100);
+    }
+    await this.ended();
+  }
+
   tmux(...args: string[]): Promise<string> {
     return tmux(this.socket, this.env, args);
   }

@@ -3,7 +3,7 @@ import { expect, it } from 'bun:test';
 import { aMessage } from '../../../test/support/mail.ts';
 import { readMessage } from '../../core/message.ts';
 import { MessageId } from '../../core/names.ts';
-import { oldestFirst } from './folders.ts';
+import { oldestFirst } from './files.ts';
 
 /** Two digits from a small choice, so that many are alike. */
 const two = (...choice: string[]): fc.Arbitrary<string> => fc.constantFrom(...choice);
