@@ -43,7 +43,7 @@ describe('mail reaches the model once', () => {
     expect(await run).toMatchObject({ code: 0, err: '' });
     expect(model.main[1]?.count('CANARY it is red')).toBe(1);
     expect(model.last.count('CANARY')).toBe(1);
-    expect(await does(['trace', id])).toMatch(/shown .*\.jsonl, .*by hook, client claude/);
+    expect(await does(['trace', id])).toMatch(/shown .*by hook, client claude.*in the client’s record/);
   });
 
   codex.it(`in Codex, by its hook, during a tool call${codex.why}`, async () => {
