@@ -350,7 +350,9 @@ export const overview = command({
       if (context.json) return context.sayJson({ agent: null, next: 'parley init <name>' });
       const isUnnamed = context.settings.agent === undefined;
       context.say(isUnnamed ? 'You have no mailbox here yet.' : `You have no mailbox here: ${who.message}.`);
-      return context.say('Next: parley init <name>      See it work first: parley demo      Help: parley help');
+      return context.say(
+        'Next: parley run claude (or codex, opencode, kimi)      Your own mailbox: parley init <name> --human      Try it: parley demo      Help: parley help',
+      );
     }
     const mail = await waiting(who, { any: true });
     const loud = mail.filter((one) => !one.quiet);
