@@ -258,7 +258,7 @@ async function judged(rig: ControlRig, lanes: readonly Lane[]): Promise<Outcome>
   const killed = lanes.flatMap((lane) => lane.killed).map(({ paste, file }) => ({ paste, left: textOf(file) }));
   const unread = killed.filter(({ left }) => left !== '');
   // Either the text or its Enter, never both: Enter comes after the client has shown the text.
-  const whole = unread.filter(({ paste, left }) => left !== paste && left !== '\r').map(({ left }) => left);
+  const whole = unread.filter(({ paste, left }) => left !== paste && left !== '\r').map(({ left }) => JSON.stringify(left));
   faults.none(whole, 'clients that died left more unread than a text without Enter');
   const elsewhere = noted.filter(isElsewhere).map((one) => JSON.stringify(one));
   faults.none(elsewhere, 'keys went elsewhere');
