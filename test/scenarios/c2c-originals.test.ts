@@ -20,6 +20,31 @@ describe('the text of c2c send', () => {
     ]);
   });
 
+  it('is all of several plain words, and who may have meant an option is told', async () => {
+    const c2c = await new Brokerage().registered(['alice', 'bob']);
+    const texts = [
+      'deploy with --fail',
+      'use flag --json',
+      'run df -h on the box',
+      'df -h',
+      'see tool --from me',
+      'see tool --help',
+    ];
+    const notes = [];
+    for (const text of texts) {
+      const { code, err } = await c2c.c2c(['send', 'bob', ...text.split(' ')], alice);
+      expect(code).toBe(0);
+      notes.push(/^note: "(.*)" is sent as text/.exec(err)?.[1] ?? err);
+    }
+    expect(c2c.inbox('s-bob').map(({ content }) => content)).toEqual(texts);
+    expect(notes).toEqual(['--fail', '--json', '', '', '--from me', '--help']);
+    await c2c.said(['send', 'bob', '--urgent', 'the', 'build', 'is', 'red'], alice);
+    expect(c2c.inbox('s-bob').at(-1)).toMatchObject({ content: '⚠️ URGENT: the build is red' });
+    for (const asked of [['-h'], ['hi', '--help'], ['hi', '--urgent', '--help']])
+      expect(await c2c.error(['send', 'bob', ...asked], alice)).toContain('usage: c2c send ');
+    expect(c2c.inbox('s-bob')).toHaveLength(texts.length + 1);
+  });
+
   it('ends where options of send begin: each of them counts behind it and before it', async () => {
     const { options } = commands.send;
     for (const [name, { type, short }] of Object.entries(options)) {
