@@ -217,7 +217,7 @@ function restart(home: string): void {
 async function brokenHome(): Promise<string> {
   return homeLike('broken', async () => {
     const home = await homeWith('taken');
-    await run({ home, act: 'take', step: 'T2 in hand' });
+    await run({ home, act: 'take', step: 'T2 held' });
     await run({ home, act: 'send', step: 'S2 accepted', keys: ['unpublished'], env: { HEAL: 'no' } });
     const foreign = aMessage();
     leaveFile(home, bob, `${foreign.id}.json`, JSON.stringify(foreign));
@@ -239,7 +239,7 @@ async function homeWithLatecomer(): Promise<string> {
   });
 }
 
-describe('a copy that a reader took in hand too late', () => {
+describe('a copy that a reader moved too late', () => {
   it.each(SQUARE)('comes once, also if the process that puts it back dies at %s (%i) [BC-6]', async (step, nth) => {
     const home = await homeWithLatecomer();
     expect(filesOf(home, bob, 'held')).toHaveLength(1);
@@ -285,7 +285,7 @@ describe('a copy that a reader took in hand too late', () => {
     )?.receipts;
     expect(receipts?.at(-1)).toMatchObject({
       step: 'released',
-      evidence: { because: 'its file stood in a hand that nobody had' },
+      evidence: { because: 'its file was in held/, and nobody held it' },
     });
     await opened.close();
   });
