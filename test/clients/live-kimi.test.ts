@@ -64,7 +64,7 @@ describe(`parley run kimi${real.why}`, () => {
   real.it('types nothing into a dialog, and mail comes after it', async () => {
     const { model, terminal, send, place } = await aWindow(bash('touch approved'), say('no then'), say('thanks'));
     await terminal.submit('touch it');
-    const dialog = await terminal.shows('Approve once');
+    const dialog = await terminal.drawn('Approve once');
     await send('CANARY it is red');
     await Bun.sleep(3000);
     expect([existsSync(`${place.project}/approved`), model.main.length]).toEqual([false, 1]);
