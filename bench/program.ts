@@ -13,7 +13,13 @@ export function buildProgram(folder: string): string {
 
 /** An environment in which only this folder is home: nothing of the user's is read or written. */
 export function envOf(home: string): Record<string, string> {
-  return { PATH: process.env['PATH'] ?? '', HOME: home, PARLEY_HOME: `${home}/.parley`, PARLEY_AGENT: 'alice' };
+  return {
+    PATH: process.env['PATH'] ?? '',
+    HOME: home,
+    PARLEY_HOME: `${home}/.parley`,
+    PARLEY_AGENT: 'alice',
+    PARLEY_NO_DAEMON: '1',
+  };
 }
 
 /** Runs a command to its end; anything but success is an error. */

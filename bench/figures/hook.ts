@@ -54,7 +54,7 @@ interface BoundSession {
 /** A session whose hook was called before, so that it knows its mailbox; `isNamed`: as after `parley install`, it reads two. */
 function boundSession(bench: Bench, quiet: number, isNamed = false): BoundSession {
   const home = bench.fresh();
-  const env = { ...envOf(home), ...(isNamed && { PARLEY_AGENT: '' }), PARLEY_NO_DAEMON: '1' };
+  const env = { ...envOf(home), ...(isNamed && { PARLEY_AGENT: '' }) };
   run([bench.program(), 'init', 'alice'], env);
   if (isNamed) {
     run([bench.program(), 'init', 'claude'], env);

@@ -35,6 +35,17 @@ export class Wakeup {
     this.#isNotified = false;
   }
 
+  /** The same, but not longer than this, and not once the signal has come. */
+  async nextWithin(ms: number, signal: AbortSignal): Promise<void> {
+    const stop = (): void => this.notify();
+    const timer = setTimeout(stop, ms);
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
+    await this.next();
+    signal.removeEventListener('abort', stop);
+    clearTimeout(timer);
+  }
+
   /** Ends its timer. */
   close(): void {
     clearTimeout(this.#timer);

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import type { Env } from '../core/env.ts';
 import type { AgentName } from '../core/names.ts';
 import type { Service } from '../core/service.ts';
@@ -49,7 +50,7 @@ export const follow: Service = {
       },
       log,
     });
-    const idle = values['ends-when-idle'] === true ? endWhenIdle(follower) : undefined;
+    const idle = values['ends-when-idle'] === true ? endWhenIdle(follower, home) : undefined;
     return {
       name: 'follow',
       address: home,
@@ -82,12 +83,12 @@ export const follow: Service = {
   },
 };
 
-/** Ends this process as a signal would: what is under way is finished. */
-function endWhenIdle(follower: Follower): ReturnType<typeof setInterval> {
+/** Ends this process as a signal would: what is under way is finished. One whose home was deleted has nothing to do. */
+function endWhenIdle(follower: Follower, home: string): ReturnType<typeof setInterval> {
   let since = Date.now();
   return setInterval(() => {
     if (follower.isBusy) since = Date.now();
-    else if (Date.now() - since > IDLE_MS) process.kill(process.pid, 'SIGTERM');
+    if (Date.now() - since > IDLE_MS || !existsSync(home)) process.kill(process.pid, 'SIGTERM');
   }, IDLE_LOOK_MS);
 }
 

@@ -310,6 +310,37 @@ describe('the follower', () => {
     });
   });
 
+  it('settles the mail of other sessions although the record of one cannot be read', async () => {
+    const rig = await aRig(({ id }) => (id === 'broken' ? ('claude.web' as AgentName) : BOB));
+    const { proof } = rig.claude;
+    rig.claude.proof = async (session, ...rest) => {
+      if (session.id === 'broken') throw new Error('file is not a database');
+      return proof.call(rig.claude, session, ...rest);
+    };
+    rig.claude.mode = 'silent';
+    rig.claude.add('broken');
+    await rig.workspace.own.directory.register('claude.web' as AgentName, 'agent');
+    await rig.send({ to: '@claude.web' });
+    rig.follow();
+    await within(10_000, async () => rig.claude.texts('broken').length === 1);
+    rig.claude.mode = 'prove';
+    rig.claude.add('s1');
+    const id = await rig.send();
+    await within(10_000, () => settled(rig, id));
+  });
+
+  it('waits longer each time that a running session did not keep a message', async () => {
+    const rig = await aRig();
+    rig.claude.mode = { outcome: 'offered', evidence: {} };
+    rig.claude.isOver = true;
+    rig.claude.add('s1');
+    const id = await rig.send();
+    rig.follow();
+    await within(10_000, async () => (await rig.steps(id)).includes('released'));
+    await looked(rig);
+    expect((await rig.steps(id)).filter((step) => step === 'offered')).toHaveLength(1);
+  });
+
   it('keeps what an agent answered meanwhile as it ended', async () => {
     const rig = await aRig();
     rig.claude.add('s1').mode = 'silent';

@@ -224,6 +224,9 @@ export class Follower {
       if (this.#stuckMail.end(who, handover.id)) this.#pauses.delete(id);
       this.deps.log('mail_resolved', { mailbox: who.name, message: handover.id, client, session: id, outcome });
       if (outcome === 'shown') await this.#answers.expect(who, handover);
+      // A session that runs and did not keep it may lose it again at once.
+      if (outcome === 'waits again' && this.#live.some((one) => one.id === id && one.pid === handover.to.pid))
+        this.#pause(id);
     }
   }
 
@@ -242,7 +245,13 @@ export class Follower {
   async #proofOf({ to, id, at }: Handover): Promise<RecordedProof | null> {
     const sessions = this.deps.clients.get(to.client);
     const live = this.#live.find((one) => one.client === to.client && one.id === to.id);
-    return sessions ? sessions.proof({ ...(live ?? { status: 'stopped' }), ...to }, id, at) : null;
+    try {
+      return (await sessions?.proof({ ...(live ?? { status: 'stopped' }), ...to }, id, at)) ?? null;
+    } catch (error) {
+      // A record that cannot be read says nothing, and does not stop the mail of others.
+      this.#complain('record_trouble', error, { client: to.client, session: to.id });
+      return null;
+    }
   }
 
   /** Gives one mailbox's mail to one of its sessions: an idle one if there is one, else one that works. */
@@ -340,7 +349,7 @@ export class Follower {
       else if (reached.outcome === 'left') {
         if (reached.retry) this.#pause(live.id);
         this.deps.log('mail_left', { ...facts, because: reached.because });
-      } else if (!this.#stuckMail.isStuck(live.id)) this.#pauses.delete(live.id);
+      } else if (reached.outcome !== 'unproven' && !this.#stuckMail.isStuck(live.id)) this.#pauses.delete(live.id);
       if (reached.outcome === 'shown') {
         for (const id of reached.ids) this.#stuckMail.end(who, id);
         this.deps.log('mail_shown', { ...facts, count: reached.ids.length });

@@ -1,3 +1,4 @@
+import { Wakeup } from '../core/wait.ts';
 import type { MessageId } from '../core/names.ts';
 import type { RecordedProof } from '../core/ports/live-session.ts';
 import type { Attempt, Parcel, Way } from '../core/ports/way-in.ts';
@@ -104,8 +105,8 @@ export class HeldWay implements Way {
 
 /** Tells when a file in some folders may have changed. */
 class Changes {
-  readonly #watch = new FolderWatch(() => this.#wake.resolve());
-  #wake = Promise.withResolvers<void>();
+  readonly #watch = new FolderWatch(() => this.#wakeup.notify());
+  readonly #wakeup = new Wakeup();
 
   constructor(readonly folders: () => readonly string[]) {
     this.#watch.set(folders());
@@ -113,14 +114,7 @@ class Changes {
 
   async next(signal: AbortSignal): Promise<void> {
     this.#watch.set(this.folders());
-    const stop = (): void => this.#wake.resolve();
-    const timer = setTimeout(stop, LOOK_MS);
-    signal.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) stop();
-    await this.#wake.promise;
-    signal.removeEventListener('abort', stop);
-    clearTimeout(timer);
-    this.#wake = Promise.withResolvers<void>();
+    await this.#wakeup.nextWithin(LOOK_MS, signal);
   }
 
   close(): void {

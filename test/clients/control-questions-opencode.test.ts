@@ -7,7 +7,7 @@ import type { OpenQuestion } from '../../src/core/ports/session.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
 import { call, say, type Call, type Step } from './model/steps.ts';
-import { aTarget, neverAborted, tmux } from './support/driven.ts';
+import { aTarget, neverAborted } from './support/driven.ts';
 import { anOpenCode } from './support/opencode.ts';
 import { closeAll, opens } from './support/opened.ts';
 import { aPlace } from './support/place.ts';
@@ -19,32 +19,18 @@ afterEach(closeAll);
 
 describe(`what the real OpenCode asks${real.why}`, () => {
   real.it('is a permission for each command, and the one that was chosen runs [CCC-182, CCC-183]', async () => {
-    const { driver, code, place } = await asking([
-      { calls: [touches('one')] },
-      { calls: [touches('two')] },
-      say('done'),
-    ]);
+    const { driver, place } = await asking([{ calls: [touches('one')] }, { calls: [touches('two')] }, say('done')]);
     const one = await asked(driver);
     expect(one).toMatchObject({ kind: 'permission', questions: [{ header: 'bash', multiSelect: false }] });
     expect(one.questions[0]?.question).toContain('touch one');
-    const labels = one.questions[0]?.options.map(({ label }) => label) ?? [];
-    await within(DEADLINE, async () => {
-      const screen = await driver.screen(50);
-      return labels.every((label) => screen.includes(label));
-    });
     expect(await driver.questions.answer(one.call, [{ options: [0] }], neverAborted())).toEqual({
       outcome: 'answered',
     });
     await within(DEADLINE, async () => existsSync(`${place.project}/one`));
     const two = await asked(driver, one);
     expect(two.questions[0]?.question).toContain('touch two');
-    // A person is faster. A key that comes while the question is drawn may be lost.
-    for (; (await driver.state()).status === 'waiting'; await Bun.sleep(500))
-      await tmux(code.env, 'send-keys', '-t', '=ccc-one:', 'Enter');
-    await within(DEADLINE, async () => existsSync(`${place.project}/two`));
-    expect(await driver.questions.answer(two.call, [{ options: [2] }], neverAborted())).toEqual({ outcome: 'gone' });
-    await within(DEADLINE, async () => (await driver.state()).status === 'idle');
-    expect(await driver.questions.open()).toBeNull();
+    expect(await driver.questions.answer(one.call, [{ options: [0] }], neverAborted())).toEqual({ outcome: 'gone' });
+    expect(existsSync(`${place.project}/two`)).toBe(false);
   });
 
   real.it('is a permission that can be denied, and nothing is done [CCC-182, CCC-183]', async () => {
@@ -117,5 +103,5 @@ async function asking(steps: Step[]) {
   await driver.start();
   const prompt = { key: 'k', text: 'go' };
   await within(DEADLINE, async () => (await driver.submit(prompt, neverAborted())).outcome === 'submitted');
-  return { driver, code, place, model };
+  return { driver, place, model };
 }

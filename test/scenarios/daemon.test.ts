@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'bun:test';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { isProcessAlive } from '../../src/platform/process.ts';
 import { until } from '../support/bch.ts';
 import type { Running } from '../support/bch.ts';
@@ -155,6 +155,13 @@ describe('the daemon', () => {
     expect(notice().pid).not.toBe(before);
     expect((await machine.program.run(['down'])).code).toBe(0);
   });
+
+  it('that was started for sessions ends when its home is deleted', async () => {
+    expect((await machine.program.run(['up', '--ends-when-idle', '--detach'])).code).toBe(0);
+    const { pid } = notice();
+    rmSync(`${machine.program.home}/.parley`, { recursive: true });
+    await until('its end', () => !isProcessAlive(pid));
+  }, 70_000);
 
   it('is ended by a purge if it only follows, and otherwise keeps its home from being deleted', async () => {
     const program = new Program();

@@ -94,7 +94,7 @@ it('the packed package is installed by npm into an empty account, and says what 
 
   const you = { HOME: home, PATH: `${prefix}/bin:${SYSTEM}` };
   const [, shown = ''] = /^\$ parley\n([\s\S]*?)^```/m.exec(readFileSync(`${ROOT}README.md`, 'utf8')) ?? [];
-  expect(shown).toContain('Next: parley init <name>');
+  expect(shown).toContain('  parley run claude ');
   expect(await run(['parley'], you, home)).toBe(shown);
   expect(await run(['parley', 'init', 'me'], you, home)).toContain('made mailbox @me');
   expect(await run(['parley', 'send', '@me', 'hello'], you, home)).toStartWith('stored ');

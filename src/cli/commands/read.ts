@@ -338,6 +338,14 @@ async function succeeds(command: string[], env: Env): Promise<boolean> {
   }
 }
 
+const FIRST_STEPS = [
+  'Next:',
+  '  parley run claude            start a client with a mailbox (also codex, opencode, kimi)',
+  '  parley init <name> --human   make a mailbox for yourself',
+  '  parley demo                  see it work first',
+  '  parley help                  everything else',
+];
+
 /** `parley` alone: who you are, what waits, and the next command. */
 export const overview = command({
   usage: '',
@@ -350,7 +358,8 @@ export const overview = command({
       if (context.json) return context.sayJson({ agent: null, next: 'parley init <name>' });
       const isUnnamed = context.settings.agent === undefined;
       context.say(isUnnamed ? 'You have no mailbox here yet.' : `You have no mailbox here: ${who.message}.`);
-      return context.say('Next: parley init <name>      See it work first: parley demo      Help: parley help');
+      for (const line of FIRST_STEPS) context.say(line);
+      return;
     }
     const mail = await waiting(who, { any: true });
     const loud = mail.filter((one) => !one.quiet);

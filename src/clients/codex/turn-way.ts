@@ -1,4 +1,5 @@
 import { dirname } from 'node:path';
+import { Wakeup } from '../../core/wait.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { Attempt, Parcel, Way } from '../../core/ports/way-in.ts';
 import type { Evidence } from '../../core/receipt.ts';
@@ -172,7 +173,7 @@ const UNKNOWN = 'Codex did not answer; whether it has it is unknown';
 class Changes {
   readonly #folders: FolderWatch;
   readonly #ignore: () => void;
-  #wake = Promise.withResolvers<void>();
+  readonly #wakeup = new Wakeup();
   #freeSince: number | null = null;
   #goneSince: number | null = null;
 
@@ -181,11 +182,11 @@ class Changes {
     readonly thread: string,
     readonly path: string,
   ) {
-    this.#folders = new FolderWatch(() => this.#wake.resolve());
+    this.#folders = new FolderWatch(() => this.#wakeup.notify());
     this.#ignore = daemon.listen((changed) => {
       if (changed !== null && changed !== thread) return;
       this.#look();
-      this.#wake.resolve();
+      this.#wakeup.notify();
     });
     this.#look();
   }
@@ -207,14 +208,7 @@ class Changes {
 
   async next(signal: AbortSignal): Promise<void> {
     this.#folders.set([dirname(this.path)]);
-    const timer = setTimeout(() => this.#wake.resolve(), LOOK_MS);
-    const stop = (): void => this.#wake.resolve();
-    signal.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) stop();
-    await this.#wake.promise;
-    signal.removeEventListener('abort', stop);
-    clearTimeout(timer);
-    this.#wake = Promise.withResolvers<void>();
+    await this.#wakeup.nextWithin(LOOK_MS, signal);
     this.#look();
   }
 

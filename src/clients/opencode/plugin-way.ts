@@ -1,3 +1,4 @@
+import { Wakeup } from '../../core/wait.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { Attempt, Parcel, Way } from '../../core/ports/way-in.ts';
 import type { Evidence } from '../../core/receipt.ts';
@@ -157,11 +158,11 @@ const UNKNOWN = 'OpenCode did not answer; whether it has it is unknown';
 /** Tells when a window or its record may have changed, and for how long it has been idle. */
 class Changes {
   readonly #folders: FolderWatch;
-  #wake = Promise.withResolvers<void>();
+  readonly #wakeup = new Wakeup();
   #freeSince: number | null = null;
 
   constructor(readonly view: WindowView) {
-    this.#folders = new FolderWatch(() => this.#wake.resolve());
+    this.#folders = new FolderWatch(() => this.#wakeup.notify());
     this.#folders.set(view.folders);
     this.#look();
   }
@@ -178,14 +179,7 @@ class Changes {
   }
 
   async next(signal: AbortSignal): Promise<void> {
-    const timer = setTimeout(() => this.#wake.resolve(), LOOK_MS);
-    const stop = (): void => this.#wake.resolve();
-    signal.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) stop();
-    await this.#wake.promise;
-    signal.removeEventListener('abort', stop);
-    clearTimeout(timer);
-    this.#wake = Promise.withResolvers<void>();
+    await this.#wakeup.nextWithin(LOOK_MS, signal);
     this.#look();
   }
 

@@ -99,9 +99,10 @@ export class OpenCodeQuestions implements QuestionDriver {
 
   /** The first that waits, in this conversation or in a part of its work. */
   async #look(): Promise<{ api: QuestionApi; request: Request } | null> {
+    // A look at the session may find which conversation a person opened.
+    const api = await this.api();
     const conversation = this.conversation();
-    const api = conversation === null ? null : await this.api();
-    if (!api) return null;
+    if (!api || conversation === null) return null;
     for (const [path, read] of [
       ['/permission', permissionIn],
       ['/question', questionIn],
