@@ -40,6 +40,8 @@ const LAUNCHERS: Record<ClientName, Launcher> = {
   gemini: geminiLauncher,
 };
 
+const BUN_CACHE = 'BUN_RUNTIME_TRANSPILER_CACHE_PATH';
+
 export default command({
   usage: `run <${CLIENT_NAMES.join('|')}> [--as name] [--] [arguments of the client]`,
   about:
@@ -173,6 +175,8 @@ async function prepared(
   writeScript(context.env);
   const [own = '', ...words] = ownCommand();
   const home = context.env['PARLEY_HOME'];
+  // A client starts the server without our environment. Bun would keep compiled sources in the user's home then.
+  const cache = context.env[BUN_CACHE];
   return launcher.prepare({
     ...rest,
     name: who.name,
@@ -180,7 +184,7 @@ async function prepared(
     server: {
       command: own,
       args: [...words, 'mcp', '--client', client, '--as', who.name],
-      env: home ? { PARLEY_HOME: resolve(home) } : {},
+      env: { ...(home && { PARLEY_HOME: resolve(home) }), ...(cache !== undefined && { [BUN_CACHE]: cache }) },
     },
     hookLine: hookLine(context.env, client),
   });

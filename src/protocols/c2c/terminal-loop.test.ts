@@ -1,6 +1,6 @@
 import { writeClientState, clientStatePath } from '../../sessions/client-state.ts';
 import type { Activity } from '../../sessions/client-state.ts';
-import { describe, expect, it } from 'bun:test';
+import { describe, expect, it, spyOn } from 'bun:test';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { HookSession, hookFolder } from './hook-session.ts';
@@ -192,6 +192,18 @@ describe('a Kimi that had no prompt yet', () => {
 
   it('counts as idle after two looks at its empty composer', async () => {
     expect(await reports([EMPTY, EMPTY])).toEqual([null, 'idle']);
+  });
+
+  it('does so although the clock is set back between them', async () => {
+    const now = Date.now();
+    const clock = spyOn(Date, 'now')
+      .mockReturnValueOnce(now)
+      .mockReturnValue(now - 3_600_000);
+    try {
+      expect(await reports([EMPTY, EMPTY])).toEqual([null, 'idle']);
+    } finally {
+      clock.mockRestore();
+    }
   });
 
   it('does not while it starts, works or asks, nor after it ended, nor without its hooks', async () => {

@@ -189,7 +189,8 @@ const FRESH_MS = 300;
  * and two looks at its screen show the empty composer. Only with the hooks installed: they report the first prompt.
  */
 export class FreshKimi implements StateReader {
-  #emptySince: number | null = null;
+  /** `from` is of a clock that nobody sets. */
+  #emptySince: { at: number; from: number } | null = null;
 
   constructor(
     readonly reported: StateReader,
@@ -206,9 +207,10 @@ export class FreshKimi implements StateReader {
     const composer = screen && isKimiReady(screen) ? kimiComposer(screen) : 'unknown';
     // What is typed there after the first look is a draft: that forbids typing by itself.
     const isFree = composer === 'empty' || (composer === 'draft' && this.#emptySince !== null);
-    this.#emptySince = isFree ? (this.#emptySince ?? Date.now()) : null;
-    if (this.#emptySince === null || Date.now() - this.#emptySince < FRESH_MS) return null;
-    return { state: 'idle', at: this.#emptySince, source: 'event', detail: 'it had no prompt yet', pid: this.pid };
+    const now = performance.now();
+    this.#emptySince = isFree ? (this.#emptySince ?? { at: Date.now(), from: now }) : null;
+    if (this.#emptySince === null || now - this.#emptySince.from < FRESH_MS) return null;
+    return { state: 'idle', at: this.#emptySince.at, source: 'event', detail: 'it had no prompt yet', pid: this.pid };
   }
 }
 
