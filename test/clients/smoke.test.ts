@@ -50,7 +50,9 @@ describe('mail reaches the model once', () => {
     expect(await run).toMatchObject({ code: 0, err: '' });
     expect(model.main[1]?.count('CANARY it is red')).toBe(1);
     expect(model.last.count('CANARY')).toBe(1);
-    expect(await does(['trace', id])).toMatch(/shown .*by hook, client claude.*in the client’s record/);
+    expect(await does(['trace', id, '--verbose'])).toMatch(
+      /shown .*by hook, client claude, .*record .*\.jsonl, offset/,
+    );
   });
 
   codex.it(`in Codex, by its hook, during a tool call${codex.why}`, async () => {
