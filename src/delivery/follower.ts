@@ -1,6 +1,7 @@
 import type { Delivered } from '../core/mail/deliver.ts';
 import type { Who, Workspace } from '../core/mail/workspace.ts';
 import type { ReadMailbox } from '../core/mail/shared.ts';
+import { byTime } from '../core/message.ts';
 import type { Message } from '../core/message.ts';
 import { scopeMatches } from '../core/names.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
@@ -97,8 +98,9 @@ export class Follower {
       captureRemote: deps.settings.captureRemote,
       proofOf: (handover) => this.#proofOf(handover),
       // Kimi gives its session an id only with the first prompt.
-      isLive: ({ id, pid }) =>
-        this.#sessions.some(({ live }) => live.id === id || (pid !== undefined && live.pid === pid)),
+      statusOf: ({ id, pid }) =>
+        this.#sessions.find(({ live }) => live.id === id || (pid !== undefined && live.pid === pid))?.live.status ??
+        null,
       lookIn: (ms) => this.#wakeup.notifyIn(ms),
       log: deps.log,
     });
@@ -122,6 +124,7 @@ export class Follower {
     for (const stop of this.#watches) stop();
     await this.#loop;
     await Promise.all(this.#running);
+    this.#answers.close();
     for (const { arrivals } of this.#mailboxes.values()) arrivals.close();
     for (const sessions of this.deps.clients.values()) await sessions.close();
     this.#wakeup.close();
@@ -149,6 +152,7 @@ export class Follower {
     await this.#printed?.settle(this.#live);
     await this.#tick();
     for (const { who } of this.#mailboxes.values()) await this.#resolve(who);
+    for (const session of await this.#stuckMail.forgetEnded()) this.#pauses.delete(session);
     const byMailbox = Map.groupBy(reads, ({ mailbox }) => mailbox.who.name);
     for (const [name, { arrivals }] of this.#mailboxes) {
       if (byMailbox.has(name)) continue;
@@ -169,10 +173,13 @@ export class Follower {
     if (!home || Date.now() - this.#tickedAt < this.#limits.tickMs) return;
     this.#tickedAt = Date.now();
     this.#skipped.clear();
+    const running = new Set(this.#live.map(({ id }) => id));
+    for (const [session, { until }] of this.#pauses)
+      if (!running.has(session) && until <= workspace.now()) this.#pauses.delete(session);
     await this.#printed?.settleAll();
     await home.mailboxes.heal();
     for (const { who } of this.#mailboxes.values()) await endQuiet(who, workspace.now());
-    await raiseLate(workspace, home, workspace.now(), ({ id }) => this.#answers.isPending(id));
+    await raiseLate(workspace, home, workspace.now(), (one) => this.#answers.isWorkedOn(one));
   }
 
   async #list(): Promise<{ live: LiveSession; mailboxes: readonly SessionMailbox[] }[]> {
@@ -212,18 +219,36 @@ export class Follower {
 
   /** Ends what was handed over and is proven, or known not to have arrived. */
   async #resolve(who: Who): Promise<void> {
-    for (const handover of await unprovenCopies(who)) {
-      const isTrying = this.#trying.has(keyOf(who, handover.id));
+    // An attempt that ends during this look is looked at in the next one.
+    const trying = new Set(this.#trying);
+    for (const handover of await unprovenCopies(who, (id) => trying.has(keyOf(who, id)))) {
+      const isTrying = trying.has(keyOf(who, handover.id));
       if (isTrying && !this.#mayBeStuck(handover)) continue;
       const proof = await this.#proofOf(handover);
-      if (proof?.step === 'accepted' && (await this.#stuckMail.note(who, handover, proof))) this.#hold(handover.to.id);
+      if (proof?.step === 'accepted') await this.#noteStuck(who, handover, proof);
       if (!proof || isTrying) continue;
       const outcome = await resolveHandover(who, handover, proof, this.deps.workspace.now());
       if (outcome === 'unknown') continue;
       const { client, id } = handover.to;
       if (this.#stuckMail.end(who, handover.id)) this.#pauses.delete(id);
       this.deps.log('mail_resolved', { mailbox: who.name, message: handover.id, client, session: id, outcome });
-      if (outcome === 'shown') await this.#answers.expect(who, handover);
+      if (outcome === 'shown') {
+        this.#stuckMail.recover(id, handover.at);
+        if (!this.#stuckMail.isStuck(id)) this.#pauses.delete(id);
+        await this.#answers.expect(who, handover);
+      }
+      // A session that runs and did not keep it may lose it again at once.
+      if (outcome === 'waits again' && this.#live.some((one) => one.id === id && one.pid === handover.to.pid))
+        this.#pause(id);
+    }
+  }
+
+  /** What cannot be noted now is noted at a later look, and does not stop the mail of others. */
+  async #noteStuck(who: Who, handover: Handover, proof: Extract<RecordedProof, { step: 'accepted' }>): Promise<void> {
+    try {
+      if (await this.#stuckMail.note(who, handover, proof)) this.#hold(handover.to.id);
+    } catch (error) {
+      this.#complain('notice_trouble', error, { mailbox: who.name, session: handover.to.id });
     }
   }
 
@@ -242,7 +267,13 @@ export class Follower {
   async #proofOf({ to, id, at }: Handover): Promise<RecordedProof | null> {
     const sessions = this.deps.clients.get(to.client);
     const live = this.#live.find((one) => one.client === to.client && one.id === to.id);
-    return sessions ? sessions.proof({ ...(live ?? { status: 'stopped' }), ...to }, id, at) : null;
+    try {
+      return (await sessions?.proof({ ...(live ?? { status: 'stopped' }), ...to }, id, at)) ?? null;
+    } catch (error) {
+      // A record that cannot be read says nothing, and does not stop the mail of others.
+      this.#complain('record_trouble', error, { client: to.client, session: to.id });
+      return null;
+    }
   }
 
   /** Gives one mailbox's mail to one of its sessions: an idle one if there is one, else one that works. */
@@ -284,7 +315,8 @@ export class Follower {
   }
 
   /** What should be handed over now, oldest first. What was judged before costs one listing, however much waits. */
-  async #pushable({ who, match, waitMs }: SessionMailbox, { id: session, status }: LiveSession): Promise<Pushable[]> {
+  async #pushable(mailbox: SessionMailbox, { id: session, status }: LiveSession): Promise<Pushable[]> {
+    const { who, match, waitMs } = mailbox;
     const { mailboxes, journal } = who.home;
     const place = (id: MessageId): string => `${keyOf(who, id)} ${match} ${session}`;
     const placeWhileIdle = (id: MessageId): string => `${place(id)} idle`;
@@ -308,7 +340,7 @@ export class Follower {
         this.#wakeup.notifyIn(left);
         continue;
       }
-      const hindrance = await this.#wakes.hindrance(who, message, session);
+      const hindrance = await this.#wakes.hindrance(mailbox, message, session);
       if (hindrance && (status === 'idle' || !hindrance.whileIdle)) {
         this.#skipped.add(hindrance.whileIdle ? placeWhileIdle(id) : place(id));
         await noteHindrance(who, id, hindrance.because, this.deps.workspace.now());
@@ -318,7 +350,7 @@ export class Follower {
       const isUrgent = attention.injection === 'immediate';
       found.push({ id, ts: message.ts, isUrgent, wantsAnswer: wantsAnswer({ message, attention }) });
     }
-    return found.sort((x, y) => Number(x.ts > y.ts) - Number(x.ts < y.ts));
+    return found.sort(byTime);
   }
 
   async #hand(live: LiveSession, { who, taker }: SessionMailbox, ids: MessageId[], way: Way): Promise<void> {
@@ -332,7 +364,8 @@ export class Follower {
       const wrap = (copies: readonly Delivered[]) => this.#parcels(reader, copies, live.status === 'idle');
       const reached = await handOver(who, ids, { way, session: live, taker, wrap, proof, now: workspace.now, signal });
       const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
-      if (reached.outcome !== 'shown') this.#answers.cancel(live.id);
+      if (reached.outcome !== 'shown') this.#answers.end(live.id);
+      else this.#stuckMail.recover(live.id, at);
       if (live.status === 'idle' && (reached.outcome === 'left' || reached.outcome === 'nothing'))
         this.#wakes.undo(live.id);
       if (reached.outcome === 'unproven') this.deps.log('mail_unproven', { ...facts, because: reached.because });
@@ -340,9 +373,8 @@ export class Follower {
       else if (reached.outcome === 'left') {
         if (reached.retry) this.#pause(live.id);
         this.deps.log('mail_left', { ...facts, because: reached.because });
-      } else if (!this.#stuckMail.isStuck(live.id)) this.#pauses.delete(live.id);
+      } else if (reached.outcome !== 'unproven' && !this.#stuckMail.isStuck(live.id)) this.#pauses.delete(live.id);
       if (reached.outcome === 'shown') {
-        for (const id of reached.ids) this.#stuckMail.end(who, id);
         this.deps.log('mail_shown', { ...facts, count: reached.ids.length });
         for (const id of reached.ids) await this.#answers.expect(who, { id, to: live, at, way: way.name, taker });
       }

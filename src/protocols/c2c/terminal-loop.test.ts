@@ -91,6 +91,16 @@ class Machine {
     writeFileSync(`${folder}/${pid}.json`, JSON.stringify(facts));
   }
 
+  /** The record of a conversation of Kimi with these lines. */
+  kimi(session: string, ...types: string[]): void {
+    const [home, dir] = [`${this.env.HOME}/.kimi-code`, `${this.env.HOME}/.kimi-code/sessions/w/${session}`];
+    mkdirSync(`${dir}/agents/main`, { recursive: true });
+    const entry = { sessionId: session, sessionDir: dir, workDir: '/w' };
+    writeFileSync(`${home}/session_index.jsonl`, `${JSON.stringify(entry)}\n`);
+    const lines = types.map((type) => `${JSON.stringify({ type, time: 1 })}\n`);
+    writeFileSync(`${dir}/agents/main/wire.jsonl`, lines.join(''));
+  }
+
   async state(wanted = aWish()): Promise<Activity | undefined> {
     return (await (await signsOf(wanted, this.env)).latest())?.state;
   }
@@ -125,6 +135,24 @@ describe('what a session says of itself', () => {
     await machine.say('thread-1', 'idle');
     await machine.say('thread-2', 'idle');
     expect(await machine.state()).toBeUndefined();
+  });
+
+  it('of Kimi is idle by its record, where the hook at the start of a short turn was later than that at its end', async () => {
+    const machine = new Machine();
+    const wanted = aWish({ client: 'kimi' });
+    const long = Date.now() - 60_000;
+    machine.bind('session_1', 'bob');
+    await machine.say('session_1', 'busy', long);
+    expect(await machine.state(wanted)).toBe('busy');
+    machine.kimi('session_1', 'turn.prompt');
+    expect(await machine.state(wanted)).toBe('busy');
+    machine.kimi('session_1', 'turn.prompt', 'turn.ended');
+    expect(await machine.state(wanted)).toBe('idle');
+    // Its record may not have the prompt yet of which a hook just spoke.
+    await machine.say('session_1', 'busy');
+    expect(await machine.state(wanted)).toBe('busy');
+    await machine.say('session_1', 'dialog', long);
+    expect(await machine.state(wanted)).toBe('dialog');
   });
 
   it('of Claude Code stands in its register, by its process or its own name', async () => {

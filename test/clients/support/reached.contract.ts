@@ -150,6 +150,22 @@ export function itReaches(running: RunningClient): void {
       expect([inbox.includes(id), inbox.includes('captured')]).toEqual([true, true]);
     });
 
+    promise('answer', 'is answered, and so is a second one that comes while its model works on the first', async () => {
+      const machine = await aMachine(running);
+      const tool = machine.tool();
+      machine.model.script(tool.step, say('A is fine.'), say('B is fine.'));
+      await machine.run();
+      await machine.send('A?');
+      await tool.begun();
+      await machine.send('B meanwhile?');
+      await tool.finish();
+      const answers = async (): Promise<boolean[]> => {
+        const inbox = await machine.parley('inbox', '--as', 'me');
+        return ['A is fine.', 'B is fine.'].map((text) => inbox.includes(text));
+      };
+      await within(DEADLINE, async () => (await answers()).every(Boolean));
+    });
+
     promise('refused', 'is not called shown while the model refuses, and comes once', async () => {
       const machine = await aMachine(running, { steps: [refuse(), refuse(), refuse()] });
       const window = await machine.run();
