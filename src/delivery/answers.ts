@@ -5,17 +5,21 @@ import { isBlank } from '../core/message.ts';
 import { AgentName } from '../core/names.ts';
 import type { MessageId, SendKey } from '../core/names.ts';
 import { owe } from '../core/obligations/owed.ts';
-import type { RecordedProof } from '../core/ports/live-session.ts';
+import type { Obligation } from '../core/obligations/rules.ts';
+import type { LiveSession, RecordedProof } from '../core/ports/live-session.ts';
 import { Refusal } from '../core/refusal.ts';
 import type { Log } from '../core/service.ts';
 import { lastHandover } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
+import { HookSessionFolder } from './hook-session.ts';
 
 const MOST_OWED = 100;
 /** Pause between two looks for answers, ms: the record of a model that writes changes all the time. */
 const ANSWERS_MS = 250;
 /** Limit for mail that waits for the end of a turn that a question began, ms. If it joined that turn, the question would get no answer. */
 const ALONE_MS = 60_000;
+/** A turn that works longer than this no longer keeps back the notice that its question has no answer, ms. */
+const LONGEST_WORK_MS = 60 * 60_000;
 
 export interface AnswersDeps {
   workspace: Workspace;
@@ -23,8 +27,8 @@ export interface AnswersDeps {
   proofOf(handover: Handover): Promise<RecordedProof | null>;
   /** Whether answers go to senders behind a relay, too. */
   captureRemote: boolean;
-  /** Whether this session still runs, as of the last look. */
-  isLive(session: Handover['to']): boolean;
+  /** What this session does, as of the last look; null if it does not run. */
+  statusOf(session: Handover['to']): LiveSession['status'] | null;
   /** Asks for another look, now or after this time, ms. */
   lookIn(ms: number): void;
   log: Log;
@@ -35,8 +39,8 @@ export interface AnswersDeps {
  * that something else joined has no such text.
  */
 export class Answers {
-  /** Questions whose turn may still end, with the session that has them. */
-  readonly #questions = new Map<MessageId, { who: Who; handover: Handover }>();
+  /** Questions whose turn may still end, by mailbox and id, with the session that has them. */
+  readonly #questions = new Map<string, { who: Who; handover: Handover }>();
   /** Sessions that answer a question which we gave them when they were idle, and since when. */
   readonly #answering = new Map<string, number>();
   #takenAt = 0;
@@ -47,9 +51,11 @@ export class Answers {
     return this.#questions.size > 0;
   }
 
-  /** Whether the turn that this question began has not ended. */
-  isPending(id: MessageId): boolean {
-    return this.#questions.has(id);
+  /** Whether a session works on this question now. One that waits for its user, or works for too long, may need help. */
+  isWorkedOn({ mailbox, id }: Pick<Obligation, 'mailbox' | 'id'>): boolean {
+    const handover = this.#questions.get(keyOf(mailbox, id))?.handover;
+    if (!handover || this.deps.workspace.now() - handover.at > LONGEST_WORK_MS) return false;
+    return this.deps.statusOf(handover.to) === 'active';
   }
 
   /** Whether this session works on a question that had a turn of its own, not longer than mail may wait for that. */
@@ -58,14 +64,20 @@ export class Answers {
     return this.deps.workspace.now() - since < ALONE_MS;
   }
 
-  /** The session is about to get a question, alone. */
+  /** The session is about to get a question, alone. Its hook shows it no other mail meanwhile. */
   begin(session: string): void {
-    this.#answering.set(session, this.deps.workspace.now());
+    const now = this.deps.workspace.now();
+    this.#answering.set(session, now);
+    this.#folderOf(session)?.keepMail(now + ALONE_MS);
   }
 
-  /** It did not get it, or its answer is not looked for. */
-  cancel(session: string): void {
-    this.#answering.delete(session);
+  /** It has answered; or it did not get the question, or its answer is not looked for. */
+  end(session: string): void {
+    if (this.#answering.delete(session)) this.#folderOf(session)?.keepMail(null);
+  }
+
+  close(): void {
+    for (const session of this.#answering.keys()) this.end(session);
   }
 
   /** The session was shown this message: if it is a question, its answer is looked for. */
@@ -75,15 +87,15 @@ export class Answers {
     const message = await who.home.journal.message(handover.id);
     const copy = message && (await who.home.journal.copy(who.name, handover.id));
     if (!copy || !wantsAnswer({ message, attention: copy.attention })) return;
-    if (await this.#mayCapture(who, message.from)) this.#questions.set(handover.id, { who, handover });
-    else this.cancel(handover.to.id);
+    if (await this.#mayCapture(who, message.from)) this.#questions.set(keyOf(who.name, handover.id), { who, handover });
+    else this.end(handover.to.id);
   }
 
   /** The same for what a process before this one had shown. */
   async expectOwed(who: Who): Promise<void> {
     for (const { id } of (await owe(who, { limit: MOST_OWED })).obligations) {
       const handover = await lastHandover(who, id);
-      if (handover) await this.expect(who, handover);
+      if (handover && (await isSettledBy(who, handover))) await this.expect(who, handover);
     }
   }
 
@@ -93,18 +105,29 @@ export class Answers {
     if (this.#questions.size === 0) return;
     if (now - this.#takenAt < ANSWERS_MS) return this.deps.lookIn(ANSWERS_MS);
     this.#takenAt = now;
-    for (const [id, { who, handover }] of this.#questions) {
-      if (!(await isOwed(who, id))) {
-        this.#forget(id);
-        continue;
+    for (const [key, question] of this.#questions) {
+      try {
+        if (await this.#isDone(question)) this.#forget(key, question.handover);
+      } catch (error) {
+        // It stays, and the next look tries again: the key of the answer keeps it from being sent twice.
+        const because = error instanceof Error ? error.message : String(error);
+        this.deps.log('answer_trouble', { mailbox: question.who.name, question: question.handover.id, because });
       }
-      const proof = await this.deps.proofOf(handover);
-      if (proof?.step !== 'shown') continue;
-      const end = proof.turn?.end;
-      if (proof.turn && !end && this.deps.isLive(handover.to)) continue;
-      this.#forget(id);
-      if (end?.how === 'done' && !isBlank(end.text)) await this.#send(who, id, end.text);
     }
+  }
+
+  /** Whether nothing more is to be done: its answer was sent, or there will be none. */
+  async #isDone({ who, handover }: { who: Who; handover: Handover }): Promise<boolean> {
+    if (!(await isOwed(who, handover.id))) return true;
+    const proof = await this.deps.proofOf(handover);
+    const isLive = this.deps.statusOf(handover.to) !== null;
+    // The record does not have it: the session did not keep it, or a hook showed it.
+    if (proof?.step === 'none') return proof.isOver || !isLive;
+    if (proof?.step !== 'shown') return proof?.step === 'declined';
+    const end = proof.turn?.end;
+    if (proof.turn && !end && isLive) return false;
+    if (end?.how === 'done' && !isBlank(end.text)) await this.#send(who, handover.id, end.text);
+    return true;
   }
 
   async #mayCapture({ name, home }: Who, from: string): Promise<boolean> {
@@ -116,11 +139,15 @@ export class Answers {
     return home.remote === undefined && !hasToken;
   }
 
-  #forget(id: MessageId): void {
-    const session = this.#questions.get(id)?.handover.to.id;
-    this.#questions.delete(id);
-    if (session !== undefined) this.#answering.delete(session);
+  #forget(key: string, { to }: Handover): void {
+    this.#questions.delete(key);
+    this.end(to.id);
     this.deps.lookIn(0);
+  }
+
+  #folderOf(session: string): HookSessionFolder | null {
+    const [home] = this.deps.workspace.homes;
+    return home ? HookSessionFolder.open(home.root, session) : null;
   }
 
   async #send(who: Who, id: MessageId, text: string): Promise<void> {
@@ -153,4 +180,15 @@ export function wantsAnswer({ message, attention }: Pick<Delivered, 'message' | 
 async function isOwed(who: Who, id: MessageId): Promise<boolean> {
   const obligation = await who.home.journal.obligation(who.name, id);
   return !obligation || (obligation.ended === null && obligation.state === 'open');
+}
+
+/** Whether this handover ended the copy. A hook may have shown it after the handover was lost. */
+async function isSettledBy(who: Who, { id, to }: Handover): Promise<boolean> {
+  const copy = await who.home.journal.copy(who.name, id);
+  const by = copy?.state === 'settled' ? copy.settledBy : null;
+  return by?.['session'] === to.id && by['by'] !== 'hook';
+}
+
+function keyOf(mailbox: string, id: MessageId): string {
+  return `${mailbox} ${id}`;
 }

@@ -98,8 +98,9 @@ export class Follower {
       captureRemote: deps.settings.captureRemote,
       proofOf: (handover) => this.#proofOf(handover),
       // Kimi gives its session an id only with the first prompt.
-      isLive: ({ id, pid }) =>
-        this.#sessions.some(({ live }) => live.id === id || (pid !== undefined && live.pid === pid)),
+      statusOf: ({ id, pid }) =>
+        this.#sessions.find(({ live }) => live.id === id || (pid !== undefined && live.pid === pid))?.live.status ??
+        null,
       lookIn: (ms) => this.#wakeup.notifyIn(ms),
       log: deps.log,
     });
@@ -123,6 +124,7 @@ export class Follower {
     for (const stop of this.#watches) stop();
     await this.#loop;
     await Promise.all(this.#running);
+    this.#answers.close();
     for (const { arrivals } of this.#mailboxes.values()) arrivals.close();
     for (const sessions of this.deps.clients.values()) await sessions.close();
     this.#wakeup.close();
@@ -150,6 +152,7 @@ export class Follower {
     await this.#printed?.settle(this.#live);
     await this.#tick();
     for (const { who } of this.#mailboxes.values()) await this.#resolve(who);
+    for (const session of await this.#stuckMail.forgetEnded()) this.#pauses.delete(session);
     const byMailbox = Map.groupBy(reads, ({ mailbox }) => mailbox.who.name);
     for (const [name, { arrivals }] of this.#mailboxes) {
       if (byMailbox.has(name)) continue;
@@ -170,10 +173,13 @@ export class Follower {
     if (!home || Date.now() - this.#tickedAt < this.#limits.tickMs) return;
     this.#tickedAt = Date.now();
     this.#skipped.clear();
+    const running = new Set(this.#live.map(({ id }) => id));
+    for (const [session, { until }] of this.#pauses)
+      if (!running.has(session) && until <= workspace.now()) this.#pauses.delete(session);
     await this.#printed?.settleAll();
     await home.mailboxes.heal();
     for (const { who } of this.#mailboxes.values()) await endQuiet(who, workspace.now());
-    await raiseLate(workspace, home, workspace.now(), ({ id }) => this.#answers.isPending(id));
+    await raiseLate(workspace, home, workspace.now(), (one) => this.#answers.isWorkedOn(one));
   }
 
   async #list(): Promise<{ live: LiveSession; mailboxes: readonly SessionMailbox[] }[]> {
@@ -219,17 +225,30 @@ export class Follower {
       const isTrying = trying.has(keyOf(who, handover.id));
       if (isTrying && !this.#mayBeStuck(handover)) continue;
       const proof = await this.#proofOf(handover);
-      if (proof?.step === 'accepted' && (await this.#stuckMail.note(who, handover, proof))) this.#hold(handover.to.id);
+      if (proof?.step === 'accepted') await this.#noteStuck(who, handover, proof);
       if (!proof || isTrying) continue;
       const outcome = await resolveHandover(who, handover, proof, this.deps.workspace.now());
       if (outcome === 'unknown') continue;
       const { client, id } = handover.to;
       if (this.#stuckMail.end(who, handover.id)) this.#pauses.delete(id);
       this.deps.log('mail_resolved', { mailbox: who.name, message: handover.id, client, session: id, outcome });
-      if (outcome === 'shown') await this.#answers.expect(who, handover);
+      if (outcome === 'shown') {
+        this.#stuckMail.recover(id, handover.at);
+        if (!this.#stuckMail.isStuck(id)) this.#pauses.delete(id);
+        await this.#answers.expect(who, handover);
+      }
       // A session that runs and did not keep it may lose it again at once.
       if (outcome === 'waits again' && this.#live.some((one) => one.id === id && one.pid === handover.to.pid))
         this.#pause(id);
+    }
+  }
+
+  /** What cannot be noted now is noted at a later look, and does not stop the mail of others. */
+  async #noteStuck(who: Who, handover: Handover, proof: Extract<RecordedProof, { step: 'accepted' }>): Promise<void> {
+    try {
+      if (await this.#stuckMail.note(who, handover, proof)) this.#hold(handover.to.id);
+    } catch (error) {
+      this.#complain('notice_trouble', error, { mailbox: who.name, session: handover.to.id });
     }
   }
 
@@ -345,7 +364,8 @@ export class Follower {
       const wrap = (copies: readonly Delivered[]) => this.#parcels(reader, copies, live.status === 'idle');
       const reached = await handOver(who, ids, { way, session: live, taker, wrap, proof, now: workspace.now, signal });
       const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
-      if (reached.outcome !== 'shown') this.#answers.cancel(live.id);
+      if (reached.outcome !== 'shown') this.#answers.end(live.id);
+      else this.#stuckMail.recover(live.id, at);
       if (live.status === 'idle' && (reached.outcome === 'left' || reached.outcome === 'nothing'))
         this.#wakes.undo(live.id);
       if (reached.outcome === 'unproven') this.deps.log('mail_unproven', { ...facts, because: reached.because });
@@ -355,7 +375,6 @@ export class Follower {
         this.deps.log('mail_left', { ...facts, because: reached.because });
       } else if (reached.outcome !== 'unproven' && !this.#stuckMail.isStuck(live.id)) this.#pauses.delete(live.id);
       if (reached.outcome === 'shown') {
-        for (const id of reached.ids) this.#stuckMail.end(who, id);
         this.deps.log('mail_shown', { ...facts, count: reached.ids.length });
         for (const id of reached.ids) await this.#answers.expect(who, { id, to: live, at, way: way.name, taker });
       }

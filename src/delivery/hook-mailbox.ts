@@ -39,13 +39,18 @@ export function homeMailbox(options: SpoolOptions): HookMailbox {
     lookAtOnce: () => session.lookAtOnce(),
     skip: () => noteSeen('sub', 'new', new Set(filesIn(who, 'new'))),
     async look(turnBegins) {
-      const { mail, looked, unsure } = await loudMail(options);
+      const { mail: loud, looked, unsure } = await loudMail(options);
       const kept = turnBegins ? await keptMail(options) : null;
+      const all = [...loud, ...(kept?.mail ?? [])];
+      // Mail that joins the turn of a question keeps its answer from its sender.
+      const mail = session.isMailKept(Date.now())
+        ? all.filter(({ attention }) => attention.injection === 'immediate')
+        : all;
       return {
         who,
-        mail: [...mail, ...(kept?.mail ?? [])],
+        mail,
         nothingLeft() {
-          if (unsure) return;
+          if (unsure || mail.length < all.length) return;
           for (const kind of ['seen', 'sub'] as const) noteSeen(kind, 'new', looked);
           if (kept) noteSeen('turn', 'quiet', kept.looked);
         },

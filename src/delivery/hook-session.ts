@@ -21,6 +21,7 @@ import { Refusal } from '../core/refusal.ts';
 import { Schema } from '../core/schema.ts';
 import type { Described } from '../core/schema.ts';
 import { storageTrouble } from '../core/disk.ts';
+import { isDead, newHolder } from '../platform/holder.ts';
 
 /**
  * What a session of a client is bound to: whose mail it gets, and from which context; nobody's, if it has no identity yet. `by`
@@ -30,6 +31,10 @@ const Binding = new Schema(() =>
   v.object({ v: v.literal(1), by: v.string(), agent: v.nullable(AgentName.inner), match: v.string(), cwd: v.string() }),
 );
 export type Binding = Described<typeof Binding>;
+
+/** The session answers a question, and other mail would keep its answer from its sender: until when (ms), and who says so. */
+const Answering = new Schema(() => v.object({ v: v.literal(1), until: v.number(), by: v.string() }));
+const ANSWERING = 'answering.json';
 
 const SECOND = 1_000_000_000n;
 /** A file system's clock may stand still this long: two changes within it can have the same time. */
@@ -81,7 +86,7 @@ export function isSessionId(id: string | undefined): id is string {
 /**
  * A session in Parley's home, `sessions/<id>/`: `session.json`; `box` and `group`, links to its mailbox and to the one that it shares;
  * `seen.*`, `sub.*`, `turn.*`, `group.*`, `look` and `now`, of which only the times count; `open/`, what was printed and is not proven
- * (hook-offered.ts). spec: hook#files
+ * (hook-offered.ts); `answering.json`, while it answers a question (answers.ts). spec: hook#files
  */
 export class HookSessionFolder extends SessionFolder {
   private constructor(
@@ -97,12 +102,8 @@ export class HookSessionFolder extends SessionFolder {
   }
 
   binding(): Binding | null {
-    try {
-      const binding = Binding.safeParse(JSON.parse(readFileSync(`${this.folder}/session.json`, 'utf8')));
-      return binding.success ? binding.data : null;
-    } catch {
-      return null;
-    }
+    const binding = Binding.safeParse(jsonIn(`${this.folder}/session.json`));
+    return binding.success ? binding.data : null;
   }
 
   /** On a disk that refuses it the session stays as it was: its script starts the program at every event, and mail comes all the same. */
@@ -129,6 +130,23 @@ export class HookSessionFolder extends SessionFolder {
       mkdirSync(`${mailbox}/new`, { recursive: true, mode: 0o700 });
       this.place(SHARED, (path) => symlinkSync(mailbox, path));
     });
+  }
+
+  /** Until this time (ms) its hook leaves mail that is not urgent to this process, if this process lives. Null: no longer. */
+  keepMail(until: number | null): void {
+    ifStorable(() => {
+      if (until === null) return rmSync(`${this.folder}/${ANSWERING}`, { force: true });
+      // A client may run its first hook only with the first prompt.
+      mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+      const mark = JSON.stringify({ v: 1, until, by: newHolder(false) });
+      this.place(ANSWERING, (path) => writeFileSync(path, mark, { mode: 0o600 }));
+    });
+  }
+
+  /** Whether mail that is not urgent is kept for later. */
+  isMailKept(now: number): boolean {
+    const mark = Answering.safeParse(jsonIn(`${this.folder}/${ANSWERING}`));
+    return mark.success && mark.data.until > now && !isDead(mark.data.by);
   }
 
   /** A session without an identity: its script looks again every half minute. */
@@ -188,6 +206,15 @@ export class HookSessionFolder extends SessionFolder {
 
   #placeTime(name: string, time: bigint): void {
     this.place(name, (path) => setTime(path, time));
+  }
+}
+
+/** What a file says; null if it is not there or no JSON. */
+function jsonIn(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'));
+  } catch {
+    return null;
   }
 }
 

@@ -4,6 +4,7 @@ import { lineForModel } from '../core/gate.ts';
 import type { Who, Workspace } from '../core/mail/workspace.ts';
 import { AgentName } from '../core/names.ts';
 import type { MessageId } from '../core/names.ts';
+import { Refusal } from '../core/refusal.ts';
 import { post, sendKeyOf } from '../core/obligations/owners.ts';
 import type { RecordedProof } from '../core/ports/live-session.ts';
 import type { Handover } from './hand-over.ts';
@@ -25,29 +26,47 @@ type Accepted = Extract<RecordedProof, { step: 'accepted' }>;
  * shows it when its model answers again. Meanwhile the session gets no further mail, and each sender is told once.
  */
 export class StuckMail {
-  /** Messages that are stuck, and the sessions that have them. */
-  readonly #stuck = new Map<string, string>();
+  /** Messages that are stuck, and the sessions that have them. `isOver`: the model of that session answers again. */
+  readonly #stuck = new Map<string, { who: Who; handover: Handover; isOver: boolean }>();
 
   constructor(readonly workspace: Workspace) {}
 
-  /** Notes what the client's record says. True if that is new. */
-  async note(who: Who, { id, to }: Handover, { evidence, trouble }: Accepted): Promise<boolean> {
+  /** Notes what the client's record says. True if that is new. The notice has a key: if we die before the note, it is not sent again. */
+  async note(who: Who, handover: Handover, { evidence, trouble }: Accepted): Promise<boolean> {
+    const { id } = handover;
     const key = `${who.name} ${id}`;
     if (trouble === undefined || this.#stuck.has(key)) return false;
-    this.#stuck.set(key, to.id);
     const because = lineForModel(masked(trouble), LONGEST_WORDS);
     const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
     // A process before this one may have noted it.
-    if (copy?.receipts.some(({ step, evidence: known }) => step === 'accepted' && known['because'] === because))
-      return true;
-    const at = new Date(this.workspace.now()).toISOString();
-    await who.home.journal.record(who.name, id, { step: 'accepted', at, evidence: { ...evidence, because } });
-    await this.#tellSender(who, id, because);
+    if (!copy?.receipts.some(({ step, evidence: known }) => step === 'accepted' && known['because'] === because)) {
+      await this.#tellSender(who, id, because);
+      const at = new Date(this.workspace.now()).toISOString();
+      await who.home.journal.record(who.name, id, { step: 'accepted', at, evidence: { ...evidence, because } });
+    }
+    this.#stuck.set(key, { who, handover, isOver: false });
     return true;
   }
 
   isStuck(session: string): boolean {
-    return [...this.#stuck.values()].includes(session);
+    return [...this.#stuck.values()].some(({ handover, isOver }) => handover.to.id === session && !isOver);
+  }
+
+  /** A message that this session got at `at` was shown: its model answers again. */
+  recover(session: string, at: number): void {
+    for (const one of this.#stuck.values())
+      if (one.handover.to.id === session && one.handover.at <= at) one.isOver = true;
+  }
+
+  /** Forgets what ended in another way: its reader answered, or its sender withdrew it. Returns the sessions that are free by that. */
+  async forgetEnded(): Promise<string[]> {
+    const ended: string[] = [];
+    for (const [key, { who, handover }] of this.#stuck) {
+      if ((await who.home.journal.copy(who.name, handover.id))?.state === 'held') continue;
+      this.#stuck.delete(key);
+      ended.push(handover.to.id);
+    }
+    return ended.filter((session) => !this.isStuck(session));
   }
 
   /** It was shown, or waits again. True if it was stuck. */
@@ -64,12 +83,12 @@ export class StuckMail {
       `@${name} has message ${id.slice(0, 8)}, but its model does not answer: ${because}. ` +
       'It is shown when the model answers again; you need not send it again.';
     const key = sendKeyOf(`stuck/${name}/${id}`);
-    await post(
-      this.workspace,
-      home,
-      { to: `@${from.data}`, body, key, thread: id, intent: 'status' },
-      from.data,
-      NOTICE,
-    );
+    const notice = { to: `@${from.data}`, body, key, thread: id, intent: 'status' } as const;
+    try {
+      await post(this.workspace, home, notice, from.data, NOTICE);
+    } catch (error) {
+      // It has no room: the session is stuck all the same.
+      if (!(error instanceof Refusal)) throw error;
+    }
   }
 }

@@ -25,8 +25,14 @@ export class WakeBudget {
     readonly now: () => number,
   ) {}
 
+  /** The sessions that it keeps times of. */
+  get sessions(): string[] {
+    return [...this.#times.keys()];
+  }
+
   /** The session is about to be woken. */
   note(session: string): void {
+    for (const known of this.#times.keys()) if (this.#lastHour(known).length === 0) this.#times.delete(known);
     this.#times.set(session, [...this.#lastHour(session), this.now()]);
   }
 

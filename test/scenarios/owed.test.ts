@@ -97,6 +97,18 @@ describe('what is owed', () => {
     await parley.run(['reply', parley.id, 'no'], { as: 'codex' });
     expect((await parley.run(['trace', parley.id])).out).toMatch(/an answer was owed: responded at .*, reply /);
   });
+
+  it('has the same local time as the steps, and whole times with --verbose', async () => {
+    const parley = await asked();
+    const trace = async (...more: string[]) =>
+      (await parley.atTerminal(['trace', parley.id, ...more], '', { env: { TZ: 'Asia/Tokyo' } })).shown;
+    const isoTime = /\d\dT\d\d:\d\d/;
+    expect(await trace()).toMatch(/due again (?:\S+ )?\d\d:\d\d:\d\d\s/);
+    expect(await trace()).not.toMatch(isoTime);
+    expect(await trace('--verbose')).toMatch(/due again \S+Z\s/);
+    await parley.run(['read', parley.id], { as: 'codex' });
+    expect(await trace()).not.toMatch(isoTime);
+  });
 });
 
 describe('a reaction', () => {

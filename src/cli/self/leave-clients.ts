@@ -112,8 +112,12 @@ function staysThere({ path, isThere }: Addition, manifest: string, read: ReadFil
 }
 
 /** What hooks of c2c wrote about sessions. It can be deleted at any time; the rest of that folder is shared. */
+export function hookStateOf(env: Env): string[] {
+  return ['sessions', 'signs'].map((name) => `${dataFolder(env)}/${name}`);
+}
+
 export function forgetHookState(env: Env): void {
-  for (const name of ['sessions', 'signs']) rmSync(`${dataFolder(env)}/${name}`, { recursive: true, force: true });
+  for (const folder of hookStateOf(env)) rmSync(folder, { recursive: true, force: true });
   try {
     rmdirSync(dataFolder(env));
   } catch {

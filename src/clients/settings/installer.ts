@@ -143,13 +143,25 @@ function notApplied({ path, what }: Addition, change: Change | NoChange): Applie
 /** One installer at a time: two at once would each record only its own additions. */
 export function oneAtATime<T>(env: Env, act: () => T): T {
   const folder = lockFolder(env);
-  return folder === null ? act() : locked(`${folder}/parley-install.lock`, act);
+  return folder === null ? act() : locked(`${folder}/${LOCK}`, act);
+}
+
+const LOCK = 'parley-install.lock';
+
+/** What `oneAtATime` leaves: the folder, where it is ours, else the file in it. */
+export function installLock(env: Env): string {
+  const { XDG_RUNTIME_DIR: shared } = env;
+  return shared ? `${shared}/${LOCK}` : ownLockFolder(env);
+}
+
+function ownLockFolder(env: Env): string {
+  return `${env['TMPDIR'] || '/tmp'}/parley-${process.getuid?.() ?? 0}`;
 }
 
 /** A folder that is ours alone and outside of the home, where an undo must leave nothing. Null if there is none. */
 function lockFolder(env: Env): string | null {
   const uid = process.getuid?.();
-  const folder = env['XDG_RUNTIME_DIR'] || `${env['TMPDIR'] || '/tmp'}/parley-${uid ?? 0}`;
+  const folder = env['XDG_RUNTIME_DIR'] || ownLockFolder(env);
   try {
     mkdirSync(folder, { mode: 0o700 });
   } catch {

@@ -15,7 +15,7 @@ import type { CopyRecord } from '../ports/journal.ts';
 import { afterEnd, endObligation, enterObligations, obligationState } from './obligation.ts';
 import { isAgent, isQuietAt } from '../mail/attend.ts';
 import { escalate } from './escalate.ts';
-import { owe } from './owed.ts';
+import { isOffer } from './owed.ts';
 import { sendKeyOf, post, sendHeld } from './owners.ts';
 import { applyLate } from './react.ts';
 import { isOffered, passOn } from './responders.ts';
@@ -140,18 +140,36 @@ export async function raiseLate(
   now: number,
   isWorkedOn: (obligation: Obligation) => boolean,
 ): Promise<void> {
+  await enterObligations(home);
   const rising: Obligation[] = [];
   for (const { name, parley } of await home.directory.list()) {
-    const owed = parley?.kind === 'agent' ? (await owe({ name, home }, { limit: BATCH })).obligations : [];
-    for (const { message: _, ...obligation } of owed) {
-      const copy = await home.journal.copy(name, obligation.id);
-      if (copy?.state !== 'settled' || isWorkedOn(obligation)) continue;
+    if (parley?.kind !== 'agent') continue;
+    for (const obligation of await lateOf(home, name, now)) {
+      if (isWorkedOn(obligation)) continue;
       const done = await taken(home, obligation, now, stepIfLate);
       if (done.do === 'escalate') rising.push(done.obligation);
     }
   }
   await escalate(workspace, home, rising);
   for (const obligation of rising) await isUp(workspace, home, obligation, now);
+}
+
+/** What this agent was shown, owes and has not answered in time. However much older is open, it is looked through. */
+async function lateOf(home: Home, name: AgentName, now: number): Promise<Obligation[]> {
+  const late: Obligation[] = [];
+  for (let after: Obligation | undefined, isRead = false; !isRead;) {
+    const page = await home.journal.owed(name, { after, limit: BATCH });
+    // By the row alone: nearly all of what is open is not late, or was left alone long ago.
+    for (const obligation of page.filter((one) => stepIfLate(one, now).do === 'escalate')) {
+      const copy = await home.journal.copy(name, obligation.id);
+      if (copy?.state !== 'settled' || isOffer(obligation, copy)) continue;
+      const message = await home.journal.message(obligation.id);
+      if ((await obligationState(home, obligation, message)) !== 'ended') late.push(obligation);
+    }
+    after = page.at(-1);
+    isRead = page.length < BATCH;
+  }
+  return late;
 }
 
 /** Sees to one duty; what is to go up is put among those that rise. False if nothing was to be done, or another process did it. */

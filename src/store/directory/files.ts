@@ -18,7 +18,7 @@ import {
 } from './rules.ts';
 
 /** Returns the changed fields of a record; null: none. */
-export type Change = (record: AgentRecord) => Partial<AgentRecord> | null;
+export type RecordChange = (record: AgentRecord) => Partial<AgentRecord> | null;
 
 interface Writing {
   /** Caches of other processes must see it at once. */
@@ -128,14 +128,14 @@ export class FilesDirectory implements Directory {
   }
 
   /** Reads, changes and writes back under the lock, so no concurrent change is lost. */
-  protected change(name: AgentName, change: Change, how: Writing = {}): void {
+  protected change(name: AgentName, change: RecordChange, how: Writing = {}): void {
     this.files.locked(() => this.#change(name, change, how));
   }
 
   /** Called with each record that was written, under the lock, and with its mark if it has one; null: it was removed. */
   protected written(_name: AgentName, _record: AgentRecord | null, _mark?: ChangeMark): void {}
 
-  #change(name: AgentName, change: Change, how: Writing): AgentRecord {
+  #change(name: AgentName, change: RecordChange, how: Writing): AgentRecord {
     const { record, text } = this.files.wholeOrRefuse(name);
     const changed = change(record);
     return changed ? this.#write(name, rewritten(text, changed), how) : record;

@@ -2,7 +2,7 @@ import type { AgentName, ChannelName } from '../../core/names.ts';
 import type { AgentRecord } from '../../core/ports/directory.ts';
 import { AddressBook } from './address-book.ts';
 import { FilesDirectory } from './files.ts';
-import type { Change } from './files.ts';
+import type { RecordChange } from './files.ts';
 import { recordFrom, seenAt, seenLately } from './record-files.ts';
 import type { ChangeMark } from './record-files.ts';
 import { RecordWatch } from './record-watch.ts';
@@ -149,7 +149,7 @@ export class WatchedDirectory extends FilesDirectory {
   }
 
   async #saveSeenAt(name: AgentName, at: string): Promise<void> {
-    const change: Change = (record) => (seenAt(record) < Date.parse(at) ? { lastSeen: at } : null);
+    const change: RecordChange = (record) => (seenAt(record) < Date.parse(at) ? { lastSeen: at } : null);
     const text = this.#changed(name, change);
     if (text === null) return;
     try {
@@ -160,7 +160,7 @@ export class WatchedDirectory extends FilesDirectory {
   }
 
   /** The text of a record after this change, if nobody else changes it meanwhile; null: none, or it cannot be read now. */
-  #changed(name: AgentName, change: Change): string | null {
+  #changed(name: AgentName, change: RecordChange): string | null {
     const text = this.files.textIfAny(name) ?? '';
     const record = recordFrom(name, text);
     const changed = record && change(record);

@@ -103,7 +103,7 @@ export class MaildirHealer {
     for (const id of await this.#list(this.files.folder(mailbox, 'held'))) {
       const copy = await this.options.journal.copy(mailbox, id);
       if (copy?.state === 'settled') this.sweep(mailbox, id, copy.keep);
-      else if (copy?.state === 'stored') await this.#fromNobodysHand(mailbox, id);
+      else if (copy?.state === 'stored') await this.#putBackUnheld(mailbox, id);
       else if (copy?.state !== 'held') this.putBack(mailbox, id, copy?.attention);
     }
     await this.#tidyDrafts(mailbox);
@@ -127,11 +127,11 @@ export class MaildirHealer {
    * A file in held/ whose row says that it waits: its reader came to the rename after its time was over, or could not go on.
    * We claim it ourselves first, so that no reader claims it while it is put back.
    */
-  async #fromNobodysHand(mailbox: AgentName, id: MessageId): Promise<void> {
+  async #putBackUnheld(mailbox: AgentName, id: MessageId): Promise<void> {
     const owner = newHolder(false);
     await this.options.journal.claim(mailbox, [id], owner, this.options.now() + PUT_BACK_MS);
-    this.#step('H in our hand');
-    const because = { because: 'its file stood in a hand that nobody had' };
+    this.#step('H claimed');
+    const because = { because: 'its file was in held/, and nobody held it' };
     await this.options.journal.release(mailbox, owner, [id], null, because, (_id, attention) => {
       this.putBack(mailbox, id, attention);
       this.#step('H put back');
@@ -182,7 +182,7 @@ export class MaildirHealer {
       if (place && place !== 'held') continue;
       const copy = await this.options.journal.copy(mailbox, id);
       if (copy?.state !== 'stored' || copy.fileless) continue;
-      if (place) await this.#fromNobodysHand(mailbox, id);
+      if (place) await this.#putBackUnheld(mailbox, id);
       else await this.options.journal.lost(mailbox, id);
     }
   }

@@ -64,8 +64,9 @@ export function itReaches(running: RunningClient): void {
       await window.submit('make it');
       await machine.prepared.asking(window);
       const id = await machine.send('say yes');
-      // A client that took it for an answer would do so at once.
-      await Bun.sleep(2000);
+      // It was handed over, and a client that takes it for an answer does so at once.
+      await machine.until(id, 'offered');
+      await machine.daemonRests();
       expect([machine.model.main.length, existsSync(`${machine.place.project}/made`)]).toEqual([1, false]);
       expect(await machine.has(id, 'shown')).toBe(false);
       await machine.prepared.asking(window);
@@ -149,6 +150,22 @@ export function itReaches(running: RunningClient): void {
       expect([inbox.includes(id), inbox.includes('captured')]).toEqual([true, true]);
     });
 
+    promise('answer', 'is answered, and so is a second one that comes while its model works on the first', async () => {
+      const machine = await aMachine(running);
+      const tool = machine.tool();
+      machine.model.script(tool.step, say('A is fine.'), say('B is fine.'));
+      await machine.run();
+      await machine.send('A?');
+      await tool.begun();
+      await machine.send('B meanwhile?');
+      await tool.finish();
+      const answers = async (): Promise<boolean[]> => {
+        const inbox = await machine.parley('inbox', '--as', 'me');
+        return ['A is fine.', 'B is fine.'].map((text) => inbox.includes(text));
+      };
+      await within(DEADLINE, async () => (await answers()).every(Boolean));
+    });
+
     promise('refused', 'is not called shown while the model refuses, and comes once', async () => {
       const machine = await aMachine(running, { steps: [refuse(), refuse(), refuse()] });
       const window = await machine.run();
@@ -157,8 +174,8 @@ export function itReaches(running: RunningClient): void {
       await machine.prepared.ready(window);
       expect(await machine.has(id, 'shown')).toBe(false);
       while (machine.model.left > 0) {
-        await window.submit('go on');
         const before = machine.model.main.length;
+        await window.submit('go on');
         await machine.model.request(before + 1);
         await machine.prepared.ready(window);
       }
