@@ -334,10 +334,10 @@ describe('the follower', () => {
 
   it('settles the mail of other sessions although the record of one cannot be read', async () => {
     const rig = await aRig(({ id }) => (id === 'broken' ? ('claude.web' as AgentName) : BOB));
-    const { proof } = rig.claude;
+    const proof = rig.claude.proof.bind(rig.claude);
     rig.claude.proof = async (session, ...rest) => {
       if (session.id === 'broken') throw new Error('file is not a database');
-      return proof.call(rig.claude, session, ...rest);
+      return proof(session, ...rest);
     };
     rig.claude.mode = 'silent';
     rig.claude.add('broken');
