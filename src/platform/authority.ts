@@ -86,17 +86,22 @@ export interface Asking {
 
 /** Asks at the terminal. Only the whole word counts. */
 export function isSure(context: Pick<Asking, 'note'>, question: string): boolean {
-  return yesWith(context, question)?.length === 0;
+  const [first, ...more] = wordsAfter(context, `${question} Type yes:`);
+  return first === 'yes' && more.length === 0;
 }
 
-/** Asks at the terminal for `yes`, which more words may follow: those words. Null for any other answer. */
+/** Asks at the terminal for `yes` or `y`, which more words may follow: those words. Null for any other answer. */
 export function yesWith(context: Pick<Asking, 'note'>, question: string): string[] | null {
-  context.note(`${question} Type yes:`);
-  const [first, ...more] = lineFromTerminal()
+  const [first = '', ...more] = wordsAfter(context, question);
+  return ['y', 'yes'].includes(first) ? more : null;
+}
+
+function wordsAfter({ note }: Pick<Asking, 'note'>, question: string): string[] {
+  note(question);
+  return lineFromTerminal()
     .toLowerCase()
     .split(/[\s,]+/)
     .filter(Boolean);
-  return first === 'yes' ? more : null;
 }
 
 /** One line, as a terminal hands it over; empty at its end. */

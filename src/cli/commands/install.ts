@@ -142,8 +142,8 @@ function answer(context: Context, questions: readonly ConsentQuestion[], isOrder
   const words = questions.map(({ topic }) => topic).join(' ');
   for (const line of questions.length === 0 ? [] : questionLines(questions)) context.note(line);
   const more = isOrdered
-    ? `Allow some of it? Name it after yes: yes ${words}.`
-    : `Make these changes?${questions.length === 0 ? '' : ` To allow more, name it after yes: yes ${words}.`}`;
+    ? `It is installed in any case. Allow more? Name it after yes: yes ${words}. Enter means no. Type yes:`
+    : `Make these changes?${questions.length === 0 ? '' : ` To allow more, name it after yes: yes ${words}.`} Type yes:`;
   const said = yesWith(context, more);
   if (said === null) return isOrdered ? [] : null;
   const [unknown] = said.filter((word) => !questions.some(({ topic }) => topic === word));
