@@ -135,7 +135,9 @@ describe('what a hook has printed', () => {
     expect(await steps(hooks, id)).toEqual(['offered', 'shown']);
     const evidence = { by: 'hook', session: 's1', record: record.path, entry: 'x1', request: 'r1' };
     expect(await copyOf(hooks, id)).toMatchObject({ state: 'settled', attempt: 0, settledBy: evidence });
-    expect((await new Program(hooks.user).run(['trace', id, '--verbose'])).out).toMatch(/shown .*s1\.jsonl, offset \d+/);
+    expect((await new Program(hooks.user).run(['trace', id, '--verbose'])).out).toMatch(
+      /shown .*s1\.jsonl, offset \d+/,
+    );
     const { starts } = hooks;
     expect(await hooks.said(prompt('p3'))).toBe('');
     expect(hooks.starts).toBe(starts);

@@ -13,6 +13,7 @@ import { Evidence } from '../../core/receipt.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { Schema } from '../../core/schema.ts';
 import type { Trace } from '../../core/ports/journal.ts';
+import { HOST_NAME } from '../../core/signal.ts';
 import { isTerminal } from '../../platform/terminal.ts';
 import type { Context } from '../context.ts';
 import { gist, headline } from '../words.ts';
@@ -129,6 +130,10 @@ async function obligationsOf(home: Home, { message, copies }: Trace): Promise<Ma
   return new Map(obligations.flatMap((obligation) => (obligation ? [[obligation.mailbox, obligation]] : [])));
 }
 
+/** As an escalation names its receiver where there is none, and what that means. */
+const NOBODY = 'nobody';
+const NO_OWNER = 'nobody got a notice: there is no owner';
+
 /** The proven steps of one copy, in order, with all of the evidence or the short form of it. */
 function steps(trace: Trace, copy: Copy, isWhole = true): Step[] {
   const words = isWhole ? facts : brief;
@@ -140,7 +145,11 @@ function steps(trace: Trace, copy: Copy, isWhole = true): Step[] {
     .map(({ evidence }) => `, sent from ${lineForModel(String(evidence['folder']), 400)}`)
     .join('');
   const stored = { step: 'stored', at: trace.message.ts, evidence: `flushed to disk${from}` };
-  const seen = receipts.map(({ step, at, evidence }) => ({ step, at, evidence: words(evidence) }));
+  const seen = receipts.map(({ step, at, evidence }) => ({
+    step,
+    at,
+    evidence: step === 'escalated' && evidence['to'] === NOBODY ? NO_OWNER : words(evidence),
+  }));
   const end =
     copy.state === 'settled'
       ? [
@@ -175,10 +184,11 @@ function told(context: Context, trace: Trace, label: string, obligations: Map<st
     const { directedness, policy, injection, reason } = copy.attention;
     lines.push('', `  ${paint.bold(`@${copy.mailbox}`)}  ${directedness} · ${policy} · ${injection} (${reason})`);
     for (const step of steps(trace, copy, context.verbose)) lines.push(stepLine(context, '    ', step));
-    lines.push(`    ${paint.dim(now(copy))}`);
     const obligation = obligations.get(copy.mailbox);
+    const isOpen = obligation !== undefined && !obligation.ended && !isOffer(obligation, copy);
+    lines.push(`    ${paint.dim(now(copy, isOpen))}`);
     if (obligation)
-      lines.push(`    ${isOffer(obligation, copy) ? offered(obligation) : owed(obligation, context.verbose)}`);
+      lines.push(`    ${isOffer(obligation, copy) ? offered(obligation) : owed(obligation, copy, context.verbose)}`);
   }
   return lines.join('\n');
 }
@@ -188,7 +198,8 @@ function offered({ due }: Obligation): string {
 }
 
 /** The state of the obligation: a copy can have ended while its answer is still owed. */
-function owed({ kind, state, due, returns, tier, note, ended }: Obligation, isWhole: boolean): string {
+function owed(obligation: Obligation, copy: Copy, isWhole: boolean): string {
+  const { kind, state, due, returns, tier, note, ended } = obligation;
   const what = kind === 'obligation' ? 'an obligation' : 'an answer';
   if (ended) {
     const at = clockTime(ended.at);
@@ -198,16 +209,24 @@ function owed({ kind, state, due, returns, tier, note, ended }: Obligation, isWh
   }
   const more = [
     state,
-    due === null ? '' : `due again ${clockTime(due)}`,
+    // After a notice it does not come back.
+    due === null || tier > 0 ? '' : `due again ${clockTime(due)}`,
     returns === 0 ? '' : `came back ${returns === 1 ? 'once' : `${returns} times`}`,
-    ['', 'a coordinator got a notice', 'a person got a notice'][tier] ?? '',
+    tier === 0 ? '' : noticed(copy),
     note === null ? '' : lineForModel(note),
   ].filter(Boolean);
   return `owes ${what}: ${more.join(', ')}`;
 }
 
-/** The state of the copy. */
-function now(copy: Copy): string {
+/** Who was told that it is left undone. */
+function noticed({ receipts }: Copy): string {
+  const to = receipts.findLast(({ step }) => step === 'escalated')?.evidence['to'];
+  if (to === undefined) return 'another got a notice';
+  return to === NOBODY ? NO_OWNER : `@${lineForModel(String(to), 128)} got a notice`;
+}
+
+/** The state of the copy. `isOpen`: something is still owed for it. */
+function now(copy: Copy, isOpen: boolean): string {
   switch (copy.state) {
     case 'stored':
       return 'waiting: nobody has taken it';
@@ -219,10 +238,14 @@ function now(copy: Copy): string {
         : `held by a reader until ${time(copy.until)}`;
     case 'settled':
       if (takerOf(copy) !== null) return 'ended here; what is proven follows below';
-      return copy.receipts.some(({ step }) => step === 'shown') ? 'ended' : 'ended; no proof that a model saw it';
+      return `${isOpen ? 'no longer waits' : 'ended'}${isShown(copy) ? '' : '; no proof that a model saw it'}`;
     case 'gone':
       return 'another program took it; what happened then is unknown';
   }
+}
+
+function isShown({ receipts }: Copy): boolean {
+  return receipts.some(({ step }) => step === 'shown');
 }
 
 /** Is it in the hands of a session whose hook has printed it? */
@@ -353,7 +376,8 @@ class LiveHome {
 
   async #tell(id: MessageId, isShown: boolean, isNew = false): Promise<void> {
     const trace = await this.home.journal.trace(id);
-    if (!trace) return;
+    // A notice that nobody could get waits for an owner.
+    if (!trace || (trace.message.from === HOST_NAME && trace.copies.length === 0)) return;
     const { message } = trace;
     const { context, home } = this;
     const told = this.#told.get(id) ?? new Set();
