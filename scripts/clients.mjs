@@ -31,6 +31,8 @@ const PROGRAMS = {
 const KIMI = '@moonshot-ai/kimi-code';
 const KIMI_SCRIPT = `node_modules/${KIMI}/dist/main.mjs`;
 const NODE = ['node_modules', /^node-(linux|darwin)-/, 'bin/node'];
+/** The packages that are a client; the others are parts of one. */
+export const PACKAGES = [...Object.keys(PROGRAMS), KIMI];
 
 /** Brings the clients that `from` names into the folder `to`, if they are not there. Returns null, or why they could not be had. */
 export async function bringClients({ from = PINNED, to = CLIENTS } = {}) {
@@ -38,6 +40,7 @@ export async function bringClients({ from = PINNED, to = CLIENTS } = {}) {
   if (isComplete(to, wanted)) return null;
   // A folder that somebody else filled needs only to be looked through.
   if (isInstalled(to, wanted) && lookThrough(to, wanted) === null) return null;
+  if (isForeign(to)) return `${to} has files that are not ours, so it was left alone; name a new or empty folder`;
   console.error('Installing the real clients for the tests (once, some 1.5 GB) …');
   const fresh = `${to}.new-${process.pid}`;
   try {
@@ -112,9 +115,22 @@ function startsAs([program, ...args], version) {
   return (stdout ?? '').includes(version);
 }
 
-/** In one step, so that a run which is killed leaves no half of a client behind. */
+/** Only what this script filled may be replaced: it has a list of programs. */
+function isForeign(place) {
+  return existsSync(place) && !existsSync(`${place}/programs.json`) && readdirSync(place).length > 0;
+}
+
+/** By renaming, so that a run which is killed leaves no half of a client behind. */
 function moveIn(fresh, place) {
-  rmSync(place, { recursive: true, force: true });
+  const old = `${place}.old-${process.pid}`;
+  if (existsSync(place)) renameSync(place, old);
   renameSync(fresh, place);
+  rmSync(old, { recursive: true, force: true });
   return null;
+}
+
+/** The clients in a folder that start on this machine; null if the folder is not filled. */
+export function startingIn(place) {
+  const list = `${place}/programs.json`;
+  return existsSync(list) ? Object.keys(JSON.parse(readFileSync(list, 'utf8')).programs) : null;
 }

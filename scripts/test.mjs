@@ -83,7 +83,8 @@ if (ended === 0) {
   console.log(`no test is called so: ${words.join(' ')}`);
 }
 if (process.env.PARLEY_TEST_RESULTS) writeFileSync(process.env.PARLEY_TEST_RESULTS, JSON.stringify({ tests: results }));
-if (withClients) await check('README says how mail reaches each client', tableOfClients);
+// An option may leave out tests, which are no failures then.
+if (withClients && options.length === 0) await check('README says how mail reaches each client', tableOfClients);
 console.log(`${passed} passed, ${failed} failed`);
 // Not `exit`: that would cut off what a slow reader has not taken yet.
 process.exitCode = failed === 0 ? 0 : 1;
@@ -117,7 +118,7 @@ function whatIsInHome() {
 
 /** README's table of clients is made from what passed. */
 async function tableOfClients() {
-  writeFileSync(`${home}/results.json`, JSON.stringify({ tests: results }));
+  writeFileSync(`${home}/results.json`, JSON.stringify({ files, tests: results }));
   return run(bun, ['test/clients/reach.ts', `${home}/results.json`, `${CLIENTS}/programs.json`]);
 }
 

@@ -20,7 +20,7 @@ async function aRecording(): Promise<Recording> {
       { ms: 50_000, name: 'asked' },
       { ms: 60_000, name: 'read' },
     ],
-    steps: ['stored', 'shown'],
+    steps: ['stored', 'shown', 'discharged'],
   };
 }
 
@@ -47,6 +47,10 @@ describe('a recording that is drawn', () => {
     expect(svg).toContain('>shown</text>');
     expect(svg).not.toContain('>accepted</text>');
   });
+
+  it('describes the same steps to those who do not see it', async () => {
+    expect(drawn(await aRecording(), SHAPE)).toContain('own records: stored, shown.</desc>');
+  });
 });
 
 describe('the moving picture in README', () => {
@@ -59,6 +63,11 @@ describe('the moving picture in README', () => {
     expect(seconds).toBeLessThanOrEqual(20);
     expect(svg).toContain('prefers-reduced-motion');
     expect(readFileSync(new URL('../README.md', import.meta.url), 'utf8')).toContain('<img src="docs/talk.svg"');
+  });
+
+  it('is described by README with the steps that it names itself', () => {
+    const [, steps] = /own records: ([^<]*)<\/desc>/.exec(svg) ?? [];
+    expect(readFileSync(new URL('../README.md', import.meta.url), 'utf8')).toContain(`Below: ${steps}"`);
   });
 
   it('has no path or name of the machine on which it was made', () => {

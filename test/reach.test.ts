@@ -39,10 +39,31 @@ describe('the table of clients in README', () => {
     expect(rowOf(all)).not.toContain(NOT_VERIFIED);
     const [test = ''] = codex?.idle[0]?.tests ?? [];
     const [file = '', ...title] = test.split(': ');
-    const failed: Outcome = { file: `test/clients/${file}.test.ts`, title: `a > ${title.join(': ')}`, outcome: 'fail' };
-    expect(rowOf(reachAfter(all, [failed], { [CODEX]: '1' }))).not.toContain('| woken |');
-    expect(rowOf(reachAfter(all, [{ ...failed, outcome: 'skip' }], { [CODEX]: '1' }))).toContain('| woken |');
-    expect(rowOf(reachAfter(all, [], { [CODEX]: '2' })).split(NOT_VERIFIED)).toHaveLength(5);
+    const path = `test/clients/${file}.test.ts`;
+    const failed: Outcome = { file: path, title: `a > ${title.join(': ')}`, outcome: 'fail' };
+    const clients = { versions: { [CODEX]: '1' }, programs: { [CODEX]: 'codex' } };
+    const none = { files: [], tests: [] };
+    const after = (outcome: Outcome['outcome'], programs: Record<string, string> = clients.programs): string =>
+      rowOf(reachAfter(all, { files: [path], tests: [{ ...failed, outcome }] }, { ...clients, programs }));
+    expect(after('fail')).not.toContain('| woken |');
+    // A test of a client that is not here says nothing.
+    expect(after('skip', {})).toContain('| woken |');
+    expect(rowOf(reachAfter(all, none, clients))).toContain('| woken |');
+    expect(rowOf(reachAfter(all, none, { ...clients, versions: { [CODEX]: '2' } })).split(NOT_VERIFIED)).toHaveLength(
+      5,
+    );
+  });
+
+  it('loses a claim when its test was skipped or did not run, though the client is here', () => {
+    const codex = ROWS.find((row) => row.package === CODEX);
+    const tests = codex ? testsOf(codex) : [];
+    const all: Reach = { [CODEX]: { version: '1', passed: tests } };
+    const clients = { versions: { [CODEX]: '1' }, programs: { [CODEX]: 'codex' } };
+    const [file = '', ...title] = (codex?.idle[0]?.tests[0] ?? '').split(': ');
+    const path = `test/clients/${file}.test.ts`;
+    const skipped: Outcome = { file: path, title: `a > ${title.join(': ')}`, outcome: 'skip' };
+    for (const outcomes of [[skipped], []])
+      expect(rowOf(reachAfter(all, { files: [path], tests: outcomes }, clients))).not.toContain('| woken |');
   });
 });
 

@@ -1,5 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -52,11 +61,63 @@ describe('npm run canary', () => {
   };
 
   /** What it prints where npm is this script. */
-  async function canary(script: string): Promise<{ out: string; code: number }> {
+  async function canary(script: string, ...words: string[]): Promise<{ out: string; code: number }> {
     plant('npm', script);
-    const child = node([`${SCRIPTS}/canary.mjs`], { PARLEY_CANARY: `${folder}/canary` });
+    const env = { PARLEY_CANARY: `${folder}/canary`, PARLEY_CLIENTS: `${folder}/pinned` };
+    const child = node([`${SCRIPTS}/canary.mjs`, ...words], env);
     return { out: await new Response(child.stdout).text(), code: await child.exited };
   }
+
+  /** An npm that knows release 99.0.0 of each client, and installs programs that say so; a Kimi, only if it starts. */
+  function newestReleases(startsKimi: boolean): string {
+    const programs = [
+      '@anthropic-ai/claude-code-x/claude',
+      '@openai/codex-x/vendor/x/bin/codex',
+      'opencode-x/bin/opencode',
+    ];
+    const kimi = '@moonshot-ai/kimi-code/dist/main.mjs';
+    const written = (path: string, text: string): string =>
+      `mkdir -p "$(dirname node_modules/${path})"; printf '${text}' >node_modules/${path}; chmod +x node_modules/${path}`;
+    return [
+      'if [ "$1" = view ]; then echo 99.0.0; exit; fi',
+      ...programs.map((path) => written(path, '#!/bin/sh\\necho 99.0.0\\n')),
+      written(kimi, startsKimi ? 'console.log("99.0.0")' : 'throw 1'),
+    ].join('\n');
+  }
+
+  /** A list of programs of the pinned versions, with Kimi among them, and a test that passes with every client. */
+  function pinnedClients(): string {
+    mkdirSync(`${folder}/pinned`);
+    const programs = Object.fromEntries(Object.keys(pinned.dependencies).map((name) => [name, 'x']));
+    writeFileSync(`${folder}/pinned/programs.json`, JSON.stringify({ versions: pinned.dependencies, programs }));
+    writeFileSync(`${folder}/own.test.ts`, `import { it } from 'bun:test'; it('x', () => {});`);
+    return `${folder}/own.test.ts`;
+  }
+
+  it.each([
+    [true, '1 passed, 0 failed with the newest releases\n', 0],
+    [false, '1 passed, 1 failed with the newest releases\n', 1],
+  ])('fails unless each client that started before starts: %p', async (starts, end, code) => {
+    const { out, ...rest } = await canary(newestReleases(starts), pinnedClients());
+    expect(out.includes('✗ @moonshot-ai/kimi-code 99.0.0 does not start on this machine\n')).toBe(!starts);
+    expect(out).toEndWith(end);
+    expect(rest.code).toBe(code);
+  });
+
+  it('replaces only a folder that it filled itself', async () => {
+    const test = pinnedClients();
+    mkdirSync(`${folder}/canary`);
+    writeFileSync(`${folder}/canary/mine.txt`, 'mine');
+    const { out, code } = await canary(newestReleases(true), test);
+    expect(out).toEndWith('/canary has files that are not ours, so it was left alone; name a new or empty folder\n');
+    expect(code).toBe(1);
+    expect(readFileSync(`${folder}/canary/mine.txt`, 'utf8')).toBe('mine');
+    rmSync(`${folder}/canary`, { recursive: true });
+    mkdirSync(`${folder}/canary`);
+    writeFileSync(`${folder}/canary/programs.json`, '{"versions": {}, "programs": {}}');
+    expect((await canary(newestReleases(true), test)).code).toBe(0);
+    expect(readdirSync(folder).filter((name) => name.startsWith('canary'))).toEqual(['canary']);
+  });
 
   it('says in one line that the registry does not answer', async () => {
     expect(await canary('exit 1')).toEqual({

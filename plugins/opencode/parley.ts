@@ -6,10 +6,11 @@
 //   socket  only its user can open it. It takes the calls below, and passes them on inside this process. A window of OpenCode listens on
 //           no port, and none is opened.
 //   crash   the file stays, and the process that it names is gone: Parley sees that.
-// It answers a permission or a question only when Parley passes on the answer of the user. Mail never does that.
+// It answers a question only when Parley passes on the answer of the user, and a permission only if the user also turned that on
+// (`control_may_approve` in ~/.ccc.json). Mail never does that.
 // Nothing that fails here reaches OpenCode.
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { homedir, tmpdir } from 'node:os';
@@ -21,8 +22,8 @@ const HOME = '';
 const SOCKET_PATH = 100;
 /** Events come in groups. */
 const SOON_MS = 10;
-/** In its first seconds a window may not hear which session it should show. */
-const STARTING_S = 45;
+/** A window hears which session it should show once it has drawn: within the time that it took to load this, and so much more. */
+const DRAWN_S = 5;
 const SHOW_MS = 1000;
 const BODY_LIMIT = 4_000_000;
 /** Ids of messages that are remembered. */
@@ -60,15 +61,23 @@ interface Shared {
   owner: Window | null;
   /** The session that the window shows, as far as it is known. */
   current: string | null;
-  /** Ends of the ids of messages that OpenCode was given. */
-  taken: Set<string>;
+  /** What OpenCode was given, by the ends of the ids. */
+  given: Map<string, Given>;
+}
+
+/** A message that OpenCode was given. It may answer before it has written it down. */
+interface Given {
+  id: string;
+  session: string;
+  /** When it answered, in ms of `performance.now()`; infinite until then. */
+  at: number;
 }
 const KEY = Symbol.for('parley.opencode');
 const words = wordsOfThis();
 /** The process that `parley run` became: npm's script for OpenCode, if that is not this one. */
 const runBy = Number(process.env['PARLEY_RUN_PID'] ?? 0);
 const world = globalThis as { [KEY]?: Shared };
-const shared: Shared = (world[KEY] ??= { owner: null, current: null, taken: new Set() });
+const shared: Shared = (world[KEY] ??= { owner: null, current: null, given: new Map() });
 
 const UNKNOWN = 'unknown';
 
@@ -84,12 +93,19 @@ class Window {
     process.env['XDG_DATA_HOME'] || join(process.env['HOME'] || homedir(), '.local/share'),
     'opencode',
   );
+  /** The settings of control. Its user alone writes there whether Parley may answer permissions. */
+  readonly #settings = join(process.env['HOME'] || homedir(), '.ccc.json');
   readonly #server: Server;
   /** The session of which each is a part of the work; null for a session of the user. */
   readonly #parents = new Map<string, string | null>();
   /** The newest message of a user. */
   #prompt = '';
   #state: Facts = {};
+  /** Since when the session has been idle and asked nothing, in ms of `performance.now()`; infinite while it is not. */
+  #freeSince = Infinity;
+  #opening: Promise<Reply> | null = null;
+  /** How long this process had run when it loaded this, in seconds. */
+  readonly #loadedAt = process.uptime();
   #written = '';
   #timer: ReturnType<typeof setTimeout> | undefined;
   #looking: Promise<void> = Promise.resolve();
@@ -100,11 +116,17 @@ class Window {
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
     rmSync(this.#socket, { force: true });
     this.#server.on('error', () => this.close());
-    this.#server.listen(this.#socket, () => {
-      chmodSync(this.#socket, 0o600);
-      this.#server.unref();
-      this.#soon();
-    });
+    // The socket is made before `listen` returns. It is never open to others, also not until its mode is set.
+    const usual = process.umask(0o077);
+    try {
+      this.#server.listen(this.#socket, () => {
+        chmodSync(this.#socket, 0o600);
+        this.#server.unref();
+        this.#soon();
+      });
+    } finally {
+      process.umask(usual);
+    }
   }
 
   close(): void {
@@ -162,6 +184,8 @@ class Window {
     );
     const asks = isFull(permissions) ? 'permission' : isFull(questions) ? 'question' : null;
     const type = wordIn(factsIn(factsIn(statuses)[shared.current ?? ''])['type']) ?? 'idle';
+    const isFree = type === 'idle' && asks === null && this.#state['session'] === shared.current;
+    this.#freeSince = isFree ? Math.min(this.#freeSince, performance.now()) : Infinity;
     this.#state = { session: shared.current, isBusy: type !== 'idle', asks };
     this.#write();
   }
@@ -213,34 +237,68 @@ class Window {
     if (method === 'GET' && /^\/(permission|question)$/.test(url)) return this.#passed('get', url);
     const body = method === 'POST' ? await bodyOf(request) : null;
     if (body === null) return { status: 404 };
-    if (/^\/(permission|question)\/[\w-]+\/(reply|reject)$/.test(url)) return this.#passed('post', url, body);
+    if (/^\/(permission|question)\/[\w-]+\/(reply|reject)$/.test(url)) {
+      // Every process of the user can open the socket, also one that an agent runs.
+      if (url.startsWith('/permission/') && !this.#mayApprove()) return { status: 403, body: { because: 'approving' } };
+      return this.#passed('post', url, body);
+    }
     if (url === '/hand') return this.#hand(body);
     if (url === '/open') return this.#open();
     if (url === '/nudge') return this.#nudge(body);
-    if (url === '/has') return { status: 200, body: { has: shared.taken.has(wordIn(body['ending']) ?? '') } };
+    if (url === '/has') return this.#has(body);
     return { status: 404 };
   }
 
+  #mayApprove(): boolean {
+    try {
+      return factsIn(JSON.parse(readFileSync(this.#settings, 'utf8')))['control_may_approve'] === true;
+    } catch {
+      return false;
+    }
+  }
+
   /**
-   * Gives the session one message. Its id ends as Parley says, so that Parley finds it in OpenCode's record, and it is made here: OpenCode
-   * answers only what has a later id than its last answer. The same message is never given twice.
+   * Gives the session one message that OpenCode's record lacks, or of which a summary took the place: `replaced` is the id that it had. The
+   * id ends as Parley says, so that Parley finds it in the record, and it is made here: OpenCode answers only what has a later id than its
+   * last answer. What was given is given again only if that one was replaced, or if OpenCode lost it.
    */
-  async #hand({ session, ending, text }: Facts): Promise<Reply> {
+  async #hand({ session, ending, text, silentMs, replaced }: Facts): Promise<Reply> {
     if (typeof session !== 'string' || typeof ending !== 'string' || typeof text !== 'string') return { status: 400 };
-    if (shared.taken.has(ending)) return { status: 200 };
+    const isUnderWay = (): boolean => this.#isUnderWay(ending, silentMs, replaced);
     const refusal = await this.#refusal(session);
+    if (isUnderWay()) return { status: 200 };
     if (refusal) return refusal;
-    if (shared.taken.has(ending)) return { status: 200 };
-    shared.taken.add(ending);
-    for (const oldest of shared.taken) if (shared.taken.size > KEPT) shared.taken.delete(oldest);
+    const before = shared.given.get(ending);
     const time = ((BigInt(Date.now()) * 0x1000n + 0xfffn) & 0xffff_ffff_ffffn).toString(16).padStart(12, '0');
-    const said = { messageID: `msg_${time}${ending}`, parts: [{ id: `prt_${time}${ending}`, type: 'text', text }] };
-    const reply = await this.#passed('post', `/session/${session}/prompt_async`, {
-      ...(await this.#usual(session)),
-      ...said,
-    });
-    if (reply.status >= 400 && reply.status < 500) shared.taken.delete(ending);
-    return reply;
+    // With one id, two tries are one message in the record, however late OpenCode writes the first one down.
+    const isLatest = before !== undefined && before.id !== replaced && before.id > this.#prompt;
+    const id = isLatest ? before.id : `msg_${time}${ending}`;
+    const given: Given = { id, session, at: Infinity };
+    shared.given.delete(ending);
+    shared.given.set(ending, given);
+    for (const oldest of shared.given.keys()) if (shared.given.size > KEPT) shared.given.delete(oldest);
+    try {
+      const said = { messageID: id, parts: [{ id: id.replace('msg_', 'prt_'), type: 'text', text }] };
+      const usual = await this.#usual(session);
+      const reply = await this.#passed('post', `/session/${session}/prompt_async`, { ...usual, ...said });
+      if (reply.status >= 400 && reply.status < 500) shared.given.delete(ending);
+      return reply;
+    } finally {
+      given.at = performance.now();
+    }
+  }
+
+  async #has({ ending, silentMs }: Facts): Promise<Reply> {
+    await this.#look();
+    return { status: 200, body: { has: typeof ending === 'string' && this.#isUnderWay(ending, silentMs) } };
+  }
+
+  /** Whether OpenCode was given a message and may still write it down. A session that is idle for `silentMs` after it writes no more. */
+  #isUnderWay(ending: string, silentMs: unknown, replaced?: unknown): boolean {
+    const given = shared.given.get(ending);
+    if (!given || given.id === replaced) return false;
+    if (typeof silentMs !== 'number' || given.session !== shared.current) return true;
+    return performance.now() - Math.max(given.at, this.#freeSince) < silentMs;
   }
 
   /** Lets the session go on with messages that it has and did not answer: its user stopped the turn that they waited for. */
@@ -253,23 +311,29 @@ class Window {
   }
 
   /** Begins a session in a window that shows none, and lets the window show it. */
-  async #open(): Promise<Reply> {
+  #open(): Promise<Reply> {
+    this.#opening ??= this.#begin().finally(() => (this.#opening = null));
+    return this.#opening;
+  }
+
+  async #begin(): Promise<Reply> {
     if (shared.current === null) {
-      const made = await this.#call('post', '/session', {});
-      shared.current = wordIn(factsIn(made.data)['id']);
+      const made = await this.#passed('post', '/session', {});
+      const id = wordIn(factsIn(made.body)['id']);
+      if (made.status >= 300 || id === null) return { status: 502, body: made.body };
+      shared.current ??= id;
     }
     const sessionID = shared.current;
-    if (sessionID === null) return { status: 500 };
     this.#show(sessionID);
     await this.#look();
     return { status: 200, body: { session: sessionID } };
   }
 
-  /** A window that has only just started does not hear it, and says nothing: so it is told again for a while. */
+  /** A window that has not drawn yet does not hear it, and says nothing: so it is told again until then. After that its user chooses. */
   #show(sessionID: string): void {
     if (this.#isClosed || shared.current !== sessionID) return;
     void this.#call('post', '/tui/select-session', { sessionID }).catch(() => {});
-    if (process.uptime() < STARTING_S) setTimeout(() => this.#show(sessionID), SHOW_MS).unref();
+    if (process.uptime() < 2 * this.#loadedAt + DRAWN_S) setTimeout(() => this.#show(sessionID), SHOW_MS).unref();
   }
 
   /** Mail goes to the session that the window shows, and never while it asks its user something. */
@@ -304,8 +368,12 @@ class Window {
 function socketIn(folder: string): string {
   const path = join(folder, `${process.pid}.sock`);
   if (path.length < SOCKET_PATH) return path;
-  const own = join(process.env['XDG_RUNTIME_DIR'] || tmpdir(), `parley-${process.getuid?.() ?? 0}`);
+  const user = process.getuid?.() ?? 0;
+  const own = join(process.env['XDG_RUNTIME_DIR'] || tmpdir(), `parley-${user}`);
   mkdirSync(own, { recursive: true, mode: 0o700 });
+  // Everybody can make a folder in /tmp, also one with this name.
+  const { uid, mode } = lstatSync(own);
+  if ((mode & 0o170_077) !== 0o040_000 || uid !== user) throw new Error(`${own} is not a folder of this user alone`);
   return join(own, `opencode-${process.pid}.sock`);
 }
 

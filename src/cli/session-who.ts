@@ -31,7 +31,7 @@ export async function sessionWho(
   const { sharesProcess } = clientNamed(client) ?? {};
   // Without its id, a session in a process that has many cannot be told from the others.
   if (sharesProcess && session === null) return who;
-  const acting = { client, folder: context.cwd, pid: sharesProcess ? 0 : clientProcess(), session };
+  const acting = { client, folder: context.cwd, pid: clientProcess(sharesProcess === true), session };
   const { name } = await nameFor(context, acting, sharesProcess === true);
   if (!(await who.home.directory.get(name))) await makeMailbox(who.home, name);
   return { name, home: who.home, shares: sharedMailbox(home, name) };
@@ -42,19 +42,26 @@ async function nameFor(context: Context, acting: ActingSession, sharesProcess: b
   const known = names.of(acting);
   if (known && (acting.session === null || acting.session === known.session)) return known;
   const taken = await takenNames(context);
-  const isRunning = sharesProcess ? await loadedSessions(acting.client, context.env) : hasLiveProcess;
+  const isRunning = sharesProcess ? await loadedSessions(acting, context.env) : hasLiveProcess;
   return names.give(acting, (one) => taken.has(one), isRunning);
 }
 
-/** The process of the client that started us: the same for its hooks and its tools. */
-function clientProcess(): number {
-  return starterOf(process.pid) ?? ancestors().find(isClient)?.pid ?? 0;
+/** The process of the client that started us: the same for its hooks and its tools. 0: it has many sessions, or is not known. */
+function clientProcess(sharesProcess: boolean): number {
+  const above = [...ancestors()];
+  const starter = starterOf(process.pid) ?? above.find(isClient)?.pid ?? 0;
+  // Codex also runs without its daemon; then the session has a process of its own.
+  const isDaemon = above.some(({ pid, words }) => pid === starter && words.includes('app-server'));
+  return sharesProcess && isDaemon ? 0 : starter;
 }
 
-/** Says whether the last session of a name is still there, where its process tells nothing about it. */
-async function loadedSessions(client: string, env: Env): Promise<(one: NamedSession) => boolean> {
+/** Says whether the last session of a name is still there, where one process has many. One that nobody can tell about counts as there. */
+async function loadedSessions({ client, pid }: ActingSession, env: Env): Promise<(one: NamedSession) => boolean> {
   const sessions = clientNamed(client)?.live?.(env);
-  const loaded = new Set((await sessions?.list().catch(() => []))?.map(({ id }) => id));
+  const all = (await sessions?.list().catch(() => null)) ?? null;
   await sessions?.close();
-  return (one) => (one.pid > 0 ? hasLiveProcess(one) : one.session !== null && loaded.has(one.session));
+  // The daemon that runs us has one session at least: without any, it was not reached.
+  const isKnown = all !== null && (all.length > 0 || pid > 0);
+  const loaded = isKnown ? new Set(all.map(({ id }) => id)) : null;
+  return (one) => hasLiveProcess(one) || (one.session !== null && (loaded?.has(one.session) ?? one.pid === 0));
 }

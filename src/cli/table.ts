@@ -17,7 +17,8 @@ const mail = () => import('./commands/mail.ts');
 const read = () => import('./commands/read.ts');
 const obligations = () => import('./commands/obligations.ts');
 const history = () => import('./commands/history.ts');
-const trace = () => import('./commands/trace.ts');
+const trace = only('trace', () => import('./commands/trace.ts'));
+const live = only('live', () => import('./commands/live.ts'));
 const remote = () => import('./commands/remote.ts');
 const relay = () => import('./commands/relay.ts');
 const sessions = () => import('./commands/sessions.ts');
@@ -83,7 +84,7 @@ export const PARLEY_COMMANDS: readonly ListedRow[] = [
   row('History', 'events', 'list the messages that I may see, with their state', history),
   row('History', 'why', 'explain who did what with a message, and why', history),
   row('History', 'trace', 'show the proven steps of a message', trace),
-  row('History', 'live', 'watch all messages and their proof as they happen', trace),
+  row('History', 'live', 'watch all messages and their proof as they happen', live),
   row('History', 'history', 'list messages, newest first; or the prompts and answers of a session', history),
   row('History', 'search', 'find messages by their words', history),
   row('Other machines', 'join', 'join a room of a relay with an invite', remote),

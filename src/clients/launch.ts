@@ -1,3 +1,4 @@
+import { existsSync, readFileSync } from 'node:fs';
 import type { Env } from '../core/env.ts';
 import type { AgentName } from '../core/names.ts';
 import type { Server } from './settings/client-settings.ts';
@@ -70,6 +71,11 @@ export function hasOption(args: readonly string[], ...names: readonly string[]):
       name.startsWith('--') ? word === name || word.startsWith(`${name}=`) : word.startsWith(name),
     ),
   );
+}
+
+/** Does this settings file of a client call Parley's hook? */
+export function hasHook(path: string, client: string): boolean {
+  return existsSync(path) && readFileSync(path, 'utf8').match(new RegExp(`\\bhook ${client}\\b`)) !== null;
 }
 
 function beforeDashes(args: readonly string[]): readonly string[] {

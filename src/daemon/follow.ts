@@ -3,15 +3,16 @@ import type { Env } from '../core/env.ts';
 import type { AgentName } from '../core/names.ts';
 import type { Service } from '../core/service.ts';
 import { mailboxesOf } from '../core/mail/shared.ts';
+import { receiptsOf } from '../core/mail/workspace.ts';
 import type { Home, Who } from '../core/mail/workspace.ts';
 import type { Message } from '../core/message.ts';
+import type { Receipt } from '../core/receipt.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
-import { ago } from '../core/time.ts';
 import { clientNamed, liveClients } from '../clients/clients.ts';
 import { IdleTimes, waitMs } from '../delivery/choose-session.ts';
 import type { Candidate } from '../delivery/choose-session.ts';
 import { clientBindings, isShared, sharedMailbox } from '../delivery/client-bindings.ts';
-import { fenced, newMark, peopleAmong } from '../delivery/fit.ts';
+import { phrasesFor } from '../delivery/fit.ts';
 import { Follower } from '../delivery/follower.ts';
 import type { SessionMailbox } from '../delivery/follower.ts';
 import { HookSessionFolder } from '../delivery/hook-session.ts';
@@ -33,17 +34,18 @@ export const follow: Service = {
     if (!own) throw new Error('the home could not be opened');
     const names = new SessionNames(home);
     const idleTimes = new IdleTimes();
+    /** The names as of the look that has this list of sessions. */
+    let known: { all: readonly LiveSession[]; named: NamedSession[] } = { all: [], named: [] };
     const follower = new Follower({
       workspace: { ...workspace, homes: [own] },
       clients: liveClients(context.env),
-      mailboxesOf: (live, all) => sessionMailboxes(own, names, idleTimes, live, all),
+      mailboxesOf(live, all) {
+        if (known.all !== all) known = { all, named: names.all() };
+        return sessionMailboxes({ home: own, names, idleTimes, named: known.named }, live, all);
+      },
       hookRecordOf: (client, session, ids, since) =>
         clientNamed(client)?.hookRecord?.({ session, env: context.env }, ids, since) ?? null,
-      async phrases({ name, home: its }, mail, now) {
-        const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
-        const people = await peopleAmong(its, mail);
-        return fenced({ reader: name, mark, now, ago: (iso) => ago(iso, now), people });
-      },
+      phrases: phrasesFor,
       settings: {
         wakesPerHour: context.settings.wakesPerHour,
         captureRemote: context.settings.captureRemote === 'on',
@@ -94,13 +96,10 @@ function endWhenIdle(follower: Follower, home: string): ReturnType<typeof setInt
 
 /** The mailboxes that a running session reads, its own first. */
 async function sessionMailboxes(
-  home: Home,
-  names: SessionNames,
-  idleTimes: IdleTimes,
+  { home, names, idleTimes, named }: { home: Home; names: SessionNames; idleTimes: IdleTimes; named: NamedSession[] },
   live: LiveSession,
   all: readonly LiveSession[],
 ): Promise<SessionMailbox[]> {
-  const named = names.all();
   const idleSince = idleTimes.note(live, Date.now());
   if (isLeftBehind(names, live, all, named)) return [];
   const known = names.nameOf(live, named) ?? nameByElimination(names, live, all, named);
@@ -115,12 +114,13 @@ async function sessionMailboxes(
   const candidates = (): Candidate[] =>
     all.flatMap((one) => {
       const other = names.nameOf(one, named);
-      return other?.startsWith(`${one.client}.`) ? [{ name: other, folder: one.folder }] : [];
+      return other !== null && sharedMailbox(names.home, other) === shares ? [{ name: other, folder: one.folder }] : [];
     });
   const leave = async (shared: Who, message: Message): Promise<number> => {
-    const folder = await senderFolder(shared, message, named);
-    const sent = { from: message.from, at: Date.parse(message.ts), folder };
-    return waitMs({ name, folder: live.folder }, sent, candidates(), Date.now());
+    const stored = (await receiptsOf(shared, message.id)).filter(({ step }) => step === 'stored');
+    const folder = senderFolder(message.from, stored, named);
+    const at = Date.parse(stored[0]?.at ?? message.ts);
+    return waitMs({ name, folder: live.folder }, { from: message.from, at, folder }, candidates(), Date.now());
   };
   return mailboxesOf({ name, home, shares }).map((one) =>
     one.taker === undefined
@@ -142,15 +142,10 @@ async function nameWithoutHook(home: Home, names: SessionNames, live: LiveSessio
 }
 
 /** Where the sender of a message works: a session in its folder, anybody else where it called `parley send`. */
-async function senderFolder(
-  shared: Who,
-  { id, from }: Message,
-  named: readonly NamedSession[],
-): Promise<string | null> {
+function senderFolder(from: string, stored: readonly Receipt[], named: readonly NamedSession[]): string | null {
   const session = named.find(({ name }) => name === from);
   if (session) return session.folder;
-  const copy = (await shared.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === shared.name);
-  const said = copy?.receipts.find(({ step, evidence }) => step === 'stored' && 'folder' in evidence);
+  const said = stored.find(({ evidence }) => 'folder' in evidence);
   return said ? String(said.evidence['folder']) : null;
 }
 

@@ -37,6 +37,12 @@ describe('mail for a shared mailbox', () => {
     expect([waits(api, { folder: null }, 0), waits(api, { folder: null }, 250)]).toEqual([250, 0]);
   });
 
+  it('waits no longer where the clock was set back', () => {
+    expect([waits(web, { folder: '/src/api' }, -86_400_000), waits(api, { folder: null }, -86_400_000)]).toEqual([
+      5000, 250,
+    ]);
+  });
+
   it('is never for the session that sent it, nor does that one make the others wait', () => {
     const message = { from: 'claude.api', folder: '/src/api' };
     expect([waits(api, message, 10_000), waits(web, message, 0)]).toEqual([Infinity, 0]);

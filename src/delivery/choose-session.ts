@@ -1,8 +1,8 @@
 import type { LiveSession } from '../core/ports/live-session.ts';
 
-/** For so long after it was sent only a session of its sender's folder is woken for a message of a shared mailbox. */
+/** In this time after it was stored only a session of its sender's folder is woken for a message of a shared mailbox. */
 const PREFERENCE_MS = 5000;
-/** A sender that is no session says where it is right after it has sent: so long nobody is woken. */
+/** A sender that is no session says where it is right after it has sent: in this time nobody is woken. */
 const UNKNOWN_MS = 250;
 
 /** A session that reads a shared mailbox. */
@@ -14,7 +14,7 @@ export interface Candidate {
 /** A message of a shared mailbox. */
 export interface SharedMessage {
   from: string;
-  /** When it was sent, Unix ms. */
+  /** When it was stored here, Unix ms. What its sender says about the time is not believed. */
   at: number;
   /** Where its sender works; null if nobody said so. */
   folder: string | null;
@@ -32,10 +32,15 @@ export function waitMs(
 ): number {
   const { from, at, folder } = message;
   if (session.name === from) return Infinity;
-  if (folder === null) return Math.max(0, at + UNKNOWN_MS - now);
+  if (folder === null) return left(at, UNKNOWN_MS, now);
   const isPreferred = (one: Candidate): boolean => one.name !== from && isIn(folder, one.folder);
   if (isPreferred(session) || !candidates.some(isPreferred)) return 0;
-  return Math.max(0, at + PREFERENCE_MS - now);
+  return left(at, PREFERENCE_MS, now);
+}
+
+/** How much of a time is left that began then. A clock that was set back makes it no longer. */
+function left(begun: number, ms: number, now: number): number {
+  return Math.min(ms, Math.max(0, begun + ms - now));
 }
 
 function isIn(folder: string, parent: string): boolean {

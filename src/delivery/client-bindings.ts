@@ -41,8 +41,11 @@ export function unbindClient(home: string, client: string): void {
  */
 export function sharedMailbox(home: string, name: AgentName): AgentName | undefined {
   try {
-    const { client } = JSON.parse(readFileSync(`${home}/names/${name}.json`, 'utf8')) as { client: string };
-    return name.startsWith(`${client}.`) && isShared(home, client) ? AgentName.parse(client) : undefined;
+    const named = JSON.parse(readFileSync(`${home}/names/${name}.json`, 'utf8')) as { client: string; isChosen?: true };
+    const { client, isChosen } = named;
+    // A record of an earlier version does not say that somebody asked for its name.
+    const isGiven = !isChosen && name.startsWith(`${client}.`);
+    return isGiven && isShared(home, client) ? AgentName.parse(client) : undefined;
   } catch {
     return undefined;
   }

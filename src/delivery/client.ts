@@ -15,6 +15,8 @@ export interface Client {
   typing: Typing | null;
   /** Reads the state of one of its sessions. Without it, its hooks leave the state in a file. */
   state?: (session: SessionPlace) => StateReader;
+  /** Follows its own record of a session: whether a turn is open there; null without a record. For hooks that may be late. */
+  openTurn?: (session: Pick<SessionPlace, 'session' | 'env'>) => () => boolean | null;
   /** Its own record of what it showed to the model of a session. */
   evidence?: (folders: readonly string[], session: string) => ShownEvidence;
   /** Its own record of a session, read for these messages, which our hook printed there after `since` (Unix ms). */

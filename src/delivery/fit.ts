@@ -1,9 +1,11 @@
 import { masked } from '../core/attention/secrets.ts';
 import { policyWords } from '../core/attention/attention.ts';
 import type { Attention } from '../core/attention/attention.ts';
+import { byTime } from '../core/message.ts';
 import type { Message } from '../core/message.ts';
 import { AgentName } from '../core/names.ts';
-import type { Home } from '../core/mail/workspace.ts';
+import type { Home, Who } from '../core/mail/workspace.ts';
+import { ago } from '../core/time.ts';
 import { forModel, lineForModel } from '../core/gate.ts';
 
 /** A copy with the decision how it should be seen. `attempt` above 0 means that it was begun before. */
@@ -79,9 +81,7 @@ function kindFor(say: Phrases, mail: FittedMail, limit: number, fitsAlone: (text
 function pressingFirst(mail: readonly FittedMail[]): FittedMail[] {
   const isPressing = ({ attention }: FittedMail): number => (attention.injection === 'immediate' ? 0 : 1);
   // Within a millisecond the order in which they were found stays.
-  const age = (a: FittedMail, b: FittedMail): number =>
-    Number(a.message.ts > b.message.ts) - Number(a.message.ts < b.message.ts);
-  return mail.toSorted((a, b) => isPressing(a) - isPressing(b) || age(a, b));
+  return mail.toSorted((a, b) => isPressing(a) - isPressing(b) || byTime(a.message, b.message));
 }
 
 const SHORT_BODY = 120;
@@ -113,7 +113,8 @@ export async function peopleAmong(home: Home, mail: readonly Pick<FittedMail, 'm
 
 /**
  * Mail in Parley's words. Each line of ours begins with the mark and holds no text of a sender's except plain names. A body cannot
- * leave its own two marked lines. spec: hook#fence
+ * leave its own two marked lines. One exception: Claude Code's window shows only the first line of a message, so there a short body is moved
+ * to that line, in quotes, behind its sender's name (clients/claude/peer-socket.ts). spec: hook#fence
  */
 export function fenced({ reader, mark, now, ago, people }: Fence): Phrases {
   const line = (text: string): string => `[parley ${mark}] ${text}`;
@@ -157,6 +158,16 @@ export function fenced({ reader, mark, now, ago, people }: Fence): Phrases {
         `${count} more ${count === 1 ? 'waits' : 'wait'} for you and will follow; to look now: parley inbox --as ${reader}`,
       ),
   };
+}
+
+/** The words for these messages to this reader, with a mark of their own. */
+export async function phrasesFor(
+  { name: reader, home }: Who,
+  mail: readonly FittedMail[],
+  now: number,
+): Promise<Phrases> {
+  const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
+  return fenced({ reader, mark, now, ago: (iso) => ago(iso, now), people: await peopleAmong(home, mail) });
 }
 
 /** Whether a hook of ours said this: it begins with the greeting of `parley hook` or `c2c hook`. */

@@ -119,6 +119,19 @@ describe('mail for a mailbox that sessions share', () => {
       expect((await owe(rig.workspace.who(name), { limit: 5 })).obligations).toEqual([]);
   });
 
+  it('waits while the session that would take it wants quiet', async () => {
+    const rig = await aRig();
+    await rig.workspace.own.directory.amend('claude.a' as AgentName, () => ({ quiet: { on: true } }));
+    rig.claude.add('a');
+    rig.follow();
+    const id = await rig.send();
+    const isNoted = async (): Promise<boolean> => JSON.stringify(await rig.copiesOf(id)).includes('wants quiet');
+    await within(10_000, isNoted);
+    expect(rig.claude.texts('a')).toEqual([]);
+    rig.claude.add('b');
+    await within(10_000, async () => (await rig.taker(id)) === 'claude.b');
+  });
+
   it('waits for the others again when the client cannot have it any more, and keeps its taker after a restart', async () => {
     const rig = await aRig();
     rig.claude.mode = 'silent';

@@ -26,6 +26,8 @@ interface Rig {
   workspace: TestWorkspace;
   claude: ScriptedLive;
   follow(settings?: Partial<FollowerDeps['settings']>): Follower;
+  /** Before the text of a handover is made. */
+  beforeText: () => Promise<void>;
   send(draft?: Partial<Draft>): Promise<MessageId>;
   steps(id: MessageId): Promise<string[]>;
   /** Why it was not handed over. */
@@ -38,9 +40,10 @@ async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB,
   const claude = new ScriptedLive('claude', workspace.now);
   const copyOf = async (id: MessageId) =>
     (await workspace.own.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === BOB);
-  return {
+  const rig: Rig = {
     workspace,
     claude,
+    beforeText: async () => {},
     follow(settings = {}) {
       const follower = new Follower({
         workspace,
@@ -54,8 +57,10 @@ async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB,
           shown: () => claude.shownByHook(session, ids),
           stays: () => false,
         }),
-        phrases: async ({ name: reader, home }, mail, now) =>
-          fenced({ reader, mark: 'abc', now, ago: () => 'just now', people: await peopleAmong(home, mail) }),
+        phrases: async ({ name: reader, home }, mail, now) => {
+          await rig.beforeText();
+          return fenced({ reader, mark: 'abc', now, ago: () => 'just now', people: await peopleAmong(home, mail) });
+        },
         settings: { wakesPerHour: 30, captureRemote: false, ...settings },
         log: () => {},
         limits: { lookMs: 50, tickMs: 50 },
@@ -68,6 +73,7 @@ async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB,
     reasons: async (id) => ((await copyOf(id))?.receipts ?? []).flatMap(({ evidence }) => evidence['because'] ?? []),
     state: async (id) => (await copyOf(id))?.state,
   };
+  return rig;
 }
 
 const settled = async (rig: Rig, id: MessageId): Promise<boolean> => (await rig.state(id)) === 'settled';
@@ -94,6 +100,22 @@ async function printed(rig: Rig, session: string, id: MessageId): Promise<void> 
 }
 
 describe('the follower', () => {
+  it('is handed over once, however often everything is looked at while its text is made', async () => {
+    const rig = await aRig();
+    rig.claude.mode = 'silent';
+    const ready = Promise.withResolvers<void>();
+    rig.beforeText = () => ready.promise;
+    rig.claude.add('s1', { status: 'active' });
+    rig.follow();
+    const id = await rig.send();
+    await within(10_000, async () => (await rig.state(id)) === 'held');
+    await looked(rig);
+    ready.resolve();
+    await within(10_000, async () => rig.claude.texts('s1').length > 0);
+    await looked(rig);
+    expect([rig.claude.texts('s1').length, await rig.steps(id)]).toEqual([1, ['offered']]);
+  });
+
   it('gives an idle session the mail that waits, and settles it on the proof of the client', async () => {
     const rig = await aRig();
     const id = await rig.send({ body: 'are you there' });
@@ -312,10 +334,10 @@ describe('the follower', () => {
 
   it('settles the mail of other sessions although the record of one cannot be read', async () => {
     const rig = await aRig(({ id }) => (id === 'broken' ? ('claude.web' as AgentName) : BOB));
-    const { proof } = rig.claude;
+    const proof = rig.claude.proof.bind(rig.claude);
     rig.claude.proof = async (session, ...rest) => {
       if (session.id === 'broken') throw new Error('file is not a database');
-      return proof.call(rig.claude, session, ...rest);
+      return proof(session, ...rest);
     };
     rig.claude.mode = 'silent';
     rig.claude.add('broken');

@@ -1,6 +1,7 @@
 import type { Delivered } from '../core/mail/deliver.ts';
 import type { Who, Workspace } from '../core/mail/workspace.ts';
 import type { ReadMailbox } from '../core/mail/shared.ts';
+import { byTime } from '../core/message.ts';
 import type { Message } from '../core/message.ts';
 import { scopeMatches } from '../core/names.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
@@ -218,8 +219,10 @@ export class Follower {
 
   /** Ends what was handed over and is proven, or known not to have arrived. */
   async #resolve(who: Who): Promise<void> {
-    for (const handover of await unprovenCopies(who)) {
-      const isTrying = this.#trying.has(keyOf(who, handover.id));
+    // An attempt that ends during this look is looked at in the next one.
+    const trying = new Set(this.#trying);
+    for (const handover of await unprovenCopies(who, (id) => trying.has(keyOf(who, id)))) {
+      const isTrying = trying.has(keyOf(who, handover.id));
       if (isTrying && !this.#mayBeStuck(handover)) continue;
       const proof = await this.#proofOf(handover);
       if (proof?.step === 'accepted') await this.#noteStuck(who, handover, proof);
@@ -312,7 +315,8 @@ export class Follower {
   }
 
   /** What should be handed over now, oldest first. What was judged before costs one listing, however much waits. */
-  async #pushable({ who, match, waitMs }: SessionMailbox, { id: session, status }: LiveSession): Promise<Pushable[]> {
+  async #pushable(mailbox: SessionMailbox, { id: session, status }: LiveSession): Promise<Pushable[]> {
+    const { who, match, waitMs } = mailbox;
     const { mailboxes, journal } = who.home;
     const place = (id: MessageId): string => `${keyOf(who, id)} ${match} ${session}`;
     const placeWhileIdle = (id: MessageId): string => `${place(id)} idle`;
@@ -336,7 +340,7 @@ export class Follower {
         this.#wakeup.notifyIn(left);
         continue;
       }
-      const hindrance = await this.#wakes.hindrance(who, message, session);
+      const hindrance = await this.#wakes.hindrance(mailbox, message, session);
       if (hindrance && (status === 'idle' || !hindrance.whileIdle)) {
         this.#skipped.add(hindrance.whileIdle ? placeWhileIdle(id) : place(id));
         await noteHindrance(who, id, hindrance.because, this.deps.workspace.now());
@@ -346,7 +350,7 @@ export class Follower {
       const isUrgent = attention.injection === 'immediate';
       found.push({ id, ts: message.ts, isUrgent, wantsAnswer: wantsAnswer({ message, attention }) });
     }
-    return found.sort((x, y) => Number(x.ts > y.ts) - Number(x.ts < y.ts));
+    return found.sort(byTime);
   }
 
   async #hand(live: LiveSession, { who, taker }: SessionMailbox, ids: MessageId[], way: Way): Promise<void> {

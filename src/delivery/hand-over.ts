@@ -5,7 +5,9 @@ import type { Parcel, Way } from '../core/ports/way-in.ts';
 import { OFFERED_MS, settleShown } from '../core/mail/offered.ts';
 import type { Delivered } from '../core/mail/deliver.ts';
 import { takenBy } from '../core/mail/shared.ts';
+import { receiptsOf } from '../core/mail/workspace.ts';
 import type { Who } from '../core/mail/workspace.ts';
+import { byTime } from '../core/message.ts';
 import { newHolder } from '../platform/holder.ts';
 
 /** What is handed to running sessions is held under this name, also over a restart of the program that handed it over. */
@@ -52,9 +54,7 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
   const { mailboxes, journal } = who.home;
   const claim = await mailboxes.claim(who.name, ids, { ms: OFFERED_MS, bearer: BEARER });
   if (claim.copies.length === 0) return { outcome: 'nothing' };
-  const copies = claim.copies.toSorted(
-    (a, b) => Number(a.message.ts > b.message.ts) - Number(a.message.ts < b.message.ts),
-  );
+  const copies = claim.copies.toSorted((a, b) => byTime(a.message, b.message));
   const claimed = copies.map(({ message }) => message.id);
   const at = (): string => new Date(options.now()).toISOString();
   const { client, id: to, folder, pid, start } = session;
@@ -104,22 +104,25 @@ export interface Handover {
   taker?: AgentName | undefined;
 }
 
-/** What this mailbox has under way, also what a process before this one handed over. */
-export async function unprovenCopies(who: Who): Promise<Handover[]> {
+/**
+ * What this mailbox has under way, also what a process before this one handed over. `isTrying` says which messages this process is
+ * making ready or handing over now.
+ */
+export async function unprovenCopies(who: Who, isTrying: (id: MessageId) => boolean): Promise<Handover[]> {
   const all: Handover[] = [];
   for (const { id } of await who.home.journal.heldBy(who.name, newHolder(BEARER))) {
     const handover = await lastHandover(who, id);
     if (handover) all.push(handover);
-    // We died between the claim and the note: nothing was handed over.
-    else await putBack(who, id, 'it was not handed over', false);
+    // Somebody died between the claim and the note: nothing was handed over.
+    else if (!isTrying(id)) await putBack(who, id, 'it was not handed over', false);
   }
   return all;
 }
 
 /** To which running session a copy was handed last; null: to none. */
 export async function lastHandover(who: Who, id: MessageId): Promise<Handover | null> {
-  const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
-  const note = copy?.receipts.findLast(({ step, evidence }) => step === 'offered' && 'folder' in evidence);
+  const receipts = await receiptsOf(who, id);
+  const note = receipts.findLast(({ step, evidence }) => step === 'offered' && 'folder' in evidence);
   if (!note) return null;
   const { client, session, folder, way, pid, start, taker } = note.evidence;
   const to: HandoverTarget = { client: String(client), id: String(session), folder: String(folder) };
@@ -160,8 +163,7 @@ async function putBack(who: Who, id: MessageId, because: string, isBegun = true)
 
 /** Whether this session refused the message for good. */
 export async function isRefusedBy(who: Who, id: MessageId, session: string): Promise<boolean> {
-  const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
-  return (copy?.receipts ?? []).some(
+  return (await receiptsOf(who, id)).some(
     ({ step, evidence }) => step === 'released' && evidence['final'] === true && evidence['session'] === session,
   );
 }

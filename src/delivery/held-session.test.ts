@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'bun:test';
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { temporaryHome } from '../../test/support/home.ts';
 import { ScriptedTui } from '../../test/support/scripted-tui.ts';
 import { within } from '../../test/support/within.ts';
@@ -33,6 +33,16 @@ describe.skipIf(!isHere)(`mail in a terminal that we hold${isHere ? '' : ' (skip
     });
     expect(await askHolder(sessions.socketOf(held), { typed: 'other' }, DEADLINE)).toMatchObject({ typed: 'unknown' });
     expect(tui.noted().filter(({ prompt }) => prompt)).toMatchObject([{ prompt: parcel.text, pastes: 1, keys: 0 }]);
+  });
+
+  it('is typed again if it is given again, in other words', async () => {
+    const { tui, type, seen } = await aWindow();
+    const parcel = aParcel();
+    expect(await type(parcel)).toMatchObject({ typed: 'entered' });
+    await seen('empty');
+    const again = { ...parcel, text: `${parcel.text} redelivered` };
+    await within(DEADLINE, async () => (await type(again))?.typed === 'entered');
+    expect(tui.prompts()).toEqual([parcel.text, again.text]);
   });
 
   it('waits while its user has a draft, is asked something, or lets the client work', async () => {
@@ -73,7 +83,7 @@ describe.skipIf(!isHere)(`mail in a terminal that we hold${isHere ? '' : ' (skip
     expect(await tui.prompted(2)).toEqual([parcel.text, 'later']);
   });
 
-  it('comes by its way as soon as the composer is empty, and is proven by the record alone', async () => {
+  it('is left while its user has a draft, so that a hook can bring it, and is typed once the composer is empty', async () => {
     const { tui, way, keys, seen } = await aWindow();
     await tui.order('draft half a thought');
     await seen('draft');
@@ -83,12 +93,55 @@ describe.skipIf(!isHere)(`mail in a terminal that we hold${isHere ? '' : ' (skip
       { step: 'accepted', evidence: {} },
       { step: 'shown', evidence: { record: 'it' } },
     ];
-    const attempt = way(async () => proofs.shift() ?? { step: 'shown', evidence: {} }).attempt([parcel], NEVER);
-    await Bun.sleep(600);
+    const toIt = way(async () => proofs.shift() ?? { step: 'shown', evidence: {} });
+    expect(await toIt.attempt([parcel], NEVER)).toMatchObject({ outcome: 'left', retry: true });
     expect(tui.prompts()).toEqual([]);
     keys('\u0015');
-    expect(await attempt).toMatchObject({ outcome: 'taken', step: 'shown', evidence: { record: 'it' } });
+    await seen('empty');
+    // Proven by the record alone.
+    expect(await toIt.attempt([parcel], NEVER)).toMatchObject({
+      outcome: 'taken',
+      step: 'shown',
+      evidence: { record: 'it' },
+    });
     expect(tui.prompts()).toEqual([parcel.text]);
+  });
+
+  it('waits again if nobody listens where its terminal is held: nothing was typed', async () => {
+    const { way, sessions, held } = await aWindow();
+    rmSync(sessions.socketOf(held));
+    const attempt = way(async () => ({ step: 'none', isOver: false })).attempt([aParcel()], NEVER);
+    expect(await attempt).toMatchObject({ outcome: 'left', retry: true });
+  });
+
+  it('keeps the keys of its user only until Enter, however long the client says nothing', async () => {
+    const { tui, type, keys, drawn } = await aWindow({ ENTERED_MS: '1000000' });
+    await tui.order('mute');
+    const parcel = aParcel('one line');
+    void type(parcel);
+    await within(DEADLINE, async () => drawn().includes('[pasted'));
+    keys('later\r');
+    expect(await tui.prompted(2)).toEqual([parcel.text, 'later']);
+  });
+
+  it('does not end the client, nor write over its screen, if its state cannot be written down', async () => {
+    const { tui, sessions, child, seen, drawn } = await aWindow();
+    rmSync(sessions.folder, { recursive: true });
+    await tui.order('draft half a thought');
+    await within(DEADLINE, async () => drawn().includes('half a thought'));
+    await Bun.sleep(300);
+    mkdirSync(sessions.folder);
+    await seen('draft');
+    expect([child.exitCode, drawn().includes('ENOENT')]).toEqual([null, false]);
+  });
+
+  it('is not asked for by what is no request', async () => {
+    const { tui, sessions, held } = await aWindow();
+    const ask = (request: unknown) => askHolder(sessions.socketOf(held), request as never, DEADLINE);
+    for (const request of [{}, null, { type: {} }, { type: { ids: 'x', text: 1 } }, { typed: 1 }])
+      expect(await ask(request)).toMatchObject({ typed: 'never' });
+    expect(await ask({ typed: 'x' })).toMatchObject({ typed: 'unknown' });
+    expect(tui.prompts()).toEqual([]);
   });
 
   it('waits again if the client ends before it was typed, and is not known to have arrived if it ends after', async () => {
@@ -99,8 +152,7 @@ describe.skipIf(!isHere)(`mail in a terminal that we hold${isHere ? '' : ' (skip
     const early = first.way(none).attempt([aParcel()], NEVER);
     await first.tui.order('quit');
     expect(await early).toMatchObject({ outcome: 'left', retry: true });
-    await within(DEADLINE, async () => !existsSync(first.sessions.socketOf(first.held)));
-    expect(readdirSync(first.sessions.folder)).toEqual([]);
+    await within(DEADLINE, async () => readdirSync(first.sessions.folder).length === 0);
     const second = await aWindow();
     const late = second.way(none).attempt([aParcel()], NEVER);
     await second.tui.prompted();

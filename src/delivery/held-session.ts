@@ -1,8 +1,8 @@
 import * as v from 'valibot';
-import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { AgentName } from '../core/names.ts';
 import { Schema } from '../core/schema.ts';
-import type { Described } from '../core/schema.ts';
+import type { Described, Parsed } from '../core/schema.ts';
 import { reasonOf } from '../core/refusal.ts';
 import { replaceFile } from '../platform/files.ts';
 import { userOf } from '../platform/peer-user.ts';
@@ -13,6 +13,7 @@ import { WriteQueue } from '../wire/connection.ts';
 import { LineReader, textOf } from '../wire/lines.ts';
 import { serveUnixSocket } from '../wire/unix-socket.ts';
 import type { HeldClient, Typing } from './client.ts';
+import { namesIn } from './hook-session.ts';
 import { hasLiveProcess } from './session-names.ts';
 import { typeInto } from './terminal.ts';
 
@@ -79,8 +80,7 @@ export class HeldSessions {
 
   #read(name: string): HeldSession | null {
     try {
-      const read = HeldSession.safeParse(JSON.parse(readFileSync(`${this.folder}/${name}`, 'utf8')));
-      return read.success ? read.data : null;
+      return parsedIn(HeldSession, readFileSync(`${this.folder}/${name}`, 'utf8'));
     } catch {
       return null;
     }
@@ -89,10 +89,23 @@ export class HeldSessions {
 
 /**
  * What a holder answers. `entered`: text and Enter went in. `stranded`: the text went in, and Enter did not follow. `waits`: nothing was
- * typed, and it may go better later. `never`: nothing was typed, and never will be. `unknown`: it was not asked to type this.
+ * typed, and it may go better later. `never`: nothing was typed, and never will be. `unknown`: it was not asked to type this. `unreached`:
+ * it was asked nothing, because nobody listens at its socket.
  */
-export type HolderAnswer = { typed: 'entered' | 'stranded' | 'waits' | 'never' | 'unknown'; because: string };
-export type HolderRequest = { type: { ids: readonly string[]; text: string } } | { typed: string };
+const HolderAnswer = new Schema(() =>
+  v.object({
+    typed: v.picklist(['entered', 'stranded', 'waits', 'never', 'unknown', 'unreached']),
+    because: v.string(),
+  }),
+);
+export type HolderAnswer = Described<typeof HolderAnswer>;
+const HolderRequest = new Schema(() =>
+  v.union([
+    v.object({ type: v.object({ ids: v.array(v.string()), text: v.string() }) }),
+    v.object({ typed: v.string() }),
+  ]),
+);
+export type HolderRequest = Described<typeof HolderRequest>;
 
 /** A text is at most this long. */
 const LINE_BYTES = 1024 * 1024;
@@ -101,6 +114,8 @@ const QUIET_MS = 1000;
 const TWICE_MS = 60;
 const LOOK_MS = 40;
 const ENTERED_MS = 3000;
+/** After its state could not be written down, for want of space. */
+const AGAIN_MS = 1000;
 const KEPT = 1000;
 
 export interface HolderOptions {
@@ -113,16 +128,21 @@ export interface HolderOptions {
   typing: { own: HeldClient; composer: Typing['composer'] } | null;
   /** For how long the user must have typed nothing, ms. */
   quietMs?: number;
+  /** How long the client may take to say that it works before the next text is typed, ms. */
+  enteredMs?: number;
 }
 
 /**
  * Types mail into the terminal that this process holds, for the process that follows the mailbox. It decides by itself whether it may: the
  * user has typed nothing for a moment, the client says that it is idle, and its screen shows an empty composer, twice. Between the paste
- * and Enter the user's keys wait.
+ * and Enter the user's keys wait, and where a paste must be taken back, for a few seconds at most.
+ *
+ * Nothing that goes wrong here may end the client, or be written over its screen.
  */
 export class TerminalHolder {
   readonly #sessions: HeldSessions;
-  readonly #done = new Map<string, HolderAnswer>();
+  /** What came of each message, by its id. */
+  readonly #done = new Map<string, { said: HolderAnswer; text: string }>();
   #said: HeldSession;
   #listening: Listening | null = null;
   #soon: ReturnType<typeof setTimeout> | undefined;
@@ -147,7 +167,10 @@ export class TerminalHolder {
       (connection) => ({
         receive: (line) => {
           const text = typeof line === 'string' ? line : textOf(line);
-          void this.#answer(text ?? '').then((answer) => connection.write(JSON.stringify(answer)));
+          this.#answer(text ?? '').then(
+            (answer) => connection.write(JSON.stringify(answer)),
+            () => connection.cut(),
+          );
         },
         tooLong: () => connection.cut(),
         async idle() {},
@@ -160,15 +183,20 @@ export class TerminalHolder {
 
   /** The client has drawn something. */
   drew(): void {
+    this.#lookIn(LOOK_MS);
+  }
+
+  #lookIn(ms: number): void {
     this.#soon ??= setTimeout(() => {
       this.#soon = undefined;
-      void this.#look();
-    }, LOOK_MS);
+      this.#look().catch(() => this.#lookIn(AGAIN_MS));
+    }, ms);
   }
 
   close(): void {
     clearTimeout(this.#soon);
     this.#listening?.close();
+    this.#listening = null;
     rmSync(this.#sessions.socketOf(this.#said), { force: true });
     rmSync(`${this.#sessions.folder}/${process.pid}.json`, { force: true });
   }
@@ -180,49 +208,46 @@ export class TerminalHolder {
     const { own, composer } = typing;
     own.look(screen);
     const shown = composer(screen);
-    const seen = shown === 'dialog' || own.isReady(screen) ? shown : 'starting';
+    const seen: HeldSession['seen'] = shown === 'dialog' || own.isReady(screen) ? shown : 'starting';
     const { session } = own;
     if (seen !== this.#said.seen || session !== this.#said.session) {
-      this.#said = { ...this.#said, seen, session };
-      if (this.#listening) this.#sessions.write(this.#said);
+      const now = { ...this.#said, seen, session };
+      if (this.#listening) this.#sessions.write(now);
+      this.#said = now;
     }
     return seen;
   }
 
   async #answer(line: string): Promise<HolderAnswer> {
-    let request: HolderRequest;
-    try {
-      request = JSON.parse(line) as HolderRequest;
-    } catch {
-      return { typed: 'never', because: 'that is no request' };
-    }
-    if ('typed' in request) return this.#done.get(request.typed) ?? { typed: 'unknown', because: '' };
+    const request = parsedIn(HolderRequest, line);
+    if (!request) return { typed: 'never', because: 'that is no request' };
+    if ('typed' in request) return this.#done.get(request.typed)?.said ?? { typed: 'unknown', because: '' };
     const { ids, text } = request.type;
-    // One after the other; what went in is not typed again.
+    // One after the other. What went in is not typed again; a message that is given again comes in other words, with a mark of its own.
     const act = this.#turn.then(async () => {
       const before = ids
-        .map((id) => this.#done.get(id))
-        .find((one) => one?.typed === 'entered' || one?.typed === 'stranded');
-      if (before) return before;
-      this.#note(ids, { typed: 'stranded', because: 'it is being typed' });
+        .flatMap((id) => this.#done.get(id) ?? [])
+        .find((one) => one.text === text && (one.said.typed === 'entered' || one.said.typed === 'stranded'));
+      if (before) return before.said;
+      this.#note(ids, text, { typed: 'stranded', because: 'it is being typed' });
       const said = await this.#type(text).catch((error: unknown) => waits(reasonOf(error)));
-      this.#note(ids, said);
+      this.#note(ids, text, said);
       return said;
     });
     this.#turn = act;
     return act;
   }
 
-  #note(ids: readonly string[], said: HolderAnswer): void {
+  #note(ids: readonly string[], text: string, said: HolderAnswer): void {
     for (const id of ids) {
       this.#done.delete(id);
-      this.#done.set(id, said);
+      this.#done.set(id, { said, text });
     }
     for (const oldest of this.#done.keys()) if (this.#done.size > KEPT) this.#done.delete(oldest);
   }
 
   async #type(text: string): Promise<HolderAnswer> {
-    const { held, typing, quietMs = QUIET_MS } = this.options;
+    const { held, typing, quietMs = QUIET_MS, enteredMs = ENTERED_MS } = this.options;
     if (!typing) return { typed: 'never', because: 'the screen of this client is not known' };
     for (let looks = 0; looks < 2; looks += 1) {
       if (looks > 0) await Bun.sleep(TWICE_MS);
@@ -233,33 +258,34 @@ export class TerminalHolder {
     const { composer } = typing;
     const { states, enterAfter } = typing.own;
     const never = new AbortController().signal;
-    const options = { terminal: held.pty, states, composer, enterAfter, proofWithin: ENTERED_MS };
-    const typed = await held.alone(() => typeInto(options, text, never));
+    const isAwaited = (): boolean => held.hasWaitingKeys;
+    const typed = await held.alone((terminal) =>
+      typeInto({ terminal, states, composer, enterAfter, proofWithin: enteredMs, isAwaited }, text, never),
+    );
     if (typed.typed === 'entered') return { typed: 'entered', because: '' };
     if (typed.typed === 'stranded') return { typed: 'stranded', because: typed.because };
     return { typed: typed.retry ? 'waits' : 'never', because: typed.because };
   }
 }
 
-/** Asks a holder; null if it does not answer. Then it may have typed all the same. */
+/** Asks a holder; null if it was asked and does not answer. Then it may have typed all the same. */
 export async function askHolder(path: string, request: HolderRequest, ms: number): Promise<HolderAnswer | null> {
   const { promise, resolve } = Promise.withResolvers<HolderAnswer | null>();
   const timer = setTimeout(() => resolve(null), ms);
   const lines = new LineReader(LINE_BYTES, {
-    receive: (line) => resolve(answerIn(textOf(line) ?? '')),
+    receive: (line) => resolve(parsedIn(HolderAnswer, textOf(line) ?? '')),
     tooLong: () => resolve(null),
   });
+  const socketHandler = {
+    data: (_socket: unknown, chunk: Uint8Array) => lines.push(chunk),
+    drain: () => queue?.drain(),
+    close: () => resolve(null),
+    error: () => resolve(null),
+  };
   let queue: WriteQueue | null = null;
   try {
-    const socket = await Bun.connect({
-      unix: path,
-      socket: {
-        data: (_socket, chunk) => lines.push(chunk),
-        drain: () => queue?.drain(),
-        close: () => resolve(null),
-        error: () => resolve(null),
-      },
-    });
+    const socket = await Bun.connect({ unix: path, socket: socketHandler }).catch(reasonOf);
+    if (typeof socket === 'string') return { typed: 'unreached', because: socket };
     queue = new WriteQueue((bytes) => socket.write(bytes));
     queue.push(JSON.stringify(request));
     const answer = await promise;
@@ -272,19 +298,12 @@ export async function askHolder(path: string, request: HolderRequest, ms: number
   }
 }
 
-function answerIn(line: string): HolderAnswer | null {
+function parsedIn<T>(shape: { safeParse(input: unknown): Parsed<T> }, line: string): T | null {
   try {
-    return JSON.parse(line) as HolderAnswer;
+    const read = shape.safeParse(JSON.parse(line));
+    return read.success ? read.data : null;
   } catch {
     return null;
-  }
-}
-
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return [];
   }
 }
 

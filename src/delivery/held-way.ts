@@ -11,6 +11,8 @@ import type { HeldSession, HeldSessions } from './held-session.ts';
 const LOOK_MS = 250;
 /** A holder answers when it has typed, or at once that it has not. */
 const ANSWER_MS = 30_000;
+/** So long an attempt waits for a user who has just typed something: longer than the holder does. */
+const WAITS_MS = 3000;
 /** A record that says nothing for this long about a text that was typed says nothing more. */
 const SILENT_MS = 20_000;
 
@@ -27,8 +29,8 @@ export interface HeldWayOptions {
 }
 
 /**
- * Mail typed into a client by the process that holds its terminal (held-session.ts). It waits as long as the holder may not type: the client
- * works, asks something or has a draft, or its user types. So it also comes at the end of a turn where no hook brings it.
+ * Mail typed into a client by the process that holds its terminal (held-session.ts). Where the holder may not type, it is left: the client
+ * works, asks something or has a draft. So a hook can bring it meanwhile. The state of the terminal is a file: who tries again watches it.
  */
 export class HeldWay implements Way {
   readonly name = 'terminal';
@@ -43,24 +45,26 @@ export class HeldWay implements Way {
     return this.#proven(parcels, since, signal);
   }
 
-  /** Waits until it was typed, or until it is known that it will not be. */
   async #typed(parcels: readonly Parcel[], signal: AbortSignal): Promise<'entered' | Attempt> {
     const { sessions, holder } = this.options;
     const changes = new Changes(() => [sessions.folder]);
     const request = { type: { ids: parcels.map(({ id }) => id), text: parcels.map(({ text }) => text).join('\n') } };
+    const from = performance.now();
     try {
       for (; ; await changes.next(signal)) {
         if (signal.aborted) return left('it was stopped before it was typed', true);
         const held = sessions.of(holder.pid, holder.start);
         if (!held) return left('the client has ended', true);
         // The holder looks again, and twice. Asking it is needless where that is known to be in vain.
-        if (held.seen !== 'empty') continue;
+        if (held.seen !== 'empty') return left(`its screen is ${held.seen}`, true);
         const said = await askHolder(sessions.socketOf(held), request, ANSWER_MS);
         if (said === null && !sessions.of(holder.pid, holder.start)) return this.#offered('the client has ended');
         if (said === null) return this.#offered('the process that holds its terminal did not answer');
         if (said.typed === 'entered') return 'entered';
         if (said.typed === 'stranded') return this.#offered(said.because);
         if (said.typed === 'never') return left(said.because, false);
+        if (said.typed === 'unreached') return left('nobody listens where its terminal is held', true);
+        if (performance.now() - from > WAITS_MS) return left(said.because, true);
       }
     } finally {
       changes.close();

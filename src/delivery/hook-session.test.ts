@@ -138,4 +138,14 @@ describe('that nothing is left', () => {
     session.bind(BINDING, `${home}/spool/carol`);
     expect(existsSync(`${home}/sessions/s1/seen.hi`)).toBe(false);
   });
+
+  it('is void for the shared mailbox too: what matches the session there may have changed', () => {
+    const shared = `${home}/spool/claude`;
+    session.share(shared);
+    writeFileSync(`${shared}/new/elsewhere.json`, '');
+    expect(session.noteSeen('group.seen', `${shared}/new`, new Set(['elsewhere.json']), true)).toBe(true);
+    session.bind({ ...BINDING, match: 'github.com/me/other' }, `${home}/spool/bob`);
+    session.share(shared);
+    expect(existsSync(`${home}/sessions/s1/group.seen.hi`)).toBe(false);
+  });
 });

@@ -109,7 +109,8 @@ export class HookSessionFolder extends SessionFolder {
   /** On a disk that refuses it the session stays as it was: its script starts the program at every event, and mail comes all the same. */
   bind(binding: Binding, mailbox: string): void {
     ifStorable(() => {
-      for (const kind of MARKS) rmSync(`${this.folder}/${kind}.hi`, { force: true });
+      for (const kind of MARKS)
+        for (const mark of [kind, `${SHARED}.${kind}`]) rmSync(`${this.folder}/${mark}.hi`, { force: true });
       // Without new/ the script would take the session for unbound.
       mkdirSync(`${mailbox}/new`, { recursive: true, mode: 0o700 });
       mkdirSync(this.folder, { recursive: true, mode: 0o700 });

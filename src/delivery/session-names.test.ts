@@ -3,6 +3,7 @@ import { utimesSync } from 'node:fs';
 import type { AgentName } from '../core/names.ts';
 import { temporaryHome } from '../../test/support/home.ts';
 import { startedByClient } from '../platform/authority.ts';
+import { bindClient, sharedMailbox } from './client-bindings.ts';
 import { HookSessionFolder } from './hook-session.ts';
 import { SessionNames } from './session-names.ts';
 
@@ -47,6 +48,18 @@ describe('the name of a session', () => {
       `@reviewer is a running session (claude in /a/api, pid ${process.pid})`,
     );
     expect(all.take({ ...one, pid: process.pid }, nobody).name).toBe(wanted);
+  });
+
+  it('shares the mailbox of its client, unless somebody asked for it, also where it goes on', () => {
+    const all = names();
+    bindClient(all.home, 'claude', 'claude' as AgentName);
+    const one = { client: 'claude', folder: '/a/api', pid: GONE };
+    const wanted = 'claude.review' as AgentName;
+    expect(sharedMailbox(all.home, all.take(one, nobody).name)).toBe('claude' as AgentName);
+    expect(sharedMailbox(all.home, all.take({ ...one, wanted }, nobody).name)).toBeUndefined();
+    expect(sharedMailbox(all.home, all.take({ ...one, before: wanted }, nobody).name)).toBeUndefined();
+    all.bind(wanted, 's-1');
+    expect(sharedMailbox(all.home, all.give({ ...one, session: 's-1' }, nobody).name)).toBeUndefined();
   });
 
   it('is not one that somebody else has', () => {

@@ -39,6 +39,8 @@ const NamedSession = new Schema(() =>
     earlier: v.array(v.string()),
     /** The session was begun for a window that does not show it yet: the client may still ask its user whether to begin at all. */
     isOpening: v.exactOptional(v.literal(true)),
+    /** Somebody asked for this name: its sessions do not share the mailbox of their client. */
+    isChosen: v.exactOptional(v.literal(true)),
   }),
 );
 export type NamedSession = Described<typeof NamedSession>;
@@ -63,21 +65,30 @@ export class SessionNames {
 
   /**
    * Gives a name to the client that is about to run as this process: the one that was asked for, else the first free one of this client
-   * and folder (`claude.api`, `claude.api.2`). `isTaken` says which names belong to somebody else.
+   * and folder (`claude.api`, `claude.api.2`). `before` is the name that the same conversation had; it stays what it was. `isTaken` says
+   * which names belong to somebody else.
    */
   take(
-    { client, folder, wanted, pid }: { client: string; folder: string; wanted?: AgentName | undefined; pid: number },
+    asked: {
+      client: string;
+      folder: string;
+      pid: number;
+      wanted?: AgentName | undefined;
+      before?: AgentName | undefined;
+    },
     isTaken: (name: AgentName) => boolean,
   ): NamedSession {
+    const { client, folder, pid, wanted, before: had } = asked;
     return this.#changing((known) => {
-      const name = wanted ?? free(client, folder, known, isTaken, hasLiveProcess);
+      const name = wanted ?? had ?? free(client, folder, known, isTaken, hasLiveProcess);
       const before = known.find((one) => one.name === name);
       if (before && hasLiveProcess(before) && before.pid !== pid)
         throw new Refusal(
           'already_claimed',
           `@${name} is a running session (${before.client} in ${before.folder}, pid ${before.pid}); leave out --as, or choose another name`,
         );
-      return this.#begin({ client, folder, pid, session: null }, name, before);
+      const isChosen = wanted !== undefined || (had !== undefined && before?.isChosen === true);
+      return this.#begin({ client, folder, pid, session: null }, name, before, isChosen);
     });
   }
 
@@ -104,7 +115,7 @@ export class SessionNames {
       const before = known.find((one) => one.client === client && had(one) && !isRunning(one));
       const name = before?.name ?? free(client, folder, known, isTaken, isRunning);
       const last = before ?? known.find((one) => one.name === name);
-      return this.#begin({ ...acting, folder: before?.folder ?? folder }, name, last);
+      return this.#begin({ ...acting, folder: before?.folder ?? folder }, name, last, before?.isChosen);
     });
   }
 
@@ -115,11 +126,14 @@ export class SessionNames {
   }
 
   /** The name passes from its last session to this one. */
-  #begin({ client, folder, pid, session }: ActingSession, name: AgentName, before?: NamedSession): NamedSession {
+  #begin(acting: ActingSession, name: AgentName, before?: NamedSession, isChosen = false): NamedSession {
+    const { client, folder, pid, session } = acting;
     const startedAt = new Date().toISOString();
     const had = [...(before?.earlier ?? []), ...(before?.session ? [before.session] : [])];
     const earlier = had.filter((id) => id !== session).slice(-KEPT_IDS);
-    const begun: NamedSession = { v: 1, name, client, folder, pid, start: startOf(pid), startedAt, session, earlier };
+    const start = startOf(pid);
+    const own: NamedSession = { v: 1, name, client, folder, pid, start, startedAt, session, earlier };
+    const begun: NamedSession = { ...own, ...(isChosen && { isChosen }) };
     this.#write(begun);
     return begun;
   }

@@ -72,6 +72,16 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     await nothingTyped(tui, pane);
   });
 
+  it('does not keep a user waiting for a text that cannot be taken back', async () => {
+    const { options, pane } = await anAgent();
+    let isPasted = false;
+    const terminal = afterPaste(pane, async () => void (isPasted = true));
+    const composer = () => (isPasted ? 'busy' : 'empty');
+    const limits = { shownWithin: 1_000_000, isAwaited: () => true };
+    const way = new TerminalWay({ ...options, terminal, composer, ...limits });
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'offered', evidence: { entered: false } });
+  });
+
   it('presses no Enter when a question opens between the paste and it [C2C-32]', async () => {
     const { options, tui, pane } = await anAgent();
     const way = new TerminalWay({ ...options, terminal: afterPaste(pane, () => tui.order('dialog')) });

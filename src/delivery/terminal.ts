@@ -22,6 +22,8 @@ const LOOK_SLOWER = 1.5;
 const SHOWN_WITHIN = 5000;
 /** So often Ctrl-U is pressed at most to take back a text that may not be sent: some clients need several for a line. */
 const ERASES = 200;
+/** So long taking back a text may keep a user waiting, in ms. */
+const HURRIED = 3000;
 /** A composer may break lines as soon as they are as long as this, and each part is a line to it. */
 const NARROW = 40;
 
@@ -39,6 +41,8 @@ export interface TypingOptions {
   proofWithin: number;
   /** How long its screen may take to show what was pasted, in ms; five seconds if nothing is said. */
   shownWithin?: number;
+  /** Whether a user waits for the end of this. Then a text that is not taken back within `HURRIED` stays. */
+  isAwaited?: () => boolean;
   /**
    * Whether the composer holds this very text. Only for a text that was typed before: a crash left it there, and only Enter is missing.
    * Without this, a draft with the same words is a person's.
@@ -213,11 +217,13 @@ async function takeBack(
     return screen && composer(screen);
   };
   const stranded = (why: string, again: boolean): Typed => ({ typed: 'stranded', because: why, entered: false, again });
+  const from = performance.now();
+  const isLate = (): boolean => options.isAwaited?.() === true && performance.now() - from > HURRIED;
   let shown = false;
   try {
-    shown = await comes(see, isThere, pastedAt + enterAfter + shownWithin - performance.now());
+    shown = await comes(see, isThere, pastedAt + enterAfter + shownWithin - performance.now(), isLate);
     const most = Math.min(ERASES, 4 * text.split('\n').length + Math.ceil(text.length / NARROW) + 4);
-    for (let presses = 0; presses < most; presses += 1) {
+    for (let presses = 0; presses < most && !isLate(); presses += 1) {
       const seen = await see();
       // The terminal went, and what was typed with it.
       if (seen === null || (shown && seen === 'empty')) return nothing(because, true);
@@ -231,7 +237,7 @@ async function takeBack(
       await Bun.sleep(LOOK_EVERY);
     }
     // All keys are pressed; the screen may still be behind them.
-    if (shown && (await comes(see, (seen) => seen === 'empty' || seen === null, shownWithin)))
+    if (shown && (await comes(see, (seen) => seen === 'empty' || seen === null, shownWithin, isLate)))
       return nothing(because, true);
   } catch (error) {
     return stranded(`${because}; it could not be taken back: ${reasonOf(error)}`, false);
@@ -249,12 +255,13 @@ async function comes(
   see: () => Promise<Composer | null>,
   isSo: (seen: Composer | null) => boolean,
   ms: number,
+  isLate: () => boolean,
 ): Promise<boolean> {
   const until = performance.now() + ms;
   do {
     if (isSo(await see())) return true;
     await Bun.sleep(LOOK_EVERY);
-  } while (performance.now() < until);
+  } while (performance.now() < until && !isLate());
   return false;
 }
 

@@ -1,4 +1,6 @@
 import { isAgent, isQuietAt } from '../core/mail/attend.ts';
+import type { ReadMailbox } from '../core/mail/shared.ts';
+import { receiptsOf } from '../core/mail/workspace.ts';
 import type { Who } from '../core/mail/workspace.ts';
 import type { Message } from '../core/message.ts';
 import type { MessageId } from '../core/names.ts';
@@ -41,14 +43,16 @@ export class WakeBudget {
 
   /**
    * Null: it may go out now. An urgent message of a person always may. Mail waits while its reader wants quiet. It does not wake a session
-   * whose budget is spent, nor for something that is too late or that others have dealt with.
+   * whose budget is spent, nor for something that is too late or that others have dealt with. A shared mailbox has its taker for a reader.
    */
-  async hindrance(who: Who, message: Message, session: string): Promise<Hindrance | null> {
+  async hindrance({ who, taker }: ReadMailbox, message: Message, session: string): Promise<Hindrance | null> {
     const { directory, journal } = who.home;
     if (message.priority === 'urgent' && !(await isAgent(who.home, message.from))) return null;
-    const quiet = (await directory.get(who.name))?.parley?.quiet;
-    if (quiet && (await isQuietAt(quiet, this.now())))
+    for (const name of taker === undefined ? [who.name] : [who.name, taker]) {
+      const quiet = (await directory.get(name))?.parley?.quiet;
+      if (!quiet || !(await isQuietAt(quiet, this.now()))) continue;
       return { because: 'its reader wants quiet; it waits until that ends', whileIdle: false };
+    }
     const deadline = message.parley?.deadline;
     if (deadline !== undefined && Date.parse(deadline) < this.now())
       return { because: 'its deadline has passed; it comes with the next turn', whileIdle: true };
@@ -82,11 +86,14 @@ export async function endQuiet(who: Who, now: number): Promise<void> {
 }
 
 /** Keeps the reason for `parley trace`, once for each reason. */
-export async function noteHindrance({ name, home }: Who, id: MessageId, because: string, now: number): Promise<void> {
-  const copy = (await home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === name);
-  const isNoted = copy?.receipts.some(({ evidence }) => evidence['because'] === because);
+export async function noteHindrance(who: Who, id: MessageId, because: string, now: number): Promise<void> {
+  const isNoted = (await receiptsOf(who, id)).some(({ evidence }) => evidence['because'] === because);
   if (isNoted) return;
-  await home.journal.record(name, id, { step: 'reconsidered', at: new Date(now).toISOString(), evidence: { because } });
+  await who.home.journal.record(who.name, id, {
+    step: 'reconsidered',
+    at: new Date(now).toISOString(),
+    evidence: { because },
+  });
 }
 
 /** Why mail waits that would be handed over otherwise: the reason of the first message that has one. */

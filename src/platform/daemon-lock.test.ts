@@ -25,8 +25,8 @@ describe('the lock of a daemon', () => {
     const held = await takeDaemonLock(path);
     expect(statSync(`${path}.json`).mode & 0o777).toBe(0o600);
     expect(statSync(`${path}.lock`).mode & 0o777).toBe(0o600);
-    held?.finishing('requests in hand');
-    expect(daemonNotice(path)?.finishing).toBe('requests in hand');
+    held?.finishing('open requests');
+    expect(daemonNotice(path)?.finishing).toBe('open requests');
     held?.release();
     expect(existsSync(`${path}.json`)).toBe(false);
   });

@@ -84,6 +84,32 @@ describe.skipIf(!isHere)(`a program in a terminal that we hold${isHere ? '' : ' 
     expect(await window.exited).toBe(0);
     expect(window.file('code')).toBe('137');
   });
+
+  it.each([
+    ['the other screen', '[?1049h', '[?1049l'],
+    ['reports of clicks', '[?1000h', '[?1000l'],
+    ['reports of drags', '[?1002h', '[?1002l'],
+    ['reports of moves', '[?1003h', '[?1003l'],
+    ['long reports of the mouse', '[?1006h', '[?1006l'],
+    ['reports of the focus', '[?1004h', '[?1004l'],
+    ['reports of the colours', '[?2031h', '[?2031l'],
+    ['keys of the kitty protocol', '[>1u', '[<u'],
+    ['keys of xterm', '[>4;2m', '[>4;0m'],
+    ['a drawing that is held back', '[?2026h', '[?2026l'],
+    ['no line breaks', '[?7l', '[?7h'],
+    ['no cursor', '[?25l', '[?25h'],
+    ['pastes in brackets', '[?2004h', '[?2004l'],
+  ])('takes nothing from the terminal if we are killed: %s', async (_what, set, reset) => {
+    const then = 'code=$?; until [ -e go ]; do sleep 0.05; done';
+    const window = inShell(`printf '\\033${set}'; echo ready; cat`, then);
+    await window.shows('ready');
+    process.kill(window.holder, 'SIGKILL');
+    await window.shows(`\u001b${reset}`);
+    writeFileSync(`${window.folder}/go`, '');
+    expect(await window.exited).toBe(0);
+    const drawn = Buffer.concat(window.drawn).toString('latin1');
+    expect(drawn.indexOf(`\u001b${reset}`)).toBeGreaterThan(drawn.indexOf(`\u001b${set}`));
+  });
 });
 
 /** A terminal of the test, with a program in it. */

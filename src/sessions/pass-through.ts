@@ -5,6 +5,7 @@ import { isProcessStopped, signalTo } from '../platform/process.ts';
 import { TtyMode } from '../platform/tty-mode.ts';
 import { OwnPty } from './pty.ts';
 import type { PtyOptions } from './pty.ts';
+import type { Terminal } from './terminal.ts';
 
 /** Sent on to the program, which decides what they mean. The terminal itself sends none of them while it is raw. */
 const PASSED = ['SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const;
@@ -66,16 +67,38 @@ export class HeldTerminal {
     return performance.now() - this.#typedAt;
   }
 
-  /** Types while the user's keys wait: they come after it. */
-  async alone<T>(act: () => Promise<T>): Promise<T> {
+  /** The user pressed keys that wait. */
+  get hasWaitingKeys(): boolean {
+    return (this.#waiting?.length ?? 0) > 0;
+  }
+
+  /** Types into the terminal that `act` is given. Until it presses Enter there, or gives up, the user's keys wait: they come after it. */
+  async alone<T>(act: (terminal: Terminal) => Promise<T>): Promise<T> {
+    const { pty } = this;
+    const enter = async (): Promise<void> => {
+      await pty.enter();
+      this.#passKeys();
+    };
     this.#waiting = [];
     try {
-      return await act();
+      return await act({
+        name: pty.name,
+        tty: pty.tty,
+        screen: () => pty.screen(),
+        paste: (text) => pty.paste(text),
+        erase: () => pty.erase(),
+        close: () => pty.close(),
+        enter,
+      });
     } finally {
-      const keys = this.#waiting;
-      this.#waiting = null;
-      for (const some of keys) this.#press(some);
+      this.#passKeys();
     }
+  }
+
+  #passKeys(): void {
+    const keys = this.#waiting ?? [];
+    this.#waiting = null;
+    for (const some of keys) this.#press(some);
   }
 
   /** Waits for the end of the program, and gives the terminal back. The exit code, or the signal that ended it. */
@@ -146,9 +169,19 @@ function draw(bytes: Uint8Array): void {
 }
 
 /**
- * Gives a terminal its settings back if we were killed before we could: our end of its input closes then. A shell that was faster has set
- * its own by then, and they stay. `$1` are the raw settings, `$2` those before.
+ * Ends what a program may have asked of a terminal: a drawing that is held back, reports of the mouse, the focus and the colours, keys in
+ * another form, the other screen, no line breaks, no cursor. Leaving the other screen moves the cursor to where it was saved: that is
+ * here, if the program was not there.
+ */
+const RESET =
+  '\\033[?2026l\\033[?1000l\\033[?1002l\\033[?1003l\\033[?1006l\\033[?1004l\\033[?2031l\\033[<u\\033[>4;0m' +
+  '\\0337\\033[?1049l\\033[?7h\\033[?25h\\033[0m';
+
+/**
+ * Gives a terminal back as it was if we were killed before we could: our end of its input closes then. A shell that was faster has set
+ * its own settings by then, and asked for pastes in brackets: both stay. `$1` are the raw settings, `$2` those before.
  */
 const GUARD = `trap '' INT QUIT TERM HUP TSTP TTOU TTIN
 read -r word && [ "$word" = done ] && exit
-[ "$(stty -g </dev/tty)" = "$1" ] && stty "$2" </dev/tty && printf '\\033[?2004l\\033[?1004l\\033[?25h\\033[0m\\r\\n' >/dev/tty`;
+printf '${RESET}' >/dev/tty
+[ "$(stty -g </dev/tty)" = "$1" ] && stty "$2" </dev/tty && printf '\\033[?2004l\\r\\n' >/dev/tty`;

@@ -551,6 +551,19 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect((await journal.claim(shared, [id], OTHER, until())).spent).toEqual([id]);
       });
 
+      it('has no taker because its evidence names one: it is given to the agent of the settlement, or to none', async () => {
+        const by = { ...DONE.by, taker: carol };
+        const [given, free] = [await accepted({ to: '@shared' }, shared), await accepted({ to: '@shared' }, shared)];
+        await journal.claim(shared, [given, free], ME, until());
+        expect(await journal.settle(shared, ME, [given], { ...DONE, by, taker: bob })).toEqual([given]);
+        expect(await journal.copy(bob, given)).toMatchObject({ state: 'settled', settledBy: { taker: bob } });
+        expect(await journal.settle(shared, ME, [free], { ...DONE, by })).toEqual([free]);
+        expect((await journal.copy(shared, free))?.settledBy).toEqual(DONE.by);
+        await journal.assign(shared, free, bob);
+        expect(await journal.copy(bob, free)).toMatchObject({ state: 'settled', settledBy: { taker: bob } });
+        expect(await journal.copy(carol, given)).toBeNull();
+      });
+
       it('that ended without a taker can be given to one agent, and to no second one', async () => {
         const id = await accepted({ to: '@shared' }, shared);
         await journal.assign(shared, id, bob);

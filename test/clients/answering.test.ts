@@ -40,7 +40,7 @@ describe(`a model that answers mail in Claude Code in manual mode${claude.why}`,
     const place = await aPlace();
     const parley = await new Program(place.home).init('claude', 'codex');
     const model = opens(aModel([call('mcp__parley__reply', await answerTo(parley, '@claude')), say('done')]));
-    await parley.run(install);
+    await parley.byPerson([...install, '--yes']);
     const session = await aClaude({ place, model, permissions: 'ask' }).interactive();
     await session.terminal.submit('answer codex');
     return { parley, model, session };
@@ -65,7 +65,7 @@ describe(`a model that answers mail in OpenCode where tools are asked for${openC
     const parley = await new Program(place.home).init('opencode', 'codex');
     const model = opens(aModel([call('parley_reply', await answerTo(parley, '@opencode')), say('done')]));
     const code = anOpenCode({ place, model, settings: { permission: { '*': 'ask' } } });
-    await parley.run(install);
+    await parley.byPerson([...install, '--yes']);
     await code.run('answer codex');
     return { parley, model };
   }

@@ -26,6 +26,8 @@ describe(`\`c2c install claude\`, in Claude Code${claude.why}`, () => {
       const session = await code.interactive();
       await within(60_000, async () => (await c2c(['list', '--json'])).out.includes('"ada"'));
       const { sessionId } = await session.until('idle');
+      // It registers first, and joins then.
+      await within(60_000, async () => (await c2c(['rooms', 'list', '--json'])).out.includes('"ada"'));
       const rows = JSON.parse((await c2c(['list', '--json'])).out) as Record<string, unknown>[];
       expect(rows).toMatchObject([{ alias: 'ada', session_id: sessionId, alive: true }]);
       expect((await c2c(['rooms', 'members', 'swarm-lounge', '--json'])).out).toContain('ada');

@@ -50,9 +50,11 @@ describe(`what \`parley install codex --hooks\` installs, in Codex${codex.why}`,
     await code.turn(terminal, 'and now?');
     for (const id of ids) {
       const { out } = await parley.run(['trace', id, '--json']);
-      const [copy] = (JSON.parse(out) as { copies: { receipts: object[] }[] }).copies;
+      const { copies } = JSON.parse(out) as { copies: { mailbox: string; receipts: object[] }[] };
+      // The session took it from the mailbox of all sessions of Codex.
+      const copy = copies.find(({ mailbox }) => mailbox === 'codex.project');
       const evidence = { record: expect.stringMatching(/rollout-.*\.jsonl$/), offset: expect.any(Number), id };
-      expect(copy?.receipts).toMatchObject([{ step: 'offered' }, { step: 'shown', evidence }]);
+      expect(copy?.receipts).toMatchObject([{ step: 'stored' }, { step: 'offered' }, { step: 'shown', evidence }]);
     }
   });
 

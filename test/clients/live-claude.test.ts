@@ -87,7 +87,7 @@ describe(`mail for a running session of the real Claude Code${claude.why}`, () =
     const [, shortBody = ''] = mail.text.split('\n');
     const ended = `${mail.text}\n[parley ab12] end of message`;
     expect(await sends([{ ...mail, text: ended, shortBody }]).said).toMatchObject({ outcome: 'taken', step: 'shown' });
-    await code.terminal.shows(`Message from @alice: “${shortBody}”`);
+    await code.terminal.shows(`Message from @alice: @alice wrote: “${shortBody}”`);
     expect(model.last.count(shortBody)).toBe(1);
     expect(await code.terminal.screen()).toMatch(/❯.half a thought/);
     expect(model.main.some((asked) => asked.has('half a thought'))).toBe(false);

@@ -113,7 +113,7 @@ describe(`mail for a running Codex${real.why}`, () => {
     const { model, live, session, place, terminal } = await aWindow({ asks: true }, ...steps, say('end'));
     await terminal.submit('touch it');
     await becomes(live, session, 'waiting');
-    const dialog = await terminal.shows('Would you like to run');
+    const dialog = await terminal.drawn('Would you like to run');
     const parcel = aParcel();
     const attempt = hand(live, session, parcel);
     await Bun.sleep(1000);

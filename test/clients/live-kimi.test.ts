@@ -50,11 +50,14 @@ describe(`parley run kimi${real.why}`, () => {
   });
 
   real.it('leaves a draft as it is, and mail comes when the composer is empty again', async () => {
-    const { model, terminal, send } = await aWindow(say('hello back'));
+    const { model, terminal, send, trace } = await aWindow(say('hello back'));
     await terminal.type('half a thought');
     await terminal.shows('> half a thought');
-    await send('CANARY it is red');
+    const id = await send('CANARY it is red');
     await Bun.sleep(3000);
+    // Nobody holds it: a hook could bring it.
+    const { state, receipts } = await trace(id);
+    expect([state, receipts.some(({ step }) => step === 'offered')]).toEqual(['stored', false]);
     expect(await terminal.screen()).toContain('> half a thought ');
     expect(model.main).toHaveLength(0);
     await terminal.keys('C-u');
@@ -64,7 +67,7 @@ describe(`parley run kimi${real.why}`, () => {
   real.it('types nothing into a dialog, and mail comes after it', async () => {
     const { model, terminal, send, place } = await aWindow(bash('touch approved'), say('no then'), say('thanks'));
     await terminal.submit('touch it');
-    const dialog = await terminal.shows('Approve once');
+    const dialog = await terminal.drawn('Approve once');
     await send('CANARY it is red');
     await Bun.sleep(3000);
     expect([existsSync(`${place.project}/approved`), model.main.length]).toEqual([false, 1]);

@@ -102,7 +102,7 @@ describe(`mail for a running OpenCode${real.why}`, () => {
     await terminal.submit('touch it');
     const session = await sessionOf(live);
     await becomes(live, session, 'waiting');
-    const dialog = await terminal.shows('Permission required');
+    const dialog = await terminal.drawn('Permission required');
     const parcel = aParcel();
     const attempt = hand(live, session, parcel);
     await Bun.sleep(1000);

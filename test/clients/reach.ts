@@ -185,25 +185,48 @@ export function testsOf(row: Row): string[] {
   return [...new Set([row.busy, row.idle, row.proven, row.answer].flat().flatMap(({ tests }) => tests))].sort();
 }
 
-/** The outcomes of before with those of a run in their place. Those of another version of a client count no more. */
-export function reachAfter(before: Reach, outcomes: readonly Outcome[], versions: Record<string, string>): Reach {
+/** What a run of the tests with real clients gave. */
+export interface RunOutcomes {
+  /** The test files that ran. */
+  files: readonly string[];
+  tests: readonly Outcome[];
+}
+
+/** The clients of a run: their versions, and the programs of those that start. */
+export interface RunClients {
+  versions: Record<string, string>;
+  programs: Record<string, string>;
+}
+
+/**
+ * The outcomes of before with those of a run in their place. Those of another version of a client count no more, nor those of a test that
+ * was skipped or did not run, though its file ran and its client starts.
+ */
+export function reachAfter(before: Reach, run: RunOutcomes, { versions, programs }: RunClients): Reach {
+  const ran = new Set(run.files.map(groupOf));
   return Object.fromEntries(
     ROWS.flatMap((row) => {
       if (row.package === null) return [];
-      const version = versions[row.package] ?? '';
-      const known = before[row.package];
+      const name: string = row.package;
+      const version = versions[name] ?? '';
+      const known = before[name];
       const kept = known?.version === version ? known.passed : [];
       const passed = testsOf(row).filter((test) => {
-        const ran = outcomes.filter((one) => nameOf(one) === test && one.outcome !== 'skip');
-        return ran.length === 0 ? kept.includes(test) : ran.every(({ outcome }) => outcome === 'pass');
+        const outcomes = run.tests.filter((one) => nameOf(one) === test).map(({ outcome }) => outcome);
+        const isKept = name in programs ? !ran.has(test.split(': ')[0] ?? '') : outcomes.every((one) => one === 'skip');
+        return isKept ? kept.includes(test) : outcomes.length > 0 && outcomes.every((one) => one === 'pass');
       });
-      return [[row.package, { version, passed }]];
+      return [[name, { version, passed }]];
     }),
   );
 }
 
+function groupOf(file: string): string {
+  return file.replace(/^.*\/|\.test\.ts$/g, '');
+}
+
 function nameOf({ file, title }: Outcome): string {
-  return `${file.replace(/^.*\/|\.test\.ts$/g, '')}: ${title.slice(title.indexOf(' > ') + 3)}`;
+  return `${groupOf(file)}: ${title.slice(title.indexOf(' > ') + 3)}`;
 }
 
 export function tableOf(reach: Reach): string {
@@ -227,9 +250,9 @@ export function withTable(readme: string, table: string): string {
 if (import.meta.main) {
   const [results, programs] = process.argv.slice(2);
   if (results !== undefined && programs !== undefined) {
-    const { tests } = JSON.parse(readFileSync(results, 'utf8')) as { tests: Outcome[] };
-    const { versions } = JSON.parse(readFileSync(programs, 'utf8')) as { versions: Record<string, string> };
-    writeFileSync(STORE, `${JSON.stringify(reachAfter(readReach(), tests, versions), null, 2)}\n`);
+    const run = JSON.parse(readFileSync(results, 'utf8')) as RunOutcomes;
+    const clients = JSON.parse(readFileSync(programs, 'utf8')) as RunClients;
+    writeFileSync(STORE, `${JSON.stringify(reachAfter(readReach(), run, clients), null, 2)}\n`);
   }
   writeFileSync(README, withTable(readFileSync(README, 'utf8'), tableOf(readReach())));
 }

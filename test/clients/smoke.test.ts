@@ -1,7 +1,9 @@
 // One test for each real client: mail reaches its model through what Parley installs in it. `npm test` runs these where
 // the clients are; `npm run test:clients` runs all tests with real clients.
 import { afterEach, describe, expect } from 'bun:test';
+import { readFileSync } from 'node:fs';
 import { Program } from '../support/program.ts';
+import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
 import { bash, call, gate, say } from './model/steps.ts';
 import { aClaude } from './support/claude.ts';
@@ -14,6 +16,7 @@ import { client } from './support/where.ts';
 
 const [claude, codex] = [client('claude'), client('codex')];
 const [kimi, opencode] = [client('kimi'), client('opencode')];
+const DEADLINE = 200_000;
 afterEach(closeAll);
 
 async function aMachine() {
@@ -34,16 +37,22 @@ describe('mail reaches the model once', () => {
     const code = aClaude({ place, model });
     await does(['install', 'claude']);
     await does(['init', 'me']);
-    const sent = gate();
-    model.script(bash('true', sent.opened), bash('true'), say('read it'));
+    const [sent, recorded] = [gate(), gate()];
+    model.script(bash('true', sent.opened), bash('true'), say('read it', recorded.opened));
     const run = code.headless('work');
     await model.request(1);
     const { id } = JSON.parse(await does(['send', '@claude', 'CANARY it is red', '--as', 'me', '--json'])) as Sent;
     sent.open();
+    await model.request(3);
+    // Claude Code writes its record a moment later; this model answers sooner than any other.
+    await within(DEADLINE, async () => transcriptIn(code.folder).split('"type":"tool_use"').length === 3);
+    recorded.open();
     expect(await run).toMatchObject({ code: 0, err: '' });
     expect(model.main[1]?.count('CANARY it is red')).toBe(1);
     expect(model.last.count('CANARY')).toBe(1);
-    expect(await does(['trace', id])).toMatch(/shown .*by hook, client claude.*in the client’s record/);
+    expect(await does(['trace', id, '--verbose'])).toMatch(
+      /shown .*by hook, client claude, .*record .*\.jsonl, offset/,
+    );
   });
 
   codex.it(`in Codex, by its hook, during a tool call${codex.why}`, async () => {
@@ -95,6 +104,12 @@ describe('mail reaches the model once', () => {
     },
   );
 });
+
+/** What Claude Code wrote down of its only session. */
+function transcriptIn(folder: string): string {
+  const [path] = new Bun.Glob('projects/*/*.jsonl').scanSync({ cwd: folder, absolute: true });
+  return path === undefined ? '' : readFileSync(path, 'utf8');
+}
 
 interface Sent {
   id: string;

@@ -28,7 +28,7 @@ const SEND_STEPS = [
 const TAKE_STEPS = [
   'T1 claim',
   'T1 claimed',
-  'T2 in hand',
+  'T2 held',
   'T3 settle',
   'T3 shown',
   'T4 sweep',

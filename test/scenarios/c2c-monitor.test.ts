@@ -169,13 +169,26 @@ describe('c2c monitor of a whole broker', () => {
     ]);
   });
 
+  it('passes over files that are called like an inbox and are none', async () => {
+    const c2c = await new Brokerage().registered(['alice', 'bob']);
+    const monitor = await monitoring(c2c, ['--all', '--sweeps']);
+    for (const odd of ['gho st', '.hidden', 'x'.repeat(129), 'ünder', 'y'.repeat(128), 'c2c'])
+      c2c.plant(`${odd}.inbox.json`, [anOriginalEntry({ to_alias: odd })]);
+    await c2c.said(['send', 'bob', 'hello'], alice);
+    await monitor.says('alice→bob  "hello"');
+    expect(monitor.err).toBe('');
+  });
+
   it('shows no session the mail of a supervisor', async () => {
     const c2c = await new Brokerage().registered(['alice']);
     await c2c.byUser(['repo', 'set', 'supervisors', 'boss']);
-    const monitor = await monitoring(c2c, ['--all', '--alias', 'alice']);
+    const monitor = await monitoring(c2c, ['--all'], alice);
     leave(c2c, 'boss', [anOriginalEntry({ content: 'for the user' })]);
     leave(c2c, 'other', [anOriginalEntry({ content: 'for another' })]);
     await monitor.says('"for another"');
+    // The look that finds this one is behind the look at the first inbox.
+    leave(c2c, 'other', [anOriginalEntry({ content: 'once more' })]);
+    await monitor.says('"once more"');
     expect(monitor.out).not.toContain('for the user');
   });
 

@@ -1,6 +1,6 @@
 // What people and scripts that come from the original c2c rely on.
 import { describe, expect, it } from 'bun:test';
-import { chmodSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { commands } from '../../src/protocols/c2c/commands.ts';
 import { Brokerage } from '../support/c2c.ts';
 import { McpClient } from '../support/mcp.ts';
@@ -18,6 +18,31 @@ describe('the text of c2c send', () => {
       '⚠️ URGENT: the flag --json is new',
       '--urgent',
     ]);
+  });
+
+  it('is all of several plain words, and who may have meant an option is told', async () => {
+    const c2c = await new Brokerage().registered(['alice', 'bob']);
+    const texts = [
+      'deploy with --fail',
+      'use flag --json',
+      'run df -h on the box',
+      'df -h',
+      'see tool --from me',
+      'see tool --help',
+    ];
+    const notes = [];
+    for (const text of texts) {
+      const { code, err } = await c2c.c2c(['send', 'bob', ...text.split(' ')], alice);
+      expect(code).toBe(0);
+      notes.push(/^note: "(.*)" is sent as text/.exec(err)?.[1] ?? err);
+    }
+    expect(c2c.inbox('s-bob').map(({ content }) => content)).toEqual(texts);
+    expect(notes).toEqual(['--fail', '--json', '', '', '--from me', '--help']);
+    await c2c.said(['send', 'bob', '--urgent', 'the', 'build', 'is', 'red'], alice);
+    expect(c2c.inbox('s-bob').at(-1)).toMatchObject({ content: '⚠️ URGENT: the build is red' });
+    for (const asked of [['-h'], ['hi', '--help'], ['hi', '--urgent', '--help']])
+      expect(await c2c.error(['send', 'bob', ...asked], alice)).toContain('usage: c2c send ');
+    expect(c2c.inbox('s-bob')).toHaveLength(texts.length + 1);
   });
 
   it('ends where options of send begin: each of them counts behind it and before it', async () => {
@@ -52,12 +77,33 @@ describe('c2c list --alive', () => {
 });
 
 describe('a registry in the form {"registrations": […]}', () => {
-  it('is read, and becomes an array with all its rows', async () => {
+  it('is read, and keeps its form and everything else in it', async () => {
     const c2c = new Brokerage();
-    c2c.plant('registry.json', { registrations: [{ session_id: 's-old', alias: 'old', mine: 1 }] });
+    const old = '{"session_id":"s-old","alias":"old","mine":1.50}';
+    mkdirSync(c2c.root, { recursive: true });
+    writeFileSync(
+      `${c2c.root}/registry.json`,
+      `{"version": 3.0, "registrations": [${old}], "other": {"registrations": []}}`,
+    );
     expect(await c2c.json(['list'])).toMatchObject([{ alias: 'old', session_id: 's-old' }]);
-    await c2c.registered(['alice']);
-    expect(c2c.rows).toMatchObject([{ alias: 'alice' }, { alias: 'old', mine: 1 }]);
+    await c2c.registered(['alice', 'bob']);
+    const written = readFileSync(`${c2c.root}/registry.json`, 'utf8');
+    expect(written).toStartWith('{"version": 3.0, "registrations": [{');
+    expect(written).toEndWith(`${old}], "other": {"registrations": []}}`);
+    expect(await c2c.json(['list'])).toMatchObject([{ alias: 'bob' }, { alias: 'alice' }, { alias: 'old' }]);
+  });
+
+  it('is saved, with all its rows, if it is broken', async () => {
+    const c2c = new Brokerage();
+    mkdirSync(c2c.root, { recursive: true });
+    for (const broken of [
+      '{"registrations":[{"session_id":"s-old","alias":"old"}]} and more',
+      '{"registrations":[{"session_id":"s-old","alias":"old"},{',
+    ]) {
+      writeFileSync(`${c2c.root}/registry.json`, broken);
+      expect((await c2c.c2c(['register', 'alice'], alice)).err).toContain('repaired');
+      expect(c2c.rows).toMatchObject([{ alias: 'alice' }, { alias: 'old' }]);
+    }
   });
 });
 
@@ -102,6 +148,18 @@ describe('sessions in containers', () => {
     utimesSync(`${c2c.root}/.leases/one`, old, old);
     expect(await alive()).toEqual(['two']);
     await c2c.said(['register', 'one'], { session: 'three', env: inside });
+  });
+
+  it('keep their alias without a lease while their process is seen to run', async () => {
+    const c2c = new Brokerage();
+    const seen = { C2C_IN_DOCKER: '1', C2C_MCP_CLIENT_PID: String(process.pid) };
+    await c2c.said(['register', 'one'], { session: 'one', env: seen });
+    rmSync(`${c2c.root}/.leases/one`);
+    expect(await c2c.json(['list', '--alive'], { env: seen })).toMatchObject([{ alias: 'one' }]);
+    expect(await c2c.error(['register', 'one'], { session: 'two', env: inside })).toContain('belongs to session one');
+    const [row] = c2c.rows;
+    c2c.plant('registry.json', [{ ...row, pid_start_time: 1 }]);
+    expect(await c2c.json(['list', '--alive'], { env: seen })).toEqual([]);
   });
 });
 

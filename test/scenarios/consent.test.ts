@@ -56,7 +56,7 @@ describe('what widens a client', () => {
     const own = '{"crossSessionInbound": "hold"}\n';
     const { machine, types } = aMachine({ [SETTINGS]: own });
     expect((await types(['install', 'claude'], 'yes')).shown).not.toContain('  inbound');
-    await machine.does('parley', ['install', 'claude', '--inbound', 'allow']);
+    await machine.userInstalls('claude', '--inbound', 'allow');
     expect(machine.json(SETTINGS)['crossSessionInbound']).toBe('hold');
   });
 
@@ -73,6 +73,26 @@ describe('what widens a client', () => {
     expect(code).toBe(77);
   });
 
+  it.each([
+    ['--inbound', 'allow', 'let messages in'],
+    ['--allow', 'reply', 'allow tools'],
+    ['--allow', 'tools', 'allow tools'],
+  ])('is never done without a terminal by %s %s, also where nothing shows that a model asks', async (...words) => {
+    const { machine } = aMachine();
+    const [option, word, what] = words;
+    const { err, code } = await machine.run('parley', ['install', 'claude', option, word]);
+    expect(err).toBe(`parley: Only the user can ${what}. This process has no terminal. Run it in your own terminal.\n`);
+    expect(code).toBe(77);
+    expect(JSON.stringify(machine.outside)).not.toContain('parley');
+  });
+
+  it('can be taken back without a terminal', async () => {
+    const { machine } = aMachine();
+    await machine.userInstalls('claude', '--allow', 'tools', '--inbound', 'allow');
+    await machine.does('parley', ['install', 'claude', '--allow', 'none', '--inbound', 'ask']);
+    expect(machine.read(SETTINGS)).not.toMatch(/crossSessionInbound|"permissions"/);
+  });
+
   it('is asked for, not guessed, where the answer is no word of the question', async () => {
     const { machine, types } = aMachine();
     const { shown } = await types(['install'], 'yes replay');
@@ -82,7 +102,7 @@ describe('what widens a client', () => {
 
   it('can be changed by an option, both ways, and every byte of the settings comes back', async () => {
     const { machine } = aMachine({ [SETTINGS]: '{"model": "opus"}\n' });
-    const does = (...args: string[]) => machine.does('parley', ['install', 'claude', ...args]);
+    const does = (...args: string[]) => machine.userInstalls('claude', ...args);
     await does();
     const plain = machine.read(SETTINGS);
     await does('--inbound', 'allow', '--allow', 'reply');
@@ -111,7 +131,8 @@ describe('what widens a client', () => {
     [['claude', '--inbound', 'yes'], '--inbound is allow or ask'],
     [['codex', '--inbound', 'allow'], '--inbound is for Claude Code: no other client has such a setting'],
   ])('is refused as %p', async (args, why) => {
-    const { err, code } = await aMachine().machine.run('parley', ['install', ...args]);
+    const { machine } = aMachine();
+    const { err, code } = await machine.program.byPerson(['install', ...args], { env: machine.env() });
     expect({ err: err.trim(), code }).toEqual({ err: `parley: ${why}`, code: 64 });
   });
 });
@@ -170,13 +191,38 @@ describe('`parley run claude` in bypass mode', () => {
     expect(settings()).not.toHaveProperty('crossSessionInbound');
   });
 
-  it('is in the list of changes of `parley install` after a yes, and --yes leaves it out', async () => {
-    const { machine, types } = aRun();
+  it('asks for its own sessions only: after a yes `parley install` asks for itself, and a no changes no settings', async () => {
+    const { machine, types, settings } = aRun();
     await types(['run', 'claude', BYPASS], 'yes');
     await types(['install', 'claude', '--yes'], '');
+    const { shown } = await types(['install', 'claude'], 'no');
+    expect(shown).toContain('Allow some of it? Name it after yes: yes reply inbound. Type yes:');
     expect(machine.json(SETTINGS)).not.toHaveProperty('crossSessionInbound');
-    const { shown } = await types(['install'], 'yes');
-    expect(shown).toMatch(/would add +setting that lets messages in: /);
-    expect(machine.json(SETTINGS)).toMatchObject(INBOUND);
+    await types(['run', 'claude', BYPASS], '');
+    expect(settings()).toMatchObject(INBOUND);
+  });
+
+  it('does as --inbound says last, which is for all sessions', async () => {
+    const { machine, types, settings } = aRun();
+    await types(['run', 'claude', BYPASS], 'yes');
+    await machine.does('parley', ['install', 'claude', '--inbound', 'ask']);
+    expect((await types(['run', 'claude', BYPASS], '')).shown).not.toContain('Type yes:');
+    expect(settings()).not.toHaveProperty('crossSessionInbound');
+  });
+
+  it('has its yes of a version that kept one answer for all, and `parley install` asks before it writes', async () => {
+    const { machine, types, settings } = aRun({ '.parley/consents.json': '{"claude": {"inbound": "allow"}}' });
+    await types(['run', 'claude', BYPASS], '');
+    expect(settings()).toMatchObject(INBOUND);
+    expect((await types(['install', 'claude'], 'no')).shown).toContain('  inbound  ');
+    expect(machine.json(SETTINGS)).not.toHaveProperty('crossSessionInbound');
+  });
+
+  it('forgets its answer with `parley self uninstall`, also if that client was never installed', async () => {
+    const { machine, types } = aRun();
+    await types(['run', 'claude', BYPASS], 'yes');
+    await machine.does('parley', ['install', 'codex']);
+    await machine.does('parley', ['self', 'uninstall', '--yes']);
+    expect((await types(['run', 'claude', BYPASS], 'no')).shown).toContain('Type yes:');
   });
 });

@@ -134,7 +134,7 @@ describe('the daemon', () => {
     body?.enqueue('{"to":"@alice",');
     await fetch(`${url}v1/health`);
     const down = machine.run('parley', ['down']);
-    await down.complains('waiting for relay: requests in hand');
+    await down.complains('waiting for relay: open requests');
     body?.enqueue('"body":"just in time"}');
     body?.close();
     expect((await sending).status).toBe(200);

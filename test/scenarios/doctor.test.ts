@@ -158,7 +158,7 @@ describe('`parley doctor`', () => {
     ]);
     // OpenCode asks only where its settings say so.
     expect(await about(machine, 'opencode')).toHaveLength(1);
-    await machine.does('parley', ['install', 'claude', '--allow', 'reply']);
+    await machine.userInstalls('claude', '--allow', 'reply');
     expect(await about(machine, 'claude')).toMatchObject([{ level: 'ok' }]);
   });
 

@@ -13,6 +13,18 @@ async function aMachine(files: Record<string, string> = {}): Promise<InstallMach
   return machine;
 }
 
+/** The tools of Parley that run without a dialog, in each of the three clients. */
+function allowedIn(machine: InstallMachine): string[][] {
+  const claude = machine.json('.claude/settings.json') as { permissions: { allow: string[] } };
+  const codex = Bun.TOML.parse(machine.read('.codex/config.toml')) as { mcp_servers: { parley: { tools: object } } };
+  const opencode = [...machine.read('.config/opencode/opencode.json').matchAll(/"parley_(\w+)": "allow"/g)];
+  return [
+    claude.permissions.allow.flatMap((rule) => /^mcp__parley__(\w+)$/.exec(rule)?.[1] ?? []),
+    Object.keys(codex.mcp_servers.parley.tools),
+    opencode.map(([, tool = '']) => tool),
+  ].map((tools) => tools.sort());
+}
+
 describe('the rules that let a model answer without a dialog', () => {
   it('are not added unless the user asks for them, also not by --yes', async () => {
     const machine = await aMachine({ '.claude/': '', '.codex/': '' });
@@ -23,7 +35,7 @@ describe('the rules that let a model answer without a dialog', () => {
 
   it('are those of the two tools that answer, in each client with such rules', async () => {
     const machine = await aMachine();
-    const said = await machine.does('parley', ['install', ...CLIENTS, '--allow', 'reply']);
+    const said = await machine.userInstalls(...CLIENTS, '--allow', 'reply');
     expect(machine.json('.claude/settings.json')).toMatchObject({ permissions: { allow: REPLY } });
     expect(Bun.TOML.parse(machine.read('.codex/config.toml'))).toMatchObject({
       mcp_servers: {
@@ -45,9 +57,22 @@ describe('the rules that let a model answer without a dialog', () => {
 
   it('are those of all tools when the user says so', async () => {
     const machine = await aMachine();
-    await machine.does('parley', ['install', 'claude', '--allow', 'tools']);
+    await machine.userInstalls('claude', '--allow', 'tools');
     const { permissions } = machine.json('.claude/settings.json') as { permissions: { allow: string[] } };
     expect(permissions.allow).toEqual(ALL.map((tool) => `mcp__parley__${tool}`));
+  });
+
+  it('become fewer when the user allows less', async () => {
+    const machine = await aMachine();
+    await machine.userInstalls(...CLIENTS, '--allow', 'tools');
+    const said = await machine.userInstalls(...CLIENTS, '--allow', 'reply');
+    expect(said.match(/removed +allow rule for send: /g)).toHaveLength(3);
+    expect(machine.json('.claude/settings.json')).toMatchObject({ permissions: { allow: REPLY } });
+    expect(allowedIn(machine)).toEqual([
+      ['react', 'reply'],
+      ['react', 'reply'],
+      ['react', 'reply'],
+    ]);
   });
 
   it('are added at a terminal only if they are named after `yes`', async () => {
@@ -73,7 +98,7 @@ describe('the rules that let a model answer without a dialog', () => {
   it('come with a line that says where such mail can go', async () => {
     const machine = await aMachine();
     await machine.program.atTerminal(['init', 'ann', '--human'], 'yes', { env: machine.env() });
-    const said = await machine.does('parley', ['install', 'claude', '--allow', 'tools']);
+    const said = await machine.userInstalls('claude', '--allow', 'tools');
     expect(said).toContain('Its model sends mail without asking you, to every agent of this home, to people (@ann)');
   });
 
@@ -84,7 +109,7 @@ describe('the rules that let a model answer without a dialog', () => {
 
   it('stay when the server below which Codex keeps them is replaced, also after Codex wrote to the same file', async () => {
     const machine = await aMachine();
-    await machine.does('parley', ['install', 'codex', '--allow', 'reply']);
+    await machine.userInstalls('codex', '--allow', 'reply');
     const tui = '\n[tui]\ntheme = "x"\n';
     writeFileSync(machine.at('.codex/config.toml'), machine.read('.codex/config.toml') + tui);
     const env = { PARLEY_HOME: machine.at('.parley') };
@@ -101,7 +126,7 @@ describe('the rules that let a model answer without a dialog', () => {
   it.each(Object.entries(HOMES))('go again with every byte from a home with %s', async (_name, { files }) => {
     const machine = await aMachine(files);
     const before = machine.outside;
-    await machine.does('parley', ['install', ...CLIENTS, '--hooks', '--allow', 'tools']);
+    await machine.userInstalls(...CLIENTS, '--hooks', '--allow', 'tools');
     expect(JSON.stringify(machine.outside)).toMatch(RULES);
     await machine.does('parley', ['install', '--uninstall']);
     expect(machine.outside).toEqual(before);
@@ -146,6 +171,19 @@ describe('the rules that 0.1.0 wrote for its tools', () => {
     expect(FILES.map((path) => machine.read(path))).toEqual(before);
   });
 
+  it('go where the user allows less now', async () => {
+    const { machine, before } = await aMachineOfOld('tools');
+    await machine.userInstalls('claude', 'codex', 'opencode', '--allow', 'reply');
+    expect(FILES.map((path) => machine.read(path)).join('')).not.toContain('chat_');
+    expect(allowedIn(machine)).toEqual([
+      ['react', 'reply'],
+      ['react', 'reply'],
+      ['react', 'reply'],
+    ]);
+    await machine.does('parley', ['install', '--uninstall']);
+    expect(FILES.map((path) => machine.read(path))).toEqual(before);
+  });
+
   it('stay where the user changed them, and what the user wrote stays too', async () => {
     const { machine } = await aMachineOfOld('reply');
     const changed = machine
@@ -170,18 +208,6 @@ describe('the rules that 0.1.0 wrote for its tools', () => {
     await machine.does('parley', ['install', 'claude', '--no-hooks']);
     expect((await machine.run('parley', ['doctor'])).out).not.toContain('Claude Code may ask you');
   });
-
-  /** The tools of Parley that run without a dialog, in each of the three clients. */
-  function allowedIn(machine: InstallMachine): string[][] {
-    const claude = machine.json('.claude/settings.json') as { permissions: { allow: string[] } };
-    const codex = Bun.TOML.parse(machine.read('.codex/config.toml')) as { mcp_servers: { parley: { tools: object } } };
-    const opencode = [...machine.read('.config/opencode/opencode.json').matchAll(/"parley_(\w+)": "allow"/g)];
-    return [
-      claude.permissions.allow.flatMap((rule) => /^mcp__parley__(\w+)$/.exec(rule)?.[1] ?? []),
-      Object.keys(codex.mcp_servers.parley.tools),
-      opencode.map(([, tool = '']) => tool),
-    ].map((tools) => tools.sort());
-  }
 });
 
 describe('the skill', () => {

@@ -91,6 +91,36 @@ describe('one message, from send to settle', () => {
     expect(lines.map(({ message, step }) => message?.body ?? step)).toEqual(['earlier', 'now', 'settled']);
   });
 
+  it('is seen live in any number between two looks, and the end of an old one, too', async () => {
+    const parley = await new Program().init('alice', 'bob');
+    const old = await parley.json<Sent>(['send', '@bob', 'old']);
+    const live = Bun.spawn([PARLEY, 'live', '--json'], {
+      env: parley.env,
+      stdin: 'ignore',
+      stdout: 'pipe',
+      stderr: 'ignore',
+    });
+    let out = '';
+    const reading = (async () => {
+      for await (const chunk of live.stdout) out += Buffer.from(chunk).toString();
+    })();
+    await within(20_000, async () => out.includes(old.id));
+    live.kill('SIGSTOP');
+    const bodies = Array.from({ length: 60 }, (_, n) => `text ${n}`);
+    for (const body of bodies) await parley.run(['send', '@bob', body]);
+    live.kill('SIGCONT');
+    await within(20_000, async () => out.includes('text 59'));
+    await parley.run(['ack', old.id], { as: 'bob' });
+    await within(20_000, async () => out.includes('settled'));
+    live.kill();
+    await reading;
+    const lines = out
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { message?: { body: string }; id?: string });
+    expect(lines.map(({ message, id }) => message?.body ?? id)).toEqual(['old', ...bodies, old.id]);
+  });
+
   it('is said to be stored and never to be delivered', async () => {
     const parley = await new Program().init('alice', 'bob');
     const { out } = await parley.run(['send', '@bob', 'hello']);

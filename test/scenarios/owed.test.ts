@@ -130,6 +130,18 @@ describe('what is owed', () => {
     await reading;
     expect(shown).not.toContain('@owner');
   });
+
+  it('has the same local time as the steps, and whole times with --verbose', async () => {
+    const parley = await asked();
+    const trace = async (...more: string[]) =>
+      (await parley.atTerminal(['trace', parley.id, ...more], '', { env: { TZ: 'Asia/Tokyo' } })).shown;
+    const isoTime = /\d\dT\d\d:\d\d/;
+    expect(await trace()).toMatch(/due again (?:\S+ )?\d\d:\d\d:\d\d\s/);
+    expect(await trace()).not.toMatch(isoTime);
+    expect(await trace('--verbose')).toMatch(/due again \S+Z\s/);
+    await parley.run(['read', parley.id], { as: 'codex' });
+    expect(await trace()).not.toMatch(isoTime);
+  });
 });
 
 describe('a reaction', () => {

@@ -162,7 +162,7 @@ describe('bch at a relay of the original', () => {
   it.each([
     [
       'html',
-      /answered 502 with text\/html instead of JSON: a proxy or another program stands there, not a relay \("Bad gateway"\)/,
+      /answered 502 with text\/html instead of JSON: a proxy or another program answers there, not a relay \("Bad gateway"\)/,
     ],
     ['sent on', /sends us on to http:\/\/example.org\/x; give that address itself, a token is not sent along/],
     ['answer lost', /did not answer \(it closed the connection\)/],

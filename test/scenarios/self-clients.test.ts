@@ -25,6 +25,15 @@ describe('`parley self uninstall`', () => {
     expect(machine.snapshot()).toEqual(before);
   });
 
+  it('takes our lines out of a file that we made and a client has written to since', async () => {
+    const machine = new InstallMachine().with({ '.claude/': '' });
+    await machine.does('parley', ['install', 'claude']);
+    const ours = JSON.parse(machine.read('.claude/settings.json')) as Record<string, unknown>;
+    writeFileSync(machine.at('.claude/settings.json'), `${JSON.stringify({ ...ours, theme: 'dark' }, null, 2)}\n`);
+    await machine.does('parley', ['self', 'uninstall', '--purge', '--yes']);
+    expect(JSON.parse(machine.read('.claude/settings.json'))).toEqual({ theme: 'dark' });
+  });
+
   it('stops the service of `bch setup --wake`', async () => {
     const machine = new InstallMachine().with({ '.claude/': '' });
     const before = machine.snapshot();

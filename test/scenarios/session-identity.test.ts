@@ -9,21 +9,29 @@ import type { Run } from '../support/program.ts';
 
 const DAY = 24 * 60 * 60 * 1000;
 
-/** One running session of a client: a process of its own, with the hook and the tools that `parley install` gives it. */
-class Session {
-  readonly #child = Bun.spawn([process.execPath, `${import.meta.dir}/../support/stand-in.child.ts`], {
+function standIn(words: string[]): Bun.Subprocess<'pipe', 'pipe', 'inherit'> {
+  return Bun.spawn([process.execPath, `${import.meta.dir}/../support/stand-in.child.ts`, ...words], {
     stdin: 'pipe',
     stdout: 'pipe',
     stderr: 'inherit',
   });
-  readonly #said = linesOf(this.#child.stdout);
+}
+
+/** One running session of a client: a process of its own, with the hook and the tools that `parley install` gives it. */
+class Session {
+  readonly #child: ReturnType<typeof standIn>;
+  readonly #said: ReturnType<typeof linesOf>;
 
   constructor(
     readonly machine: InstallMachine,
     readonly folder: string,
     public id: string = crypto.randomUUID(),
     readonly client = 'claude',
+    /** The words with which the client was started. */
+    ...words: string[]
   ) {
+    this.#child = standIn(words);
+    this.#said = linesOf(this.#child.stdout);
     mkdirSync(folder, { recursive: true });
   }
 
@@ -81,11 +89,15 @@ class Session {
 
   /** `parley …` in a shell that the model started. */
   async shell(...args: string[]): Promise<string> {
-    const mark: Record<string, string> = this.client === 'codex' ? { CODEX_THREAD_ID: this.id } : { CLAUDECODE: '1' };
-    const words = ['bash', '-c', '"$0" "$@"; exit $?', PARLEY, ...args];
-    const { out, err, code } = await this.#does(words, '', mark);
+    const { out, err, code } = await this.runs('"$0" "$@"; exit $?', ...args);
     if (code !== 0) throw new Error(`parley ${args.join(' ')} ended with ${code}: ${err}`);
     return out;
+  }
+
+  /** The same with a script of the shell; `$0` is parley. */
+  async runs(script: string, ...args: string[]): Promise<Run> {
+    const mark: Record<string, string> = this.client === 'codex' ? { CODEX_THREAD_ID: this.id } : { CLAUDECODE: '1' };
+    return this.#does(['bash', '-c', script, PARLEY, ...args], '', mark);
   }
 
   async whoami(): Promise<string> {
@@ -255,6 +267,34 @@ describe('mail for the client', () => {
     expect(await machine.does('parley', ['owe', '--blocking'])).toContain('@claude.web owes you');
   });
 
+  it('still waits for all of them where what `read` says cannot be written', async () => {
+    const machine = await installed();
+    const [api, web] = [await session(machine, 'api').starts(), await session(machine, 'web').starts()];
+    const id = await send(machine, '@claude', 'read me');
+    expect((await api.runs('"$0" "$@" > /dev/full', 'read', id)).code).not.toBe(0);
+    expect(await web.shell('read', id)).toContain('read me');
+    expect(await web.shell('owe')).toContain('read me');
+  });
+
+  it('is drained together with the mail of the session, as one list, and cannot be held', async () => {
+    const machine = await installed();
+    const api = await session(machine, 'api').starts();
+    const drained = async (...args: string[]): Promise<string[]> =>
+      (JSON.parse(await api.shell('drain', '--json', ...args)) as { body: string }[]).map(({ body }) => body);
+    for (const text of ['one', 'two']) await send(machine, '@claude.api', text);
+    const id = await send(machine, '@claude', 'three');
+    await send(machine, '@claude', 'four');
+    expect((await api.runs('"$0" "$@"', 'take', id, '--lease', '1m')).err).toContain(
+      'is for any session of @claude, and cannot be held; take it: parley take',
+    );
+    expect(await drained('--limit', '3')).toEqual(['one', 'two', 'three']);
+    expect(await drained()).toEqual(['four']);
+    expect(await drained()).toEqual([]);
+    await send(machine, '@claude.api', 'five');
+    await send(machine, '@claude', 'six');
+    expect(await api.shell('drain')).toMatch(/five\n\n[^]*six\n/);
+  });
+
   it('waits for the others again if its reader ends before its model was asked', async () => {
     const machine = await installed();
     const [api, web] = [await session(machine, 'api').starts(), await session(machine, 'web').starts()];
@@ -306,6 +346,20 @@ describe('mail for the client', () => {
 });
 
 describe('a session of Codex, which has one process for many', () => {
+  it.each([
+    ['without its daemon', 'resume'],
+    ['in a daemon that does not answer', 'app-server'],
+  ])('has a name of its own beside another one in its folder, %s', async (_where, word) => {
+    const machine = await installed();
+    await machine.does('parley', ['install', 'codex']);
+    const two = [1, 2].map(() => session(machine, 'api', crypto.randomUUID(), 'codex', word));
+    for (const one of two) await one.starts();
+    expect(await Promise.all(two.map((one) => one.whoami()))).toEqual(['codex.api', 'codex.api.2']);
+    await send(machine, '@codex.api', 'for the first');
+    expect(await two[1]?.works()).toBe('');
+    expect(await two[0]?.works()).toContain('for the first');
+  });
+
   it('has a name by its thread, also in its tools and shells', async () => {
     const machine = await installed();
     await machine.does('parley', ['install', 'codex']);

@@ -44,6 +44,17 @@ describe('`parley self list`', () => {
     const said = await types([parley, 'self', 'list']);
     expect(said).toContain(`Yours to delete:\n  ${machine.at('.bashrc')}: it loads \`parley completion\` (you)\n`);
     expect(said).toContain(`${machine.at('.config/systemd/user/ccc.service')}: service (parley service)`);
+    expect(said).toContain(`  ${machine.bin}/parley-install.lock: lock of the installers (parley install)\n`);
+  });
+
+  it('names what c2c keeps running, and its uninstallation says that it stays', async () => {
+    const { machine, types, parley } = await anInstalledMachine();
+    const [loops, wires] = ['loops', 'wire-daemons'].map((name) => machine.at(`.local/share/c2c/${name}`));
+    machine.with({ '.local/share/c2c/loops/s.json': '{}', '.local/share/c2c/wire-daemons/s.log': '' });
+    const said = await types([parley, 'self', 'list']);
+    for (const path of [loops, wires]) expect(said).toContain(`  ${path}: what c2c keeps running (c2c)\n`);
+    const gone = await types([parley, 'self', 'uninstall', '--purge', '--yes']);
+    for (const path of [loops, wires]) expect(gone).toContain(`${path} stays: what c2c keeps running; delete it`);
   });
 });
 

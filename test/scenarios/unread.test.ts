@@ -20,6 +20,18 @@ async function noteOf(machine: InstallMachine, args: string[]): Promise<string> 
 }
 
 describe('a mailbox of a client that nothing wakes', () => {
+  it('is named by `send` for Codex, until one of its sessions was prompted', async () => {
+    const machine = await aMachine();
+    await machine.does('parley', ['install', 'codex']);
+    expect(await noteOf(machine, ['send', '@codex', 'hello'])).toBe(
+      'a session of Codex is woken for it after its first prompt; one that `parley run codex` starts is woken at once\n',
+    );
+    const names = `${machine.at('.parley')}/names`;
+    mkdirSync(names);
+    writeFileSync(`${names}/codex.api.json`, '{}');
+    expect(await noteOf(machine, ['send', '@codex', 'hello'])).toBe('');
+  });
+
   it('is named by `send`, unless `parley run` holds a terminal of that client', async () => {
     const machine = await aMachine();
     await machine.does('parley', ['install', 'kimi']);

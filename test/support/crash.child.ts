@@ -39,8 +39,9 @@ const acts: Record<string, () => Promise<unknown>> = {
     await take(await mailboxes.ids(bob), false);
   },
 
+  /** These ids, which may have no file, or everything. */
   async keep() {
-    await take(await mailboxes.ids(bob), true);
+    await take(keys.length > 0 ? (keys as MessageId[]) : await mailboxes.ids(bob), true);
   },
 
   /** Everything that waits for bob, one by one, until nothing waits any more. */

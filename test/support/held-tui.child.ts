@@ -27,6 +27,7 @@ holder = new TerminalHolder({
   held,
   typing,
   quietMs: Number(env['QUIET_MS'] ?? 100),
+  ...('ENTERED_MS' in env && { enteredMs: Number(env['ENTERED_MS']) }),
 });
 await holder.open();
 const end = await held.ended();

@@ -33,6 +33,14 @@ export class InstallMachine extends SetupMachine {
     return out;
   }
 
+  /** What `parley install …` prints for its user, who is at a terminal and is not asked. It must succeed. */
+  async userInstalls(...args: string[]): Promise<string> {
+    const words = ['install', ...args, '--yes'];
+    const { out, err, code } = await this.program.byPerson(words, { cwd: this.at('project'), env: this.env() });
+    if (code !== 0) throw new Error(`parley ${words.join(' ')} ended with ${code}: ${err}`);
+    return out;
+  }
+
   /** Runs the line of a hook as a client does, with an event on stdin. */
   runsLine(line: string, event = 'PostToolUse', shell: string[] = ['sh']): Run {
     // Clients have sessions of their own.

@@ -20,6 +20,10 @@ export class StandInOpenCode {
   holds = false;
   /** What the next prompt gets instead of being taken. */
   refusal: number | null = null;
+  /** It says that it takes a prompt, and loses it. */
+  loses = false;
+  /** What a request for a new session gets; it is answered when this is. */
+  begins: Promise<number> = Promise.resolve(200);
   permissions: Facts[] = [];
   questions: Facts[] = [];
   info: Facts = {};
@@ -76,6 +80,16 @@ export class StandInOpenCode {
     await this.#tell('session.idle', {});
   }
 
+  /** Sums up the conversation, and ends its turn without an answer to what came before. */
+  async sumsUp(): Promise<void> {
+    const id = this.#id('summary');
+    this.file.message(id, { role: 'user' });
+    this.file.parts(id, { type: 'compaction', auto: true });
+    this.file.answers(this.#id('summed'), id, { finish: 'stop', summary: true }, 'what was said so far');
+    this.file.answers(this.#id('goingon'), id, { finish: 'stop' }, 'going on');
+    await this.rests();
+  }
+
   /** The model answers everything that waits. */
   async answers(text = 'an answer'): Promise<void> {
     const { record } = this.file;
@@ -100,7 +114,10 @@ export class StandInOpenCode {
     if (url === '/question') return ok(this.questions);
     if (method === 'GET') return ok({ id: url.split('/').at(-1), ...this.info });
     this.calls.push([url, body]);
-    if (url === '/session') return ok({ id: 's' });
+    if (url === '/session') {
+      const status = await this.begins;
+      return status === 200 ? ok({ id: 's' }) : { error: { name: 'No' }, response: { status } };
+    }
     if (url.endsWith('/prompt_async')) return this.#prompt(body);
     return ok(true);
   }
@@ -108,6 +125,7 @@ export class StandInOpenCode {
   async #prompt({ messageID, parts }: Facts) {
     const { refusal } = this;
     if (refusal !== null) return { error: { name: 'No' }, response: { status: refusal } };
+    if (this.loses) return { response: { status: 204 } };
     const id = typeof messageID === 'string' ? messageID : this.#id('nudge');
     this.file.message(id, { role: 'user' });
     this.file.parts(id, ...(parts as object[]));

@@ -1,6 +1,6 @@
 // A small agent for a terminal: `bun scripted-tui.child.ts <folder>`. It takes bracketed pastes in raw mode, draws a composer, asks
 // questions when told to, and writes down what it got: one JSON line in <folder>/log for each prompt and each answer. It says how
-// it is in <folder>/sign. Orders come as lines on the socket <folder>/orders: dialog, draft <text>, busy, idle, starting, slow, quit.
+// it is in <folder>/sign. Orders come as lines on the socket <folder>/orders: dialog, draft <text>, busy, idle, starting, slow, mute, quit.
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { writeClientState } from '../../src/sessions/client-state.ts';
 import type { Activity } from '../../src/sessions/client-state.ts';
@@ -16,12 +16,13 @@ let pasting = false;
 /** How many pastes, and how many single keys, the composer is made of. */
 let made = { pastes: 0, keys: 0 };
 let turns = true;
+let mute = false;
 let input = '';
 
 async function become(next: Activity): Promise<void> {
   state = next;
   draw();
-  await writeClientState(`${folder}/sign`, next, Date.now(), process.pid);
+  if (!mute) await writeClientState(`${folder}/sign`, next, Date.now(), process.pid);
   note({ state: next });
 }
 
@@ -87,6 +88,7 @@ async function order(words: string): Promise<void> {
     composer = rest.join(' ');
     draw();
   } else if (what === 'slow') turns = false;
+  else if (what === 'mute') mute = true;
   else if (what === 'quit') process.exit(0);
   else await become(what as Activity);
 }

@@ -4,11 +4,10 @@ import { command } from '../../core/command.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import { Context } from '../context.ts';
-import { ago } from '../../core/time.ts';
 import type { ClientName } from '../../clients/client-names.ts';
 import { clientNamed, HOOK_CLIENTS, hookClient } from '../../clients/clients.ts';
 import type { HookClient } from '../../delivery/client.ts';
-import { fenced, newMark, peopleAmong } from '../../delivery/fit.ts';
+import { phrasesFor } from '../../delivery/fit.ts';
 import { answerEvent } from '../../delivery/hook.ts';
 import type { HookMailbox } from '../../delivery/hook.ts';
 import { isNewStart } from '../../delivery/hook-event.ts';
@@ -98,11 +97,8 @@ export async function answerHook(
     },
     complain: (error) => complain('parley hook', error),
   });
-  const phrases: HookMailbox['phrases'] = async (reader, mail, now) => {
-    const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
-    const people = await peopleAmong(who.home, mail);
-    return fenced({ reader, mark, now, ago: (iso) => ago(iso, now), people });
-  };
+  const phrases: HookMailbox['phrases'] = (reader, mail, now) =>
+    phrasesFor({ name: reader, home: who.home }, mail, now);
   const all = mailboxes.map((one) => homeMailbox({ ...one, match, offered, fineTimes, write: writeAll, phrases }));
   await answerEvent(all, client, event);
   if (!isStart) return;

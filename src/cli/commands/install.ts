@@ -11,41 +11,28 @@ import { forgetSessionsOf } from '../../delivery/hook-session.ts';
 import { command } from '../../core/command.ts';
 import { yesWith } from '../../platform/authority.ts';
 import { parleyHome, userHome } from '../../platform/env.ts';
-import { stableProgram, temporaryHome } from '../../clients/own-program.ts';
+import { temporaryHome } from '../../clients/own-program.ts';
 import { gitTop } from '../../platform/git.ts';
 import { isTerminal } from '../../platform/terminal.ts';
 import { makeMailbox } from '../make-mailbox.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { CLIENT_NAMES } from '../../clients/client-names.ts';
-import { additionsOf } from '../../clients/settings/client-settings.ts';
 import type { ClientSettings, InstallTarget } from '../../clients/settings/client-settings.ts';
 import { SETTINGS_CLIENTS } from '../../clients/installable.ts';
-import type { Recorded } from '../../clients/settings/manifest.ts';
-import type { Who } from '../../core/mail/workspace.ts';
-import { AgentName } from '../../core/names.ts';
 import { nearest } from '../../core/nearest.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { bindClient, clientBindings, clientOf, unbindClient } from '../../delivery/client-bindings.ts';
-import { agentName, Context } from '../context.ts';
+import { unbindClient } from '../../delivery/client-bindings.ts';
+import { agentName } from '../context.ts';
+import type { Context } from '../context.ts';
 import { scriptText, writeScript } from '../hook-setup.ts';
 import { visibleLine } from '../../core/gate.ts';
-import { grantAdvice, grantFrom, grantWith, reachOf, toolsOf } from '../install/allow.ts';
-import type { Grant } from '../install/allow.ts';
-import {
-  asksAboutMessages,
-  canAsk,
-  consentTo,
-  forgetConsents,
-  inboundFrom,
-  keepConsent,
-  openQuestions,
-  questionLines,
-  widened,
-} from '../install/consent.ts';
+import { grantAdvice, grantFrom, reachOf } from '../install/allow.ts';
+import { canAsk, forgetConsents, inboundFrom, openQuestions, questionLines } from '../install/consent.ts';
 import type { Consent, ConsentQuestion, Topic } from '../install/consent.ts';
-import { recordChangedHooks, tablesLine } from '../../clients/codex/trust.ts';
-import type { Applied, Removed } from '../../clients/settings/installer.ts';
-import { parleyProfile } from '../install/parley-profile.ts';
+import { tablesLine } from '../../clients/codex/trust.ts';
+import type { Removed } from '../../clients/settings/installer.ts';
+import { applyPlan, planFor } from '../install/plan.ts';
+import type { Plan } from '../install/plan.ts';
 
 export default command({
   usage: `install [${CLIENT_NAMES.join('|')} …]`,
@@ -117,7 +104,7 @@ export default command({
       throw new Refusal('invalid_request', '--inbound is for Claude Code: no other client has such a setting');
     const reach = await reachOf(context);
     const plans: Plan[] = [];
-    for (const client of clients) plans.push(await planFor(context, target, client, order, values.yes ?? false));
+    for (const client of clients) plans.push(await planFor(context, target, client, order));
     const isOrdered = named.length > 0 || values.yes === true;
     if (dry || !isOrdered) report(context, target, plans, reach, true);
     if (dry) return;
@@ -189,170 +176,6 @@ function clientCalled(name: string): ClientSettings {
     'invalid_request',
     `no client is called "${shown}"; ${near ? `did you mean ${near}?` : `use some of ${CLIENT_NAMES.join(', ')}`}`,
   );
-}
-
-/** What one client gets, or why it gets nothing. A refused client does not stop the others. */
-interface Plan {
-  client: ClientSettings;
-  mailbox: ClientMailbox | null;
-  /** What its model may do without a dialog. */
-  grant: Grant | null;
-  /** What the user decided now, or before and it is to be done now; null if it stays as it is. */
-  reply: Consent | null;
-  inbound: Consent | null;
-  apply: (dry: boolean, plan: Pick<Plan, 'grant' | 'inbound'>) => Applied[];
-  applied: Applied[];
-  /** Takes out what widened it and is not wanted any more. */
-  narrow: (dry: boolean) => Removed[];
-  removed: Removed[];
-  refused: string | null;
-  advice: string[];
-}
-
-/** What the options say. */
-interface Order {
-  as: AgentName | undefined;
-  project: boolean;
-  hooks: boolean;
-  grant: Grant | 'none' | null;
-  inbound: Consent | null;
-}
-
-async function planFor(
-  context: Context,
-  target: InstallTarget,
-  client: ClientSettings,
-  order: Order,
-  isForced: boolean,
-): Promise<Plan> {
-  const again = `parley install ${client.name}`;
-  const installer = new Installer(target.home, again);
-  const program = stableProgram(context.env, again);
-  const profile = parleyProfile(client, target, { ...order, program });
-  const plan: Plan = {
-    client,
-    mailbox: null,
-    grant: order.grant === 'none' ? null : order.grant,
-    reply: order.grant === null ? null : order.grant === 'none' ? 'ask' : 'allow',
-    inbound: inboundOf(context, client, target, order, isForced),
-    apply: (dry, { grant, inbound }) =>
-      installer.apply(
-        additionsOf(client, target, { ...profile, allow: toolsOf(grant), inbound: inbound === 'allow' }),
-        dry,
-      ),
-    applied: [],
-    narrow: (dry) => {
-      const topics = [
-        ...(order.grant === 'none' ? ['reply' as const] : []),
-        ...(order.inbound === 'ask' ? ['inbound' as const] : []),
-      ];
-      const recorded = installer.recorded('parley', [client.name]);
-      return installer.remove(
-        topics.flatMap((topic) => widened(topic, recorded)),
-        dry,
-      );
-    },
-    removed: [],
-    refused: null,
-    advice: client.advice(target, profile),
-  };
-  try {
-    const mailbox = await clientMailbox(context, client.name, order.as);
-    const recorded = installer.recorded('parley', [client.name]);
-    const grant = order.grant === 'none' ? null : grantWith(order.grant, recorded);
-    const former = formerMailbox(recorded);
-    if (former !== undefined && former !== mailbox.agent)
-      plan.advice.push(
-        `its older settings named @${former}; its mailbox is @${mailbox.agent} now. To keep @${former}: ${again} --as ${former}`,
-      );
-    const planned = { ...plan, mailbox, grant, reply: grant === null ? plan.reply : ('allow' as const) };
-    return { ...planned, removed: plan.narrow(true), applied: plan.apply(true, planned) };
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    return { ...plan, refused: error.message };
-  }
-}
-
-/** What `parley run` was told counts here, too, where the user is there to see it in the list of changes. */
-function inboundOf(
-  { env }: Context,
-  client: ClientSettings,
-  target: InstallTarget,
-  order: Order,
-  isForced: boolean,
-): Consent | null {
-  if (!client.inboundRule || order.inbound !== null) return client.inboundRule ? order.inbound : null;
-  const isOpen = !isForced && canAsk(env) && asksAboutMessages(client, target);
-  return isOpen && consentTo(env, client.name, 'inbound') === 'allow' ? 'allow' : null;
-}
-
-/** The mailbox of a client, and whether it has to be made. */
-interface ClientMailbox {
-  agent: AgentName;
-  isMissing: boolean;
-}
-
-/**
- * Chooses the mailbox of a client: the one that the user names, else the one it has, else one with its own name. Another client's
- * mailbox is given only to a client for which the user names it.
- */
-async function clientMailbox(context: Context, client: string, named?: AgentName): Promise<ClientMailbox> {
-  const bindings = clientBindings(parleyHome(context.env));
-  const agent = named ?? bindings[client] ?? AgentName.parse(client);
-  const holder = clientOf(bindings, agent);
-  if (named === undefined && bindings[client] === undefined && holder !== undefined)
-    throw new Refusal(
-      'name_taken',
-      `@${agent} is the mailbox of ${holder}; choose another: parley install ${client} --as <name>`,
-    );
-  const found = await mailboxCalled(context, agent);
-  if (found && (await found.home.directory.get(agent))?.parley?.kind === 'human')
-    throw new Refusal(
-      'name_taken',
-      `@${agent} is the mailbox of a person; choose another: parley install ${client} --as <name>`,
-    );
-  return { agent, isMissing: found === null };
-}
-
-async function mailboxCalled(context: Context, agent: AgentName): Promise<Who | null> {
-  try {
-    return await new Context(context.env, context.cwd, { as: agent }).who();
-  } catch (error) {
-    if (error instanceof Refusal && error.code === 'no_identity') return null;
-    throw error;
-  }
-}
-
-/** The mailbox that 0.1.0 wrote into the settings of a client, if it did. */
-function formerMailbox(recorded: readonly Recorded[]): string | undefined {
-  const lines = recorded.filter(({ what }) => what.startsWith('hook') || what.startsWith('MCP server'));
-  const texts = lines.map(({ content }) => JSON.stringify(content));
-  return texts.map((text) => /--as[^A-Za-z0-9]+([A-Za-z0-9][A-Za-z0-9._-]*)/.exec(text)?.[1]).find(Boolean);
-}
-
-/** Writes the settings of a client, then binds its mailbox. */
-function applyPlan({ env }: Context, plan: Plan): Plan {
-  const { client, mailbox, advice } = plan;
-  if (plan.refused !== null || mailbox === null) return plan;
-  try {
-    const removed = plan.narrow(false);
-    const applied = plan.apply(false, plan);
-    recordChangedHooks(env, applied);
-    bindClient(parleyHome(env), client.name, mailbox.agent);
-    for (const topic of ['reply', 'inbound'] as const)
-      if (plan[topic] !== null) keepConsent(env, client.name, topic, plan[topic]);
-    return { ...plan, applied, removed, advice: [...advice, ...trustAdvice(client, applied)] };
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    return { ...plan, applied: [], refused: error.message };
-  }
-}
-
-function trustAdvice({ name }: ClientSettings, applied: readonly Applied[]): string[] {
-  const isNew = applied.some(({ what, outcome }) => what.startsWith('hook') && outcome === 'replaced');
-  return name === 'codex' && isNew
-    ? ['The hook line changed: Codex does not run it before you trust it once more']
-    : [];
 }
 
 function report(context: Context, target: InstallTarget, given: readonly Plan[], reach: string, dry: boolean): void {

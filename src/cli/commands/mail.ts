@@ -92,19 +92,25 @@ const sendCommand = command({
       obligation: obligationFrom(values),
     });
     const sent = await send(context.workspace, who.name, draft);
-    await noteFolder(context, sent);
     report(context, sent);
+    await noteFolder(context, sent);
     await warnNoReader(context, sent);
     requestFollowerFor(context.env, sent.copies);
   },
 });
 
 /** Of several sessions that may take a message, one in the sender's folder is woken first. */
-async function noteFolder({ env, cwd }: Context, { copies, first, home, message }: Sent): Promise<void> {
+async function noteFolder(context: Context, { copies, first, home, message }: Sent): Promise<void> {
+  const { env, cwd } = context;
   const shared = copies.filter(({ mailbox }) => home.label === 'parley' && isShared(parleyHome(env), mailbox));
   if (!first) return;
-  for (const { mailbox } of shared)
-    await home.journal.record(mailbox, message.id, { step: 'stored', at: message.ts, evidence: { folder: cwd } });
+  try {
+    for (const { mailbox } of shared)
+      await home.journal.record(mailbox, message.id, { step: 'stored', at: message.ts, evidence: { folder: cwd } });
+  } catch (error) {
+    // The message is stored and reported. Without the note it goes to any of the sessions.
+    context.log('no_folder', { error: String(error) });
+  }
 }
 
 function noRecipient(word: string): Refusal {

@@ -83,13 +83,15 @@ const readCommand = command({
   async run(context: Context, values, [prefix = '']) {
     const who = await context.who('read');
     const isWaiting = (await who.home.mailboxes.ids(who.name)).some((id) => id.startsWith(prefix));
-    if (isWaiting && !values.peek) {
-      const id = await findWaiting(who, prefix);
+    const box = isWaiting ? { who } : await mailboxWith(who, { any: true }, prefix);
+    if ((isWaiting || box.taker !== undefined) && !values.peek) {
+      const id = await findWaiting(box.who, prefix);
       const render = (delivered: Parameters<typeof rendered>[1]): string => rendered(context, delivered, true);
-      const taken = await takeAndPrint({ who }, [id], byCommand('read', who), render, values.keep);
+      const taken = await takeAndPrint(box, [id], byCommand('read', who), render, values.keep);
       if (taken.length === 0) throw new Refusal('already_claimed', `message ${prefix} was claimed by another session`);
       return;
     }
+    // What it was offered there, and has not settled yet, it has seen.
     if (!values.peek) await takeShared(who, prefix);
     if (isWaiting) await bringHere(who, prefix);
     if (isWaiting) await who.home.mailboxes.adopt(who.name);
@@ -125,7 +127,13 @@ const takeCommand = command({
     const match = values.match ?? context.settings.match;
     // What is held for a while stays where it is: one's own mailbox.
     const isLeased = values.lease !== undefined;
-    const box = isLeased ? { who } : await mailboxWith(who, prefix === undefined ? { match } : { any: true }, prefix);
+    const found = await mailboxWith(who, prefix === undefined ? { match } : { any: true }, prefix);
+    const box = isLeased ? { who } : found;
+    if (isLeased && prefix !== undefined && found.taker !== undefined)
+      throw new Refusal(
+        'invalid_request',
+        `message ${prefix} is for any session of @${found.who.name}, and cannot be held; take it: parley take ${prefix}`,
+      );
     const id =
       prefix === undefined ? (await waitingMail(box, { match }))[0]?.message.id : await findWaiting(box.who, prefix);
     if (!id) {
@@ -234,16 +242,38 @@ const drainCommand = command({
     const who = await context.who('read');
     const match = values.match ?? context.settings.match;
     const selection = { match, loudOnly: values.loud ?? false };
-    const box = await mailboxWith(who, selection);
-    const mail = await waitingMail(box, selection);
-    const wanted = mail.slice(0, countFrom(values.limit, mail.length || 1)).map(({ message }) => message);
-    const render = (delivered: Parameters<typeof rendered>[1]): string => rendered(context, delivered, false);
-    const taken = await takeAndPrint(box, wanted, byCommand('drain', who), render, values.keep);
-    if (taken.length > 0) return;
+    let left = countFrom(values.limit, Infinity);
+    const wanted: { box: ReadMailbox; mail: Message[] }[] = [];
+    for (const box of mailboxesOf(who)) {
+      const mail = (await waitingMail(box, selection)).slice(0, left).map(({ message }) => message);
+      if (mail.length > 0) wanted.push({ box, mail });
+      left -= mail.length;
+    }
+    let isBegun = false;
+    for (const { box, mail } of wanted) {
+      const isLast = box === wanted.at(-1)?.box;
+      const render = (delivered: Delivered[]): string =>
+        continued(rendered(context, delivered, false), { isBegun, isLast, json: context.json });
+      const taken = await takeAndPrint(box, mail, byCommand('drain', who), render, values.keep);
+      if (taken.length > 0) isBegun = true;
+      // Another reader took the rest.
+      else if (isLast && isBegun && context.json) writeAll(1, LIST_END);
+    }
+    if (isBegun) return;
     if (context.json) return context.sayJson([]);
     context.say('nothing waits for you here');
   },
 });
+
+const LIST_END = '\n]\n';
+
+/** What was taken from one of several mailboxes, as a part of one output. As JSON all parts are one list. */
+function continued(text: string, part: { isBegun: boolean; isLast: boolean; json: boolean }): string {
+  const { isBegun, isLast, json } = part;
+  if (!json) return isBegun ? `\n${text}` : text;
+  const open = isLast ? text : text.slice(0, -LIST_END.length);
+  return isBegun ? `,${open.slice('['.length)}` : open;
+}
 
 const watchCommand = command({
   usage: 'watch',

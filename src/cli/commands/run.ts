@@ -40,6 +40,8 @@ const LAUNCHERS: Record<ClientName, Launcher> = {
   gemini: geminiLauncher,
 };
 
+const BUN_CACHE = 'BUN_RUNTIME_TRANSPILER_CACHE_PATH';
+
 export default command({
   usage: `run <${CLIENT_NAMES.join('|')}> [--as name] [--] [arguments of the client]`,
   about:
@@ -74,8 +76,8 @@ export default command({
     const program = programOf(client, context);
     if (!launcher.beginsSession(args)) execProgram(program, [client, ...exactWords(args)], context.env);
     const folder = folderOf(launcher.folderIn?.(args), context.cwd);
-    const wanted = values.as ?? nameBefore(context, client, launcher.sessionIn(args));
-    const who = await nameFor(context, client, folder, wanted);
+    const before = nameBefore(context, client, launcher.sessionIn(args));
+    const who = await nameFor(context, client, folder, { as: values.as, before });
     const holds = launcher.holdsMessages?.(args, { env: context.env, folder }) ?? false;
     const inbound = letsMessagesIn(context, client, holds);
     const launch = await prepared(context, { client, launcher, program, args, folder, who, inbound });
@@ -138,13 +140,19 @@ function nameBefore({ env }: Context, client: ClientName, session: string | unde
 }
 
 /** Takes a name for the session, and makes its mailbox if there is none. */
-async function nameFor(context: Context, client: ClientName, folder: string, as: string | undefined): Promise<Who> {
+async function nameFor(
+  context: Context,
+  client: ClientName,
+  folder: string,
+  { as, before }: { as: string | undefined; before: AgentName | undefined },
+): Promise<Who> {
   const home = context.ownHome;
   const wanted = as === undefined ? undefined : agentName(as);
-  if (wanted !== undefined) await refuseUnfit(context, home, wanted);
+  const known = wanted ?? before;
+  if (known !== undefined) await refuseUnfit(context, home, known);
   const taken = await takenNames(context);
   const names = new SessionNames(parleyHome(context.env));
-  const { name } = names.take({ client, folder, wanted, pid: process.pid }, (one) => taken.has(one));
+  const { name } = names.take({ client, folder, wanted, before, pid: process.pid }, (one) => taken.has(one));
   if (!(await home.directory.get(name))) await makeMailbox(home, name);
   return { name, home };
 }
@@ -173,6 +181,8 @@ async function prepared(
   writeScript(context.env);
   const [own = '', ...words] = ownCommand();
   const home = context.env['PARLEY_HOME'];
+  // A client starts the server without our environment. Bun would keep compiled sources in the user's home then.
+  const cache = context.env[BUN_CACHE];
   return launcher.prepare({
     ...rest,
     name: who.name,
@@ -180,7 +190,7 @@ async function prepared(
     server: {
       command: own,
       args: [...words, 'mcp', '--client', client, '--as', who.name],
-      env: home ? { PARLEY_HOME: resolve(home) } : {},
+      env: { ...(home && { PARLEY_HOME: resolve(home) }), ...(cache !== undefined && { [BUN_CACHE]: cache }) },
     },
     hookLine: hookLine(context.env, client),
   });

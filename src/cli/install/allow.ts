@@ -9,7 +9,7 @@ import type { McpTool } from '../../protocols/c2a/mcp.ts';
 import { MAIL_TOOL_LIST } from '../../protocols/mcp/mail-face.ts';
 import type { MailTool } from '../../protocols/mcp/mail-face.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { startedByClient } from '../../platform/authority.ts';
+import { refuseUnlessUser } from '../../platform/authority.ts';
 import type { Context } from '../context.ts';
 import { parleyHome } from '../../platform/env.ts';
 
@@ -37,23 +37,29 @@ export function toolsOf(grant: Grant | null): InstallProfile['allow'] {
 }
 
 /**
- * The grant of one client: what the user gives now, and what the user gave to 0.1.0, whose rules name other tools. It is never more
+ * The grant of one client: what the user gives now, or else what the user gave to 0.1.0, whose rules name other tools. It is never more
  * than that: a rule to send becomes one to reply, unless all tools were allowed.
  */
 export function grantWith(given: Grant | null, recorded: readonly Recorded[]): Grant | null {
   const isRecorded = (tool: McpTool): boolean => recorded.some(({ what }) => what === ruleFor(tool));
-  if (given === 'tools' || isRecorded('chat_resolve')) return 'tools';
-  return given ?? (isRecorded('chat_send_message') || isRecorded('chat_react') ? 'reply' : null);
+  if (given !== null) return given;
+  if (isRecorded('chat_resolve')) return 'tools';
+  return isRecorded('chat_send_message') || isRecorded('chat_react') ? 'reply' : null;
 }
 
-/** What `--allow` says; null if it says nothing. A model cannot give itself a grant. */
+/** The rules that Parley wrote and that this grant does not have. Those of 0.1.0 which it replaces are left to that. */
+export function rulesBeyond(grant: Grant | null, recorded: readonly Recorded[]): Recorded[] {
+  const tools = toolsOf(grant).flatMap(({ tool, formerly }) => (formerly === undefined ? [tool] : [tool, formerly]));
+  const kept = new Set(tools.map(ruleFor));
+  return recorded.filter(({ what }) => what.startsWith(ruleFor('')) && !kept.has(what));
+}
+
+/** What `--allow` says; null if it says nothing. Only the user can give a grant; to take it back is open to all. */
 export function grantFrom(word: string | undefined, env: Env): Grant | 'none' | null {
   if (word === undefined) return null;
   if (word !== 'none' && !Object.hasOwn(GRANTS, word))
     throw new Refusal('invalid_request', '--allow is reply, tools or none');
-  const why = startedByClient(env);
-  if (why !== null)
-    throw new Refusal('not_yours', `Only the user can allow tools. ${why}. Run it in your own terminal.`);
+  if (word !== 'none') refuseUnlessUser(env, 'allow tools');
   return word as Grant | 'none';
 }
 

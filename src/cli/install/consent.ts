@@ -1,13 +1,11 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { INBOUND_KEY } from '../../clients/claude/settings.ts';
 import { SETTINGS_CLIENTS } from '../../clients/installable.ts';
-import { INBOUND, ruleFor } from '../../clients/settings/client-settings.ts';
 import type { ClientSettings, InstallTarget } from '../../clients/settings/client-settings.ts';
-import type { Recorded } from '../../clients/settings/manifest.ts';
 import { NotEditable } from '../../clients/settings/text-edit.ts';
 import type { Env } from '../../core/env.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { isSure, startedByClient, whyNotUser } from '../../platform/authority.ts';
+import { isSure, refuseUnlessUser, whyNotUser } from '../../platform/authority.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { isTerminal } from '../../platform/terminal.ts';
 import { changeTable, readTable } from '../../platform/trust.ts';
@@ -21,18 +19,29 @@ import { asksBeforeReply } from './allow.ts';
 const TOPICS = ['reply', 'inbound'] as const;
 export type Topic = (typeof TOPICS)[number];
 
+/** `run`: messages come in without a dialog in sessions of `parley run`. This answer never changes the settings of the client. */
+type Answered = Topic | 'run';
+
 /** `ask`: the client goes on asking. */
 export type Consent = 'allow' | 'ask';
 
 /** What the user answered for a client; undefined if nobody asked yet. What cannot be read was never answered. */
-export function consentTo(env: Env, client: string, topic: Topic): Consent | undefined {
+function consentTo(env: Env, client: string, topic: Answered): Consent | undefined {
   const answers = readTable(fileOf(env))[client];
   const answer = typeof answers === 'object' && answers !== null ? (answers as Record<string, unknown>)[topic] : null;
   return answer === 'allow' || answer === 'ask' ? answer : undefined;
 }
 
-export function keepConsent(env: Env, client: string, topic: Topic, consent: Consent): void {
+export function keepConsent(env: Env, client: string, topic: Answered, consent: Consent): void {
   changeTable(fileOf(env), (table) => ({ ...table, [client]: { ...(table[client] as object), [topic]: consent } }));
+}
+
+/** `--inbound` is for all sessions: it takes the place of what `parley run` was answered. */
+export function forgetRunAnswer(env: Env, client: string): void {
+  changeTable(fileOf(env), (table) => {
+    const { run: _replaced, ...rest } = (table[client] ?? {}) as Record<string, unknown>;
+    return { ...table, [client]: rest };
+  });
 }
 
 /** A client without Parley has no answers: the next installation asks. */
@@ -40,17 +49,19 @@ export function forgetConsents(env: Env, client: string): void {
   if (client in readTable(fileOf(env))) changeTable(fileOf(env), ({ [client]: _gone, ...rest }) => rest);
 }
 
+export function forgetAllConsents(env: Env): void {
+  rmSync(fileOf(env), { force: true });
+}
+
 function fileOf(env: Env): string {
   return `${parleyHome(env)}/consents.json`;
 }
 
-/** What `--inbound` says. A model cannot let messages in to itself. */
+/** What `--inbound` says. Only the user can let messages in; to go back to asking is open to all. */
 export function inboundFrom(word: string | undefined, env: Env): Consent | null {
   if (word === undefined) return null;
   if (word !== 'allow' && word !== 'ask') throw new Refusal('invalid_request', '--inbound is allow or ask');
-  const why = startedByClient(env);
-  if (why !== null)
-    throw new Refusal('not_yours', `Only the user can let messages in. ${why}. Run it in your own terminal.`);
+  if (word === 'allow') refuseUnlessUser(env, 'let messages in');
   return word;
 }
 
@@ -60,19 +71,17 @@ export interface ConsentQuestion {
   clients: readonly ClientSettings[];
 }
 
-/** What was never decided for these clients: neither asked here nor written into their settings. */
+/** What is not decided for these clients: no answer was no, and their settings do not have it. */
 export function openQuestions(env: Env, target: InstallTarget, clients: readonly ClientSettings[]): ConsentQuestion[] {
   const isOpen = { reply: asksBeforeReply, inbound: asksAboutMessages };
   return TOPICS.map((topic) => ({
     topic,
-    clients: clients.filter(
-      (client) => consentTo(env, client.name, topic) === undefined && isOpen[topic](client, target),
-    ),
+    clients: clients.filter((client) => consentTo(env, client.name, topic) !== 'ask' && isOpen[topic](client, target)),
   })).filter((one) => one.clients.length > 0);
 }
 
 /** Does it ask its user about messages, in one of its modes? Not where its user wrote into its settings what to do. */
-export function asksAboutMessages(client: ClientSettings, target: InstallTarget): boolean {
+function asksAboutMessages(client: ClientSettings, target: InstallTarget): boolean {
   const rule = client.inboundRule?.(target);
   if (!rule) return false;
   try {
@@ -120,23 +129,22 @@ export function canAsk(env: Env): boolean {
   return isTerminal(0) && whyNotUser(env) === null;
 }
 
-/** What Parley wrote to widen a client, of what is recorded. */
-export function widened(topic: Topic, recorded: readonly Recorded[]): Recorded[] {
-  return recorded.filter(({ what }) => (topic === 'inbound' ? what === INBOUND : what.startsWith(ruleFor(''))));
-}
-
 /**
  * Whether a session that asks about each message is started so that it does not. It is asked once; without a terminal the answer of before
  * counts. A client that does not ask is started as it is.
  */
 export function letsMessagesIn(context: Context, client: string, holds: boolean): boolean {
   const { env } = context;
-  const known = consentTo(env, client, 'inbound');
+  const known = consentTo(env, client, 'run') ?? consentTo(env, client, 'inbound');
   if (!holds || known !== undefined || !canAsk(env)) return holds && known === 'allow';
   const clients = SETTINGS_CLIENTS.filter(({ name }) => name === client);
   for (const line of questionLines([{ topic: 'inbound', clients }])) context.note(line);
   const isAllowed = isSure(context, 'Let messages in without asking, in sessions of `parley run`?');
-  keepConsent(env, client, 'inbound', isAllowed ? 'allow' : 'ask');
-  context.note(`parley: noted. To change it: parley install ${client} --inbound ${isAllowed ? 'ask' : 'allow'}`);
+  keepConsent(env, client, 'run', isAllowed ? 'allow' : 'ask');
+  context.note(
+    isAllowed
+      ? `parley: noted. To change it: parley install ${client} --inbound ask`
+      : `parley: noted. To let them in, in all its sessions: parley install ${client} --inbound allow`,
+  );
   return isAllowed;
 }

@@ -16,7 +16,7 @@ import { findCodexTables, isRemovalWanted, readWithout, removeTables } from '../
 import type { CodexTables } from '../../clients/codex/trust.ts';
 import { Installer, oneAtATime } from '../../clients/settings/installer.ts';
 import type { Removed } from '../../clients/settings/installer.ts';
-import { forgetConsents } from '../install/consent.ts';
+import { forgetAllConsents } from '../install/consent.ts';
 import { possibleAdditions } from '../install/parley-profile.ts';
 
 const AGAIN = 'parley self uninstall';
@@ -61,10 +61,9 @@ export function leaveClients(context: Context, yes: boolean): Left {
     // All that is ours is out of these files: the copies from before hold nothing that they lack.
     for (const { kept } of removed) if (kept !== null) rmSync(kept, { force: true });
     const home = parleyHome(env);
-    for (const client of Object.keys(clientBindings(home))) {
-      unbindClient(home, client);
-      forgetConsents(env, client);
-    }
+    for (const client of Object.keys(clientBindings(home))) unbindClient(home, client);
+    // Also those of clients that only `parley run` started.
+    forgetAllConsents(env);
     return {
       clients: removed.map(({ owner: _owner, ...one }) => ({ ...one, kept: null })),
       codexTables,
@@ -113,8 +112,12 @@ function staysThere({ path, isThere }: Addition, manifest: string, read: ReadFil
 }
 
 /** What hooks of c2c wrote about sessions. It can be deleted at any time; the rest of that folder is shared. */
+export function hookStateOf(env: Env): string[] {
+  return ['sessions', 'signs'].map((name) => `${dataFolder(env)}/${name}`);
+}
+
 export function forgetHookState(env: Env): void {
-  for (const name of ['sessions', 'signs']) rmSync(`${dataFolder(env)}/${name}`, { recursive: true, force: true });
+  for (const folder of hookStateOf(env)) rmSync(folder, { recursive: true, force: true });
   try {
     rmdirSync(dataFolder(env));
   } catch {

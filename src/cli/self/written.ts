@@ -1,10 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { Installer } from '../../clients/settings/installer.ts';
+import { Installer, installLock } from '../../clients/settings/installer.ts';
 import { readManifest } from '../../clients/settings/manifest.ts';
 import { readInstalled } from '../../clients/program-files.ts';
 import type { Env } from '../../core/env.ts';
 import { backchannelHome, brokersFolder, parleyHome, userHome } from '../../platform/env.ts';
+import { daemonsFolder, instancesFolder, loopsFolder } from '../../protocols/c2c/loop-files.ts';
 import { UserService } from '../../protocols/control/systemd-service.ts';
+import { hookStateOf } from './leave-clients.ts';
 import { controlData, hasService } from './leave-control.ts';
 
 /** One file or folder that Parley wrote, or that names Parley. */
@@ -42,6 +44,10 @@ export function everythingWritten(env: Env): Written[] {
       ? [{ path: new UserService(env).path, what: 'service', by: 'parley service', goes: 'uninstall' as const }]
       : []),
     ...staying(env),
+    // It is empty, and outside of the home in a folder that the system empties: listed, but no remainder to speak of.
+    ...(existsSync(installLock(env))
+      ? [{ path: installLock(env), what: 'lock of the installers', by: 'parley install', goes: 'by hand' as const }]
+      : []),
   ];
 }
 
@@ -57,6 +63,18 @@ export function staying(env: Env): Written[] {
     })),
     { path: backchannelHome(env), what: 'the mail of bch', by: 'bch', goes: 'by hand' },
     { path: brokersFolder(env), what: 'the mail of c2c', by: 'c2c', goes: 'by hand' },
+    ...[loopsFolder, daemonsFolder, instancesFolder].map((folder) => ({
+      path: folder(env),
+      what: 'what c2c keeps running',
+      by: 'c2c',
+      goes: 'by hand' as const,
+    })),
+    ...hookStateOf(env).map((path) => ({
+      path,
+      what: 'what hooks said of sessions',
+      by: 'c2c',
+      goes: 'purge' as const,
+    })),
     ...completions(env),
   ];
   return homes.filter(({ path }) => existsSync(path));

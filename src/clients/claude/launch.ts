@@ -48,8 +48,8 @@ export const claudeLauncher: Launcher = {
     if (hasOption(args, '-p', '--print')) return false;
     const target = { home: userHome(env), env, project: folder };
     const rule = claudeSettings.inboundRule?.(target);
-    const settings = rule && existsSync(rule.path) ? readFileSync(rule.path, 'utf8') : '{}';
     try {
+      const settings = rule && existsSync(rule.path) ? readFileSync(rule.path, 'utf8') : '{}';
       return isBypass(args, settings) && !rule?.isThere(settings);
     } catch {
       // Claude Code says itself that it cannot read them.

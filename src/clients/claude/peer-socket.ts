@@ -276,13 +276,16 @@ const DECLINED: Attempt = { outcome: 'left', because: DENIED, retry: false, isDe
 /**
  * With its sender's name: without this frame Claude Code shows a message as if its user had typed it. The frame has no address, because an
  * answer to our socket would reach nobody; and no permission mode, because that would open a gate that is the user's. Its window shows only
- * the first line: a short body stands there, in quotes, so that it looks like no line of ours.
+ * the first line: a short body is there, in quotes, behind the name of its sender, and proof.ts knows it. spec: hook#fence
  */
 function contentOf({ text, from = 'parley', shortBody }: Parcel): string {
   const name = /^[A-Za-z0-9._-]{1,64}$/.test(from) ? from : 'parley';
   const line = `\n${shortBody}\n`;
-  const isMoved = shortBody !== undefined && text.includes(line);
-  const whole = isMoved ? `“${shortBody}”\n${text.replace(line, () => '\n(the first line above)\n')}` : text;
+  // Only quotes of ours, and a name that is one, keep the words of a sender apart from ours.
+  const isMoved = shortBody !== undefined && name === from && !/[“”]/.test(shortBody) && text.includes(line);
+  const whole = isMoved
+    ? `@${name} wrote: “${shortBody}”\n${text.replace(line, () => '\n(the first line above)\n')}`
+    : text;
   const body = whole.replaceAll(/<(?=\/?cross-session-message)/gi, '< ');
   return `<cross-session-message from-name="${name}">\n${body}\n</cross-session-message>`;
 }

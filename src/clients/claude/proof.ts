@@ -3,7 +3,7 @@ import type { MessageId } from '../../core/names.ts';
 import type { MessageTurn, RecordedProof, ShownProof } from '../../core/ports/live-session.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import type { HookRecord } from '../../delivery/client.ts';
-import { isMailText, idInFence } from '../../delivery/fit.ts';
+import { fencedIds, isMailText, idInFence } from '../../delivery/fit.ts';
 import { endOfLines, type FileLine, linesFrom } from '../../sessions/follow.ts';
 import type { ClaudeSession } from './state.ts';
 import { transcriptOf, uuidFor } from './transcript.ts';
@@ -244,8 +244,13 @@ function isHookMail(text: string): boolean {
   );
 }
 
+/** A short body that peer-socket.ts moved to the first line; earlier versions wrote no name there. */
+const MOVED_LINE = /^(?:@\S+ wrote: )?“[^\n]*”\n/;
+
+/** Whether a text that we handed over has this message, by the mark of its first line of ours: a body can imitate any other. */
 function isFenced(content: string, id: MessageId): boolean {
-  return new RegExp(`(?:^|\\n)\\[parley [0-9a-f]+\\] message ${idInFence(id).replaceAll('.', '\\.')} `).test(content);
+  const text = content.replace(/^(?:<cross-session-message [^>\n]*>)?\n?/, '').replace(MOVED_LINE, '');
+  return fencedIds(text).includes(idInFence(id));
 }
 
 /** One message in one transcript, read on from where the last look ended. */

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'bun:test';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import type { AgentName } from '../../core/names.ts';
-import { codexLauncher } from './launch.ts';
+import { codexLauncher, isTrusted } from './launch.ts';
 
 describe('parley run codex', () => {
   it.each([
@@ -19,6 +20,18 @@ describe('parley run codex', () => {
     expect(launch.otherwise).toStartWith('mail comes with your next prompt');
     expect(launch.notes.join()).toContain(note);
   });
+});
+
+it('`parley run codex` knows whether its user trusts the folder, or one above it', () => {
+  const home = temporaryHome();
+  const isTrustedIn = (folder: string): boolean => isTrusted({ env: { HOME: home }, folder });
+  expect(isTrustedIn('/src/api')).toBe(false);
+  mkdirSync(`${home}/.codex`);
+  const write = (text: string): void => writeFileSync(`${home}/.codex/config.toml`, text);
+  write('[projects."/src"]\ntrust_level = "trusted"\n[projects."/other"]\ntrust_level = "untrusted"\n');
+  expect(['/src', '/src/api', '/srcs', '/other'].map(isTrustedIn)).toEqual([true, true, false, false]);
+  write('sandbox_mode = "read-only"\n');
+  expect(isTrustedIn('/src/api')).toBe(true);
 });
 
 /** With a Codex that cannot start its daemon. */

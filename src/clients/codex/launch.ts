@@ -1,3 +1,8 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { userHome } from '../../platform/env.ts';
+import { tableIn } from '../settings/client-settings.ts';
+import { readToml } from '../settings/toml.ts';
+import { codexFolder } from './settings.ts';
 import { openThread } from './thread.ts';
 import type { ThreadOptions } from './thread.ts';
 import { hasOption, isSession, isUuid } from '../launch.ts';
@@ -92,9 +97,30 @@ export const codexLauncher: Launcher = {
     const thread = await openThread({ ...order, env }, { options, continued });
     if (!('id' in thread)) return { ...untouched, notes: [`${thread.trouble}; ${NO_TOOLS}`] };
     const added = continued === undefined ? ['resume', thread.id] : [];
-    return { added, env, canBeWoken: true, otherwise: WAITS, notes: [], session: thread.id };
+    const notes = continued === undefined && !options.sandbox && !isTrusted(order) ? [UNTRUSTED] : [];
+    return { added, env, canBeWoken: true, otherwise: WAITS, notes, session: thread.id };
   },
 };
+
+/** We begin the conversation before Codex asks its user, so it has the rights of a folder that is not trusted. */
+const UNTRUSTED =
+  'Codex does not trust this folder yet: if you trust it now, this conversation still only reads; `/new` or the next `parley run codex` writes too';
+
+/** Whether the user told Codex to trust this folder, or one above it. A rule of their own for all folders counts as well. */
+export function isTrusted({ env, folder }: Pick<LaunchOrder, 'env' | 'folder'>): boolean {
+  try {
+    const path = `${codexFolder({ home: userHome(env), env })}/config.toml`;
+    const config = existsSync(path) ? readToml(readFileSync(path, 'utf8')) : {};
+    if (config['sandbox_mode'] !== undefined) return true;
+    const trusted = Object.entries(tableIn(config['projects']))
+      .filter(([, project]) => tableIn(project)['trust_level'] === 'trusted')
+      .map(([project]) => project);
+    return trusted.some((project) => folder === project || folder.startsWith(`${project.replace(/\/$/, '')}/`));
+  } catch {
+    // Codex says itself that it cannot read its settings.
+    return true;
+  }
+}
 
 /** What the words say about the conversation; or the first option that we could not give to it. */
 function optionsIn(args: readonly string[]): ThreadOptions | { unfit: string } {

@@ -67,6 +67,7 @@ describe.skipIf(!hasTmux)(`the running sessions of Codex${why}`, () => {
     mkdirSync(`${codex.home}/there`);
     const thread = codex.begin(`${codex.home}/there`);
     await opensWindow(codex, 'one', ['-C', '../there']);
+    await within(DEADLINE, async () => (await live.list()).length > 0);
     expect(await live.list()).toMatchObject([{ id: thread.id, folder: `${codex.home}/there` }]);
   });
 

@@ -30,7 +30,7 @@ interface Turn {
 interface Found {
   /** Where its line begins. */
   offset: number;
-  /** The turn in which it stands; null if the record was not read from the start of that turn. */
+  /** The turn that has it; null if the record was not read from the start of that turn. */
   turn: Turn | null;
   /** It came as a prompt, not as the text of a hook. */
   isPrompt: boolean;
@@ -44,8 +44,8 @@ interface Found {
  * What the rollout of a thread (see rollout.ts) proves about some messages. Codex 0.166 writes a message into it when the message joins the
  * conversation, and only then makes the request, from the whole conversation. So the line of a message alone proves nothing: Codex may be
  * killed or interrupted before the request, and the request may fail. The message was in a request if something that the model returned
- * stands behind it: a message, thought or call of the model in an open turn, or the usage of a response. Codex makes one request after the
- * other in a thread and reads new messages only between two, so nothing that stands behind a message answers a request without it.
+ * follows it: a message, thought or call of the model in an open turn, or the usage of a response. Codex makes one request after the
+ * other in a thread and reads new messages only between two, so nothing that follows a message answers a request without it.
  * Without that the message stays in the conversation, and the next turn can prove it. After a compaction or a rollback nobody knows.
  *
  * A message is known by its `client_id`, which is ours and not in its text; or, if our hook brought it, by the line of our fence.

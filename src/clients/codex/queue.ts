@@ -7,6 +7,9 @@ import { readLines } from '../../wire/lines.ts';
 const CALL_MS = 15_000;
 const QUEUE_MS = 15_000;
 const LINE_BYTES = 4 * 1024 * 1024;
+/** What 0.166 says, and Clap's exit code for a command that it does not know: nothing was queued. */
+const REFUSED = /No active session found|failed to read thread/;
+const USAGE_EXIT = 2;
 
 export interface CodexPlace {
   program: string;
@@ -70,18 +73,31 @@ export class QueueWay implements Way {
   async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     if (parcels.length === 0) return { outcome: 'left', because: 'there is nothing to hand over', retry: false };
     if (signal.aborted) return { outcome: 'left', because: 'it was stopped before', retry: true };
-    const { program, cwd, env } = this.place;
     this.before();
     const text = parcels.map((parcel) => parcel.text).join('\n');
-    const child = Bun.spawn([program, 'queue', '--thread', this.thread, '--message', text], {
-      cwd,
-      env,
-      stdio: ['ignore', 'ignore', 'pipe'],
-      timeout: QUEUE_MS,
-    });
+    const child = this.#queue(text);
+    if (typeof child === 'string') return { outcome: 'left', because: child, retry: true };
     const [said, code] = await Promise.all([new Response(child.stderr).text(), child.exited]);
-    if (code === 0)
-      return { outcome: 'offered', evidence: { way: this.name, by: 'codex queue', session: this.thread } };
-    return { outcome: 'left', because: `codex queue: ${said.trim().slice(0, 200) || `exit ${code}`}`, retry: true };
+    const evidence = { way: this.name, by: 'codex queue', session: this.thread };
+    if (code === 0) return { outcome: 'offered', evidence };
+    const because = `codex queue: ${/^error: .*/im.exec(said)?.[0].slice(0, 200) ?? `exit ${code}`}`;
+    if (code === USAGE_EXIT || REFUSED.test(said)) return { outcome: 'left', because, retry: true };
+    // Codex may have taken it before it failed or was ended: a second call would be a second prompt.
+    return { outcome: 'offered', evidence: { ...evidence, entered: 'unknown', because } };
+  }
+
+  /** The running call, or why there is none. */
+  #queue(text: string): Bun.Subprocess<'ignore', 'ignore', 'pipe'> | string {
+    const { program, cwd, env } = this.place;
+    try {
+      return Bun.spawn([program, 'queue', '--thread', this.thread, '--message', text], {
+        cwd,
+        env,
+        stdio: ['ignore', 'ignore', 'pipe'],
+        timeout: QUEUE_MS,
+      });
+    } catch (error) {
+      return `codex queue: ${String(error)}`;
+    }
   }
 }

@@ -1,6 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs';
 import { userHome } from '../../platform/env.ts';
-import { hasOption, isSession } from '../launch.ts';
+import { hasHook, hasOption, isSession } from '../launch.ts';
 import type { Launch, Launcher, LaunchOrder } from '../launch.ts';
 
 /** Commands of Gemini CLI that begin no session. */
@@ -14,7 +13,7 @@ export const geminiLauncher: Launcher = {
   beginsSession: (args) => isSession(args, OTHER_COMMANDS),
   sessionIn: () => undefined,
   async prepare({ args, env, name }: LaunchOrder): Promise<Launch> {
-    const isInstalled = hasHook(`${userHome(env)}/.gemini/settings.json`);
+    const isInstalled = hasHook(`${userHome(env)}/.gemini/settings.json`, 'gemini');
     return {
       added: [],
       env: { ...env, PARLEY_AGENT: name },
@@ -29,7 +28,3 @@ export const geminiLauncher: Launcher = {
     };
   },
 };
-
-function hasHook(path: string): boolean {
-  return existsSync(path) && /\bhook gemini\b/.test(readFileSync(path, 'utf8'));
-}

@@ -3,7 +3,7 @@ import { hook, POLL, wake } from '../ways.ts';
 import { HeldKimi } from './held.ts';
 import { KimiLive } from './live.ts';
 import { KimiHookRecord } from './proof.ts';
-import { kimiHome } from './record.ts';
+import { followedTurn, kimiHome, KimiIndex } from './record.ts';
 import { KimiSession } from './session.ts';
 import { kimiComposer } from './state.ts';
 
@@ -30,6 +30,7 @@ export const kimi: Client = {
     },
   },
   typing: { composer: kimiComposer, enterAfter: ENTER_MS, blindEnterAfter: ENTER_MS },
+  openTurn: ({ session, env }) => followedTurn(new KimiIndex(kimiHome(env)), session),
   session: (target, env) => new KimiSession(target, env),
   hookRecord: ({ session, env }, ids, since) => new KimiHookRecord(kimiHome(env), session, ids, since),
   live: (env) => new KimiLive(env),

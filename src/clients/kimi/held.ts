@@ -1,11 +1,14 @@
 import type { HeldClient, HeldPlace } from '../../delivery/client.ts';
 import type { ClientState, StateReader } from '../../sessions/client-state.ts';
+import { clientWindows } from '../../sessions/client-window.ts';
 import type { Screen } from '../../sessions/terminal.ts';
 import { begunAt, FollowedWire, kimiHome, KimiIndex } from './record.ts';
-import { isKimiReady, sessionShown } from './state.ts';
+import { isKimi, isKimiReady, sessionShown } from './state.ts';
 
 /** Enter waits in any case until the screen shows the paste. Seen: Kimi takes an Enter right behind a paste in brackets. */
 const ENTER_MS = 50;
+/** A look at all processes is not made more often. */
+const SCAN_MS = 500;
 
 /**
  * A Kimi in a terminal of ours. Its record says what it does. One that was given no prompt yet has no record: then it is idle, as far as
@@ -18,13 +21,18 @@ export class HeldKimi implements HeldClient {
   #session: string | null;
   #wire: FollowedWire | null = null;
 
-  constructor(readonly place: HeldPlace) {
+  #others: { at: number; any: boolean } = { at: -Infinity, any: false };
+
+  constructor(
+    readonly place: HeldPlace,
+    readonly scan = clientWindows,
+  ) {
     this.#index = new KimiIndex(kimiHome(place.env));
     this.#session = kimiSessionIn(place.args) ?? null;
   }
 
   get session(): string | null {
-    return (this.#session ??= this.#onlyNew());
+    return this.#session ?? this.#onlyNew();
   }
 
   isReady(screen: Screen): boolean {
@@ -52,11 +60,19 @@ export class HeldKimi implements HeldClient {
     return this.#wire;
   }
 
-  /** The only conversation that was begun in its folder since it runs. */
+  /** The only conversation that was begun in its folder since it runs, if no other Kimi runs there. A guess: the next look makes it again. */
   #onlyNew(): string | null {
     const all = this.#index.inFolder(this.place.folder).filter((one) => begunAt(one) >= this.place.startedAt);
     const [only, ...others] = all;
-    return only && others.length === 0 ? only.id : null;
+    return only && others.length === 0 && !this.#hasOtherKimi() ? only.id : null;
+  }
+
+  #hasOtherKimi(): boolean {
+    const { folder, pid } = this.place;
+    const isFresh = performance.now() - this.#others.at < SCAN_MS;
+    const look = (): boolean => (this.scan(isKimi) ?? []).some((one) => one.folder === folder && one.pid !== pid);
+    if (!isFresh) this.#others = { at: performance.now(), any: look() };
+    return this.#others.any;
   }
 }
 

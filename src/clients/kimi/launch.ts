@@ -1,6 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs';
 import { userHome } from '../../platform/env.ts';
-import { hasOption, isSession } from '../launch.ts';
+import { hasHook, hasOption, isSession } from '../launch.ts';
 import type { Launch, Launcher, LaunchOrder } from '../launch.ts';
 import { kimiSessionIn } from './held.ts';
 import { kimiHome } from './record.ts';
@@ -32,7 +31,7 @@ export const kimiLauncher: Launcher = {
   sessionIn: kimiSessionIn,
   async prepare({ args, env, name }: LaunchOrder): Promise<Launch> {
     const isOneShot = hasOption(args, '-p', '--prompt');
-    const isInstalled = hasHook(`${kimiHome({ ...env, HOME: userHome(env) })}/config.toml`);
+    const isInstalled = hasHook(`${kimiHome({ ...env, HOME: userHome(env) })}/config.toml`, 'kimi');
     return {
       added: [],
       env: { ...env, PARLEY_AGENT: name },
@@ -45,7 +44,3 @@ export const kimiLauncher: Launcher = {
     };
   },
 };
-
-function hasHook(path: string): boolean {
-  return existsSync(path) && /\bhook kimi\b/.test(readFileSync(path, 'utf8'));
-}

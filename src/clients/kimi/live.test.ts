@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test';
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
+import { within } from '../../../test/support/within.ts';
 import { AgentName, MessageId } from '../../core/names.ts';
 import type { LiveSession } from '../../core/ports/live-session.ts';
 import { HeldSessions } from '../../delivery/held-session.ts';
@@ -38,6 +39,26 @@ describe('the running sessions of Kimi', () => {
     expect(live.ways((await live.list())[0] as LiveSession).map(({ name }) => name)).toEqual(['terminal']);
   });
 
+  it('can be typed to only while they are idle with an empty composer, and tell when that changes', async () => {
+    const { live, hold, write } = aHome();
+    hold({ seen: 'draft' });
+    const ways = async () => live.ways((await live.list())[0] as LiveSession).length;
+    let changes = 0;
+    live.watch(() => (changes += 1));
+    for (const seen of ['draft', 'busy', 'dialog', 'unknown', 'starting'] as const) {
+      hold({ seen });
+      expect(await ways()).toBe(0);
+    }
+    const before = changes;
+    hold({ seen: 'empty' });
+    expect(await ways()).toBe(1);
+    await within(20_000, async () => changes > before);
+    write('session_1', prompt('hi'));
+    hold({ seen: 'empty', session: 'session_1' });
+    expect(await ways()).toBe(0);
+    await live.close();
+  });
+
   it('are also those that a person opened, if it is certain which conversation that is; nothing is typed there', async () => {
     const windows: ClientProcess[] = [{ pid: OWN.pid, tty: '/dev/pts/9', folder: '/work', words: ['kimi-code'] }];
     const { live, write } = aHome(windows);
@@ -61,8 +82,25 @@ describe('what Kimi was given', () => {
     hold({ seen: 'empty' });
     write('session_1', prompt(MAIL));
     expect(await live.proof(held, ID, since)).toMatchObject({ step: 'accepted' });
-    write('session_1', line('llm.request', { kind: 'loop' }), line('usage.record', {}));
+    write(
+      'session_1',
+      line('llm.request', { kind: 'loop', turnStep: '0.1' }),
+      line('usage.record', { usageScope: 'turn' }),
+    );
     expect(await live.proof(held, ID, since)).toMatchObject({ step: 'shown', turn: { id: 'msg_1' } });
+  });
+
+  it('may be given again if a summary took its place before the model had it, once Kimi is idle', async () => {
+    const { live, hold, write } = aHome();
+    const since = Date.now();
+    const message = { role: 'user', content: [{ type: 'text', text: MAIL }], origin: { kind: 'user' } };
+    hold({ seen: 'empty', session: 'session_1', startedAt: since });
+    write('session_1', prompt(MAIL), line('context.append_message', { message }));
+    write('session_1', line('context.apply_compaction', {}));
+    const own: LiveSession = { ...held, id: 'session_1' };
+    expect(await live.proof(own, ID, since)).toMatchObject({ step: 'accepted' });
+    write('session_1', line('turn.ended', { reason: 'failed' }));
+    expect(await live.proof(own, ID, since)).toEqual({ step: 'none', isOver: true });
   });
 
   it.each<[HolderAnswer['typed'] | 'silent', boolean]>([

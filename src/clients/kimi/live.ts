@@ -4,7 +4,7 @@ import type { MessageId } from '../../core/names.ts';
 import type { LiveSession, LiveSessions, RecordedProof } from '../../core/ports/live-session.ts';
 import type { Way } from '../../core/ports/way-in.ts';
 import { askHolder, HeldSessions } from '../../delivery/held-session.ts';
-import type { HeldSession } from '../../delivery/held-session.ts';
+import type { HeldSession, HolderAnswer } from '../../delivery/held-session.ts';
 import { HeldWay } from '../../delivery/held-way.ts';
 import { hasLiveProcess } from '../../delivery/session-names.ts';
 import { parleyHome } from '../../platform/env.ts';
@@ -22,6 +22,8 @@ const TICK_MS = 2000;
 /** Kimi writes many lines in a turn. */
 const RECORD_MS = 50;
 const ASK_MS = 2000;
+/** Also one that cannot be reached: it may have typed before. */
+const MAY_HAVE_TYPED: ReadonlySet<HolderAnswer['typed']> = new Set(['entered', 'stranded', 'unreached']);
 /** Records that are read on from where the last look ended. */
 const MOST_READERS = 200;
 
@@ -78,9 +80,10 @@ export class KimiLive implements LiveSessions {
     return stop;
   }
 
+  /** None while nothing may be typed: then mail waits for a hook, or for an empty composer, whichever comes first. */
   ways(session: LiveSession): readonly Way[] {
     const held = this.#holderOf(session);
-    if (!held) return [];
+    if (held?.seen !== 'empty' || this.#doing(held).status !== 'idle') return [];
     const { holder } = held;
     return [
       new HeldWay({
@@ -95,18 +98,20 @@ export class KimiLive implements LiveSessions {
 
   async proof(session: LiveSession, id: MessageId, since: number): Promise<RecordedProof> {
     const found = this.#recorded(session, id, since);
-    if (found?.step === 'shown') return found;
+    if (found?.proof.step === 'shown') return found.proof;
     const held = this.#holderOf(session);
     if (!held) {
       // Who is known and gone cannot show it any more; of others nothing is known.
       const isGone = session.pid !== undefined && !hasLiveProcess({ pid: session.pid, start: session.start ?? null });
-      return isGone ? { step: 'none', isOver: true } : (found ?? { step: 'none', isOver: false });
+      return isGone ? { step: 'none', isOver: true } : (found?.proof ?? { step: 'none', isOver: false });
     }
-    if (found) return found;
+    // A turn that goes on may still answer a request that had it.
+    if (found?.isLost && this.#doing(held).status === 'idle') return { step: 'none', isOver: true };
+    if (found) return found.proof;
     const said = await askHolder(this.#held.socketOf(held), { typed: id }, ASK_MS);
-    const isOver = said !== null && said.typed !== 'entered' && said.typed !== 'stranded';
+    const isOver = said !== null && !MAY_HAVE_TYPED.has(said.typed);
     // It may have come into the record meanwhile.
-    return this.#recorded(session, id, since) ?? { step: 'none', isOver };
+    return this.#recorded(session, id, since)?.proof ?? { step: 'none', isOver };
   }
 
   async close(): Promise<void> {
@@ -179,8 +184,12 @@ export class KimiLive implements LiveSessions {
     const others = this.#index
       .inFolder(folder)
       .filter((one) => one.id !== session && writtenAt(one) >= since - LATE_MS);
-    const found = [...(own ? [own] : []), ...others].flatMap(({ wire }) => this.#reader(wire, id, since).read() ?? []);
-    return found.find(({ step }) => step === 'shown') ?? found[0] ?? null;
+    const found = [...(own ? [own] : []), ...others].flatMap(({ wire }) => {
+      const reader = this.#reader(wire, id, since);
+      const proof = reader.read();
+      return proof ? [{ proof, isLost: reader.isLost }] : [];
+    });
+    return found.find(({ proof }) => proof.step === 'shown') ?? found[0] ?? null;
   }
 
   #reader(path: string, id: MessageId, since: number): WireProof {

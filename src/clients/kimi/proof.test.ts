@@ -24,13 +24,18 @@ const withPrompt = appended(`<hook_result hook_event="UserPromptSubmit">\n${mail
 const atEnd = appended(mail(ID), 'hook');
 const steer = line('turn.steer', { input: text('and theirs'), origin: { kind: 'user' }, messageId: 'msg_2' });
 const step = line('context.append_loop_event', { event: { type: 'step.begin' } });
-const request = line('llm.request', { kind: 'loop' });
+const request = line('llm.request', { kind: 'loop', turnStep: '0.1' });
 const summing = line('llm.request', { kind: 'compaction' });
-const usage = line('usage.record', {});
+const usage = line('usage.record', { usageScope: 'turn' });
+const naming = line('llm.request', { kind: 'loop' });
+const summed = line('usage.record', { usageScope: 'session' });
 const says = (said: string): string =>
   line('context.append_loop_event', { event: { type: 'content.part', part: { type: 'text', text: said } } });
 const over = (reason = 'completed'): string => line('turn.ended', { turnId: 0, reason });
 const compacted = line('context.apply_compaction', {});
+const keeps = (kept: number, head?: number): string =>
+  line('context.apply_compaction', { keptUserMessageCount: kept, keptHeadUserMessageCount: head });
+const theirs = [prompt('x'), appended('x', 'user')];
 const typed = [prompt(mail(ID)), appended(mail(ID), 'user')];
 const answered = [step, request, usage, says('It is 8080.')];
 
@@ -76,6 +81,44 @@ describe('the record of Kimi proves of a message', () => {
     ],
     ['no more after the conversation was cut', [...typed, compacted, prompt('x'), ...answered], { step: 'accepted' }],
     ['no more by a request that sums up', [...typed, summing, usage], { step: 'accepted' }],
+    ['no more by a summary that is made beside its turn', [...typed, step, request, summed], { step: 'accepted' }],
+    ['no more by a request that names the session', [...typed, naming, usage], { step: 'accepted' }],
+    ['that the model had it after a summary that kept all', [...typed, keeps(3), ...answered], { step: 'shown' }],
+    [
+      'that the model had it after a summary that kept it among the last',
+      [...typed, ...theirs, keeps(5, 2), ...answered],
+      { step: 'shown' },
+    ],
+    [
+      'no more after a summary that may have cut it',
+      [...typed, ...theirs, keeps(4, 2), ...answered],
+      { step: 'accepted' },
+    ],
+    [
+      'no more after a summary that dropped what a hook brought',
+      [withPrompt, prompt('hi'), keeps(3), ...answered],
+      { step: 'accepted' },
+    ],
+    [
+      'that the model had it if a summary comes before its answer',
+      [...typed, step, request, compacted, usage],
+      { step: 'shown' },
+    ],
+    [
+      'no more by a request that is made again after a summary without it',
+      [...typed, step, request, compacted, request, usage],
+      { step: 'accepted' },
+    ],
+    [
+      'that the model had it when it was given again after a summary without it',
+      [...typed, compacted, over('cancelled'), ...typed, ...answered],
+      { step: 'shown', turn: { id: 'msg_1' } },
+    ],
+    [
+      'that the model had it if a summary comes before it joins the conversation',
+      [prompt(mail(ID)), compacted, appended(mail(ID), 'user'), ...answered],
+      { step: 'shown' },
+    ],
     ['that a hook brought it with a prompt', [withPrompt, prompt('hi'), ...answered, over()], { step: 'shown' }],
     [
       'that a hook brought it at the end of a turn',

@@ -33,7 +33,11 @@ interface Turn {
  * What `wire.jsonl` of a conversation proves about one message. Kimi 2.1 writes down a prompt (`turn.prompt`) and whatever joins the
  * conversation (`context.append_message`: also the text of a hook), then each request to its model (`llm.request`), then what came back
  * (`usage.record`, `content.part`). A request alone proves nothing: Kimi writes it before it is made. The message was in a request if the
- * model answered one that stands behind it.
+ * model answered one that comes behind it. Only requests of a turn count (`turnStep`, `usageScope`): beside a turn Kimi sums up the
+ * conversation, or names it.
+ *
+ * A summary takes the place of the conversation, and keeps what a user typed, up to 20,000 tokens (`keptUserMessageCount`). Beyond that it
+ * keeps the first of it (`keptHeadUserMessageCount`) and the last, and may cut the first of the last.
  *
  * A message is known by the line of our fence, with a mark that no sender knows. So it does not matter in which conversation it is found.
  */
@@ -43,6 +47,9 @@ export class WireProof {
   /** Mail of a hook that belongs to the turn which begins next. */
   #hasMailBefore = false;
   #found: { offset: number; turn: Turn | null } | null = null;
+  /** Messages of the conversation from this one on. Null: it has not joined the conversation yet. */
+  #behind: number | null = null;
+  #isTyped = false;
   #isRequested = false;
   #isCut = false;
   #shown: Evidence | null = null;
@@ -53,6 +60,11 @@ export class WireProof {
     readonly id: MessageId,
   ) {
     this.#offset = from;
+  }
+
+  /** The conversation lost the message, or may have, before the model was known to have it. */
+  get isLost(): boolean {
+    return this.#isCut && this.#shown === null;
   }
 
   /** Reads what was written since. Null if the record does not have the message. */
@@ -85,17 +97,27 @@ export class WireProof {
       case 'context.append_message':
         return this.#appended(entry['message'], from);
       case 'llm.request':
-        // Other requests sum up a conversation, or name it.
-        if (entry['kind'] === 'loop' && this.#found && !this.#isCut) this.#isRequested = true;
+        // One that is made again after a summary may not have it any more.
+        if (entry['kind'] === 'loop' && entry['turnStep'] !== undefined)
+          this.#isRequested = this.#found !== null && !this.#isCut;
         return;
       case 'usage.record':
-        return this.#answered(from);
+        if (entry['usageScope'] === 'turn') this.#answered(from);
+        return;
       case 'context.append_loop_event':
         return this.#step(entry['event'], from);
+      case 'context.apply_compaction':
+        this.#isCut ||= this.#behind !== null && !this.#isKeptBy(entry);
+        return;
       default:
         // The conversation was cut: what was not shown by then may be gone.
-        this.#isCut ||= this.#found !== null;
+        this.#isCut ||= this.#behind !== null;
     }
+  }
+
+  #isKeptBy({ keptUserMessageCount: kept, keptHeadUserMessageCount: head }: Record<string, unknown>): boolean {
+    if (!this.#isTyped || typeof kept !== 'number') return false;
+    return head === undefined || (typeof head === 'number' && (this.#behind ?? 0) < kept - head);
   }
 
   #begin(entry: Record<string, unknown>, from: number): void {
@@ -113,9 +135,11 @@ export class WireProof {
     const { role, content, origin } = isRecord(message) ? message : {};
     // So it wraps what a hook says with a prompt.
     const text = textInParts(content).replace(/^<hook_result [^>\n]*>\n/, '');
-    if (role !== 'user' || !isMailText(text)) return;
     // The prompt itself is appended, too.
     const isHook = !isRecord(origin) || origin['kind'] !== 'user';
+    if (this.#isIn(text)) [this.#behind, this.#isTyped] = [1, !isHook];
+    else if (this.#behind !== null) this.#behind += 1;
+    if (role !== 'user' || !isMailText(text)) return;
     if (isHook && !this.#turn) this.#hasMailBefore = true;
     else if (isHook && this.#turn && this.#turn.texts.length > 0) this.#turn.answer ??= this.#turn.texts;
     else if (isHook && this.#turn) this.#turn.alone = null;
@@ -123,8 +147,14 @@ export class WireProof {
   }
 
   #look(text: string, from: number): void {
-    if (this.#found || !fencedIds(text).includes(idInFence(this.id))) return;
+    if ((this.#found && !this.#isCut) || !this.#isIn(text)) return;
     this.#found = { offset: from, turn: this.#turn };
+    // What was cut was given again.
+    if (this.#isCut) [this.#isCut, this.#behind] = [false, null];
+  }
+
+  #isIn(text: string): boolean {
+    return fencedIds(text).includes(idInFence(this.id));
   }
 
   #step(event: unknown, from: number): void {

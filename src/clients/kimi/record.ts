@@ -252,6 +252,17 @@ export class FollowedWire {
   }
 }
 
+/** Whether a turn of this session is open, by its record; null if it has none. Each look reads on. */
+export function followedTurn(index: KimiIndex, session: string): () => boolean | null {
+  let wire: FollowedWire | null = null;
+  return () => {
+    const path = index.find(session)?.wire;
+    if (path === undefined) return null;
+    if (wire?.path !== path) wire = new FollowedWire(path);
+    return wire.look().turnSince !== null;
+  };
+}
+
 export function objectIn(line: string): Record<string, unknown> | null {
   try {
     const value: unknown = JSON.parse(line);

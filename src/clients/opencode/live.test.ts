@@ -1,5 +1,15 @@
-import { afterEach, describe, expect, it } from 'bun:test';
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { afterEach, describe, expect, it, spyOn } from 'bun:test';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { closeOpenCodeFiles } from '../../../test/support/opencode-file.ts';
 import { StandInOpenCode } from '../../../test/support/opencode-window.ts';
@@ -7,7 +17,9 @@ import { within } from '../../../test/support/within.ts';
 import type { LiveSession } from '../../core/ports/live-session.ts';
 import type { Attempt, Parcel } from '../../core/ports/way-in.ts';
 import { aParcel, NEVER, wayContract } from '../../delivery/way.contract.ts';
+import { startOf } from '../../platform/process.ts';
 import { OpenCodeLive } from './live.ts';
+import { callWindow, openCodeWindows, windowApi } from './window.ts';
 
 const DEADLINE = 20_000;
 const SHOWN = { outcome: 'taken', step: 'shown' } as const;
@@ -100,6 +112,103 @@ describe('a window of OpenCode with our plugin', () => {
     expect(client.calls.map(([path]) => path).slice(0, 2)).toEqual(['/session', '/tui/select-session']);
   });
 
+  it('is given one session, also if two ask at once', async () => {
+    const { client, live } = await aWindow(null);
+    const answer = Promise.withResolvers<number>();
+    client.begins = answer.promise;
+    await within(DEADLINE, async () => (await live.list()).length === 1);
+    const [fresh] = await live.list();
+    const attempts = [hand(live, fresh, aParcel()), hand(live, fresh, aParcel())];
+    const begun = () => client.calls.filter(([path]) => path === '/session').length;
+    await within(DEADLINE, async () => begun() > 0);
+    await Bun.sleep(300);
+    answer.resolve(200);
+    expect(await Promise.all(attempts)).toMatchObject([{ outcome: 'left' }, { outcome: 'left' }]);
+    expect(begun()).toBe(1);
+  });
+
+  it('is not called begun if OpenCode begins no session', async () => {
+    const { client, live } = await aWindow(null);
+    client.begins = Promise.resolve(500);
+    await within(DEADLINE, async () => (await live.list()).length === 1);
+    const [fresh] = await live.list();
+    const because = expect.stringContaining('began no session');
+    expect(await hand(live, fresh, aParcel())).toEqual({ outcome: 'left', retry: true, because });
+    expect((await live.list())[0]?.id).toBe(fresh?.id ?? '');
+  });
+
+  it('is not told again which session to show once it has drawn: its user may have gone elsewhere', async () => {
+    const uptime = spyOn(process, 'uptime').mockReturnValue(2);
+    ends.push(async () => uptime.mockRestore());
+    const { client, live } = await aWindow(null);
+    await within(DEADLINE, async () => (await live.list()).length === 1);
+    const [fresh] = await live.list();
+    await hand(live, fresh, aParcel());
+    const told = () => client.calls.filter(([path]) => path === '/tui/select-session').length;
+    await within(DEADLINE, async () => told() > 1);
+    uptime.mockReturnValue(9);
+    const before = told();
+    await Bun.sleep(3500);
+    expect(told()).toBeLessThanOrEqual(before + 1);
+  });
+
+  it('that does not answer is asked once, and not for each message', async () => {
+    const home = temporaryHome();
+    mkdirSync(`${home}/parley/opencode`, { recursive: true });
+    let asked = 0;
+    const socket = `${home}/s`;
+    const deaf = Bun.listen({ unix: socket, socket: { open: () => void (asked += 1), data() {} } });
+    ends.push(async () => deaf.stop(true));
+    const { pid } = process;
+    const window = { v: 1, pid, start: startOf(pid), folder: home, socket, data: home, session: 's', isBusy: false };
+    writeFileSync(`${home}/parley/opencode/${pid}.json`, JSON.stringify({ ...window, asks: null }));
+    const live = new OpenCodeLive({ HOME: home, PARLEY_HOME: `${home}/parley` });
+    ends.push(() => live.close());
+    const session = await sessionOf(live);
+    for (let n = 0; n < 5; n += 1)
+      expect(await live.proof(session, aParcel().id)).toEqual({ step: 'none', isOver: false });
+    expect(asked).toBe(1);
+  });
+
+  it.each([
+    ['a link', (path: string) => symlinkSync(temporaryHome(), path)],
+    ['open to others', (path: string) => (mkdirSync(path), chmodSync(path, 0o770))],
+  ])('serves nothing where the folder for its socket is %s', async (_title, make) => {
+    const client = new StandInOpenCode(longHome());
+    const runtime = temporaryHome();
+    Object.assign(client.env, { XDG_RUNTIME_DIR: runtime });
+    const live = new OpenCodeLive(client.env);
+    ends.push(
+      () => live.close(),
+      () => client.close(),
+    );
+    make(`${runtime}/parley-${process.getuid?.()}`);
+    await client.open();
+    expect([existsSync(`${client.home}/parley/opencode`), await live.list()]).toEqual([false, []]);
+    rmSync(`${runtime}/parley-${process.getuid?.()}`, { recursive: true });
+    await client.open();
+    expect((await sessionOf(live)).id).toBe('s');
+  });
+
+  it.each([
+    [undefined, 403],
+    [false, 403],
+    [true, 200],
+  ])('passes on an answer to a permission only if its user says so (%p)', async (value, status) => {
+    const { client, live } = await aWindow();
+    const session = await sessionOf(live);
+    if (value !== undefined) writeFileSync(`${client.home}/.ccc.json`, JSON.stringify({ control_may_approve: value }));
+    await client.asks([{ id: 'per_1' }]);
+    const [window] = openCodeWindows(`${client.home}/parley`);
+    if (!window) throw new Error(`no window for ${session.id}`);
+    const said = await callWindow(window, '/permission/per_1/reply', { body: { reply: 'always' } });
+    expect([said.status, client.calls.length]).toEqual([status, status === 200 ? 1 : 0]);
+    const api = windowApi(window).post('/permission/per_1/reply', { reply: 'always' });
+    if (status === 403) await expect(api).rejects.toThrow(/control_may_approve/);
+    expect((await callWindow(window, '/question/que_1/reply', { body: { answers: [] } })).status).toBe(200);
+    await api.catch(() => {});
+  });
+
   it('gets mail with the agent and the model that its user chose', async () => {
     const { client, live } = await aWindow();
     client.info = { agent: 'plan', model: { id: 'one', providerID: 'scripted', variant: 'high' } };
@@ -184,6 +293,78 @@ describe('mail for a session of OpenCode', () => {
     expect(await hand(live, await sessionOf(live), aParcel())).toMatchObject(outcome);
   });
 
+  it('is given once more if a summary took its place before the model had it, also if two ask at once', async () => {
+    const { client, live } = await aWindow();
+    const session = await sessionOf(live);
+    client.holds = true;
+    const parcel = aParcel();
+    const attempt = hand(live, session, parcel);
+    await client.took(1);
+    await becomes(live, 'active');
+    await nextMs();
+    await client.sumsUp();
+    expect(await attempt).toMatchObject({ outcome: 'offered' });
+    expect(await live.proof(session, parcel.id)).toEqual({ step: 'none', isOver: true });
+    await nextMs();
+    const again = [hand(live, session, parcel), hand(live, session, parcel)];
+    await client.took(2);
+    await client.answers();
+    expect(await Promise.all(again)).toMatchObject([SHOWN, SHOWN]);
+    expect(client.calls).toHaveLength(2);
+  });
+
+  it('is not over while a turn runs that a summary interrupted', async () => {
+    const { client, live } = await aWindow();
+    const session = await sessionOf(live);
+    client.holds = true;
+    const parcel = aParcel();
+    const attempt = hand(live, session, parcel);
+    await client.took(1);
+    await nextMs();
+    await client.sumsUp();
+    await client.works();
+    await becomes(live, 'active');
+    expect(await live.proof(session, parcel.id)).toEqual({ step: 'none', isOver: false });
+    await client.rests();
+    await attempt;
+  });
+
+  it.each([
+    ['answered 500', (client: StandInOpenCode, is: boolean) => (client.refusal = is ? 500 : null)],
+    ['took it and lost it', (client: StandInOpenCode, is: boolean) => (client.loses = is)],
+  ])('is over if OpenCode %s, once that is idle and its record lacks it, and is given again', async (_title, fails) => {
+    const { client, live } = await aWindow();
+    const session = await sessionOf(live);
+    fails(client, true);
+    const parcel = aParcel();
+    await client.works();
+    const attempt = hand(live, session, parcel);
+    await client.took(1);
+    expect(await live.proof(session, parcel.id)).toEqual({ step: 'none', isOver: false });
+    await client.rests();
+    expect(await attempt).toMatchObject({ outcome: 'offered' });
+    const isOver = async (): Promise<boolean> => {
+      const proof = await live.proof(session, parcel.id);
+      return proof.step === 'none' && proof.isOver;
+    };
+    await within(DEADLINE, isOver);
+    fails(client, false);
+    expect(await hand(live, session, parcel)).toMatchObject(SHOWN);
+    // With one id, also a first one that comes late is no second message.
+    const [first, second] = client.calls.map(([, { messageID }]) => messageID);
+    expect([client.calls.length, second]).toEqual([2, first]);
+  });
+
+  it('is neither proven nor over while the record cannot be read, and is not given', async () => {
+    const { client, live } = await aWindow();
+    const session = await sessionOf(live);
+    const parcel = aParcel();
+    client.file.db.run('ALTER TABLE message RENAME TO renamed');
+    expect(await live.proof(session, parcel.id)).toEqual({ step: 'none', isOver: false });
+    expect(await hand(live, session, parcel)).toMatchObject({ outcome: 'left', retry: true });
+    expect(client.calls).toEqual([]);
+  });
+
   it('is for the session that the window shows', async () => {
     const { client, live } = await aWindow();
     const session = await sessionOf(live);
@@ -205,6 +386,19 @@ describe('mail for a session of OpenCode', () => {
     expect(client.calls).toHaveLength(2);
   });
 });
+
+/** A home in which a socket would have too long a path. */
+function longHome(): string {
+  const home = `${temporaryHome()}/${'long'.repeat(20)}`;
+  mkdirSync(home);
+  return home;
+}
+
+/** Ids of messages grow with each millisecond. */
+async function nextMs(): Promise<void> {
+  const now = Date.now();
+  while (Date.now() <= now + 1) await Bun.sleep(1);
+}
 
 async function aWindow(session: string | null = 's') {
   const client = new StandInOpenCode(temporaryHome());

@@ -9,13 +9,15 @@ import { FolderWatch } from '../../sessions/follow.ts';
 import { OpeningWay, PluginWay, PLUGIN_SILENT_MS } from './plugin-way.ts';
 import { openCodeProof } from './proof.ts';
 import { endingOf, OpenCodeRecord } from './record.ts';
-import { hasTaken, openCodeWindows, windowFolder } from './window.ts';
+import { hasTaken, isFree, openCodeWindows, windowFolder } from './window.ts';
 import type { OpenCodeWindow } from './window.ts';
 
 /** Nobody tells that a window was closed. */
 const TICK_MS = 2000;
 /** All OpenCodes of a user write into one file, and often. */
 const RECORD_MS = 100;
+/** A window that did not answer is not asked again for this long: it may be stopped, and others wait meanwhile. */
+const DEAF_MS = 10_000;
 export const WAITING_FOR = { permission: 'permission prompt', question: 'input needed' } as const;
 
 /**
@@ -26,6 +28,8 @@ export class OpenCodeLive implements LiveSessions {
   readonly #home: string;
   readonly #stops = new Set<() => void>();
   readonly #records = new Map<string, OpenCodeRecord>();
+  /** Windows that did not answer, by their sockets, and until when they are not asked. */
+  readonly #deaf = new Map<string, number>();
 
   constructor(
     readonly env: Env,
@@ -88,14 +92,26 @@ export class OpenCodeLive implements LiveSessions {
     const record = this.#record(window?.data ?? this.#usualData());
     const recorded = () => openCodeProof(record, session.id, id);
     let found = recorded();
-    const isKnown = found === null && window ? await hasTaken(window, endingOf(id)) : null;
+    const isKnown = found === null && window ? await this.#hasTaken(window, id) : null;
     // It may have come into the record meanwhile.
     found ??= recorded();
     if (found === null) return { step: 'none', isOver: hasEnded || isKnown === false };
+    if (found.step === 'unreadable') return { step: 'none', isOver: false };
+    // It is in no later request. Nothing is given again in the middle of a turn.
+    const isIdle = window?.session === session.id && isFree(window);
+    if (found.step === 'replaced') return { step: 'none', isOver: hasEnded || isIdle };
     // What it has and did not show stays in the conversation. A window that shows it again goes on with it.
-    if (found === 'unknown' || (found.step === 'accepted' && hasEnded)) return { step: 'none', isOver: hasEnded };
+    if (found.step === 'accepted' && hasEnded) return { step: 'none', isOver: true };
     if (found.step === 'shown') return found;
     return { step: 'accepted', evidence: found.evidence };
+  }
+
+  async #hasTaken(window: OpenCodeWindow, id: MessageId): Promise<boolean | null> {
+    if ((this.#deaf.get(window.socket) ?? 0) > performance.now()) return null;
+    const answer = await hasTaken(window, endingOf(id), this.silentMs);
+    if (answer === null) this.#deaf.set(window.socket, performance.now() + DEAF_MS);
+    else this.#deaf.delete(window.socket);
+    return answer;
   }
 
   async close(): Promise<void> {

@@ -1,12 +1,13 @@
 import { Wakeup } from '../../core/wait.ts';
 import type { MessageId } from '../../core/names.ts';
+import type { ShownProof } from '../../core/ports/live-session.ts';
 import type { Attempt, Parcel, Way } from '../../core/ports/way-in.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 import type { OpenCodeProof } from './proof.ts';
 import { endingOf } from './record.ts';
-import { callWindow, WindowGone } from './window.ts';
+import { callWindow, isFree, WindowGone } from './window.ts';
 import type { OpenCodeWindow } from './window.ts';
 
 /** An idle session whose record says nothing for this long says nothing more. */
@@ -34,7 +35,7 @@ export interface WindowView {
  * While a dialog is open nothing is given. If a turn ends before it has read the message, because its user stopped it or said no, the
  * message stays in the conversation and OpenCode does not begin with it: then it is let go on, once.
  *
- * The record and the plugin know what they have: nothing is given twice.
+ * The record and the plugin know what they have: nothing is given twice, except what a summary replaced.
  */
 export class PluginWay implements Way {
   readonly name = 'plugin';
@@ -68,23 +69,26 @@ export class PluginWay implements Way {
   async #hand({ id, text }: Parcel, changes: Changes, signal: AbortSignal): Promise<Attempt | null> {
     for (; ; await changes.next(signal)) {
       if (signal.aborted) return left('it was stopped before it went in', true);
+      const found = this.view.proof(id);
+      if (found?.step === 'unreadable') return left('the record of OpenCode cannot be read', true);
       // What a summary has replaced is given once more.
-      if (![null, 'unknown'].includes(this.#has(id))) return null;
+      if (found !== null && found.step !== 'replaced') return null;
       const window = this.view.window();
       if (!window) return left('the window of OpenCode is closed, or shows another session', true);
       if (window.asks !== null) continue;
       try {
-        const body = { session: this.session, ending: endingOf(id), text };
+        const replaced = found && { replaced: found.message };
+        const body = { session: this.session, ending: endingOf(id), text, silentMs: this.silentMs, ...replaced };
         const { status, said } = await callWindow(window, '/hand', { body });
         changes.restart();
         if (status < 300) return null;
         if (status === 410) return left('the window of OpenCode shows another session', true);
-        if (status >= 500) return this.#has(id) === null ? this.#offered(UNKNOWN) : null;
+        if (status >= 500) return this.#has(id) ? null : this.#offered(UNKNOWN);
         if (!isDialog(said)) return left(`OpenCode answered ${status}: ${JSON.stringify(said)?.slice(0, 200)}`, false);
       } catch (error) {
         if (error instanceof WindowGone) return left(error.message, true);
         // It may have it: only its record can tell.
-        return this.#has(id) === null ? this.#offered(UNKNOWN) : null;
+        return this.#has(id) ? null : this.#offered(UNKNOWN);
       }
     }
   }
@@ -101,27 +105,28 @@ export class PluginWay implements Way {
   async #proven(sent: readonly MessageId[], changes: Changes, signal: AbortSignal): Promise<Attempt> {
     for (let isNudged = false; ; await changes.next(signal)) {
       const proofs = sent.map((id) => this.view.proof(id));
-      const shown = proofs.flatMap((proof) => (stepOf(proof) === 'shown' ? [proof] : []));
-      if (shown.length === sent.length) return this.#shown(shown.at(-1) ?? null);
+      const shown = proofs.flatMap((proof) => (proof?.step === 'shown' ? [proof] : []));
+      if (shown.length === sent.length) return this.#shown(shown.at(-1));
       if (signal.aborted) return this.#offered('it was stopped before anything was proven');
       const window = this.view.window();
       if (!window) return this.#offered('the window of OpenCode was closed, or shows another session');
       if (changes.freeMs > this.silentMs)
         return this.#offered('OpenCode is idle, and its record does not say that the model had it');
-      const isPassedOver = proofs.some((proof) => stepOf(proof) === 'accepted' && !hasFailed(proof));
+      const isPassedOver = proofs.some((proof) => proof?.step === 'accepted' && !proof.hasFailed);
       if (changes.freeMs < SETTLE_MS || isNudged || !isPassedOver) continue;
       isNudged = true;
       await callWindow(window, '/nudge', { body: { session: this.session } }).catch(() => 'it is tried no more');
     }
   }
 
-  #has(id: MessageId): 'shown' | 'accepted' | 'unknown' | null {
-    return stepOf(this.view.proof(id));
+  /** Whether it is in the conversation. */
+  #has(id: MessageId): boolean {
+    const step = this.view.proof(id)?.step;
+    return step === 'shown' || step === 'accepted';
   }
 
-  #shown(proof: OpenCodeProof | null): Attempt {
-    const evidence = proof !== null && proof !== 'unknown' ? proof.evidence : {};
-    return { outcome: 'taken', step: 'shown', evidence: this.#evidence(evidence) };
+  #shown(proof: ShownProof | undefined): Attempt {
+    return { outcome: 'taken', step: 'shown', evidence: this.#evidence(proof?.evidence ?? {}) };
   }
 
   #offered(because: string): Attempt {
@@ -145,7 +150,8 @@ export class OpeningWay implements Way {
     if (parcels.length === 0) return left('there is nothing to hand over', false);
     if (signal.aborted) return left('it was stopped before it went in', true);
     try {
-      await callWindow(this.window, '/open', { body: {} });
+      const { status } = await callWindow(this.window, '/open', { body: {} });
+      if (status >= 300) return left(`OpenCode began no session: it answered ${status}`, true);
     } catch (error) {
       return left(error instanceof Error ? error.message : String(error), true);
     }
@@ -189,17 +195,8 @@ class Changes {
 
   #look(): void {
     const window = this.view.window();
-    const isFree = window !== null && !window.isBusy && window.asks === null;
-    this.#freeSince = isFree ? (this.#freeSince ?? performance.now()) : null;
+    this.#freeSince = window && isFree(window) ? (this.#freeSince ?? performance.now()) : null;
   }
-}
-
-function stepOf(proof: OpenCodeProof | null): 'shown' | 'accepted' | 'unknown' | null {
-  return proof === null || proof === 'unknown' ? proof : proof.step;
-}
-
-function hasFailed(proof: OpenCodeProof | null): boolean {
-  return proof !== null && proof !== 'unknown' && proof.step === 'accepted' && proof.hasFailed;
 }
 
 function isDialog(said: unknown): boolean {

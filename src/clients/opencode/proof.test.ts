@@ -1,3 +1,4 @@
+import type { Database } from 'bun:sqlite';
 import { afterEach, describe, expect, it } from 'bun:test';
 import { anOpenCodeFile, closeOpenCodeFiles } from '../../../test/support/opencode-file.ts';
 import { MessageId } from '../../core/names.ts';
@@ -91,14 +92,26 @@ describe("what OpenCode's record proves about a message", () => {
     expect(proof()).toMatchObject({ step: 'shown', turn: { end: { how: 'interrupted' } } });
   });
 
-  it('is unknown after a summary that may have replaced it, and certain again when it came once more', () => {
+  it.each([
+    ['its tables are others', (db: Database) => db.run('DROP TABLE message')],
+    ['a message is no JSON', (db: Database) => db.run("UPDATE message SET data = '{'")],
+    ['a part is no JSON', (db: Database) => db.run("UPDATE part SET data = '{'")],
+  ])('is `unreadable`, and not nothing, if %s', (_title, breaks) => {
+    const { said, answers, proof, db } = aConversation();
+    said(OURS, 'mail');
+    answers(nth(6), OURS, STOP, 'the answer');
+    breaks(db);
+    expect(proof()).toEqual({ step: 'unreadable' });
+  });
+
+  it('is `replaced` after a summary that may have replaced it, and certain again when it came once more', () => {
     const { said, answers, message, parts, proof } = aConversation();
     said(OURS, 'mail');
     message(nth(6), { role: 'user', time: {} });
     parts(nth(6), { type: 'compaction', auto: true });
     answers(nth(7), nth(6), { ...STOP, summary: true }, 'what was said so far');
     answers(nth(8), nth(6), STOP, 'going on');
-    expect(proof()).toBe('unknown');
+    expect(proof()).toEqual({ step: 'replaced', message: OURS });
     said(nth(9, endingOf(ID)), 'mail');
     expect(proof()).toMatchObject({ step: 'accepted' });
   });

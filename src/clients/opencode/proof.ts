@@ -16,11 +16,15 @@ const PARTS = 'SELECT data FROM part WHERE message_id = ?';
 /** Parts that OpenCode writes when a model answers, and not before. */
 const OUTPUT = ['step-start', 'text', 'reasoning', 'tool', 'step-finish'];
 
-/** `hasFailed`: OpenCode asked the model for an answer, and got none. */
+/**
+ * `hasFailed`: OpenCode asked the model for an answer, and got none. `replaced`: a summary took the place of this message before a model is
+ * known to have had it. `unreadable`: the record cannot be read, or not understood.
+ */
 export type OpenCodeProof =
   | Extract<RecordedProof, { step: 'shown' }>
   | (Extract<RecordedProof, { step: 'accepted' }> & { hasFailed: boolean })
-  | 'unknown';
+  | { step: 'replaced'; message: string }
+  | { step: 'unreadable' };
 
 /**
  * What the record of OpenCode 1.18 proves about a message; null if it does not have it.
@@ -30,6 +34,15 @@ export type OpenCodeProof =
  * message, has something that a model said. What a summary replaced was in no later request.
  */
 export function openCodeProof(record: OpenCodeRecord, session: string, id: MessageId): OpenCodeProof | null {
+  try {
+    return proofIn(record, session, id);
+  } catch {
+    // Another OpenCode than 1.18 may have other tables, and one that starts has none yet.
+    return { step: 'unreadable' };
+  }
+}
+
+function proofIn(record: OpenCodeRecord, session: string, id: MessageId): OpenCodeProof | null {
   const [ours] = record.rows<MessageRow>(OURS, session, `%${endingOf(id)}`);
   if (!ours) return null;
   const evidence: Evidence = { record: record.path, id, message: ours.id };
@@ -40,7 +53,7 @@ export function openCodeProof(record: OpenCodeRecord, session: string, id: Messa
   for (const row of record.rows<MessageRow>(BEHIND, session, ours.id)) {
     const message = recordedMessage(row);
     if (message.role === 'user') {
-      if (!shown && typesIn(record, row.id).includes('compaction')) return 'unknown';
+      if (!shown && typesIn(record, row.id).includes('compaction')) return { step: 'replaced', message: ours.id };
       isAlone = false;
       continue;
     }

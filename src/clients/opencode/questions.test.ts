@@ -111,6 +111,25 @@ describe('what a session of OpenCode asks', () => {
     expect(await questions.answer('per_before', [{ options: [0] }], NEVER)).toEqual({ outcome: 'gone' });
   });
 
+  it('is answered if OpenCode is found a moment later, and is not called gone if it is not found', async () => {
+    const { api, file } = asking();
+    api.permissions = [PERMISSION];
+    api.goesOn = () => calls(file, { status: 'completed' });
+    const missing: null[] = [null, null];
+    const late = new OpenCodeQuestions(
+      async () => (missing.length > 0 ? (missing.pop() ?? null) : api),
+      file.record,
+      () => 's',
+    );
+    expect(await late.answer(PERMISSION.id, [{ options: [0] }], NEVER)).toEqual({ outcome: 'answered' });
+    const never = new OpenCodeQuestions(
+      async () => null,
+      file.record,
+      () => 's',
+    );
+    expect(await never.answer(PERMISSION.id, [{ options: [0] }], NEVER)).toMatchObject({ outcome: 'left' });
+  });
+
   it('gets no answer after a stop', async () => {
     const { api, questions } = asking();
     api.permissions = [PERMISSION];

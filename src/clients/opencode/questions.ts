@@ -10,6 +10,8 @@ const RECORDED_MS = 10_000;
 /** Limit for the end of a call that was allowed, ms. A command may run for hours. */
 const ALLOWED_MS = 500;
 const LOOK_MS = 20;
+/** Limit for finding the OpenCode whose question is to be answered, ms. */
+const AGAIN_MS = 2000;
 /** Ids of OpenCode begin with the last 36 bits of the time, in ms. */
 const CYCLE_MS = 2 ** 36;
 
@@ -61,6 +63,8 @@ interface Request extends Omit<OpenQuestion, 'call' | 'askedAt'> {
   isDone(state: Record<string, unknown>, choices: readonly Choice[]): boolean | null;
 }
 
+type Found = { api: QuestionApi; request: Request } | 'nobody' | null;
+
 /**
  * What a session of OpenCode 1.18 asks its user: permissions, and questions of its model. OpenCode takes one answer, by its window or by its
  * API, and refuses every later one. So nothing here can answer a dialog that comes after.
@@ -77,13 +81,14 @@ export class OpenCodeQuestions implements QuestionDriver {
 
   async open(): Promise<OpenQuestion | null> {
     const found = await this.#look();
-    if (!found) return null;
+    if (!found || found === 'nobody') return null;
     const { id, kind, questions } = found.request;
     return { call: id, kind, questions, askedAt: this.#askedAt(id) };
   }
 
   async answer(call: string, choices: readonly Choice[], signal: AbortSignal): Promise<Answering> {
-    const found = await this.#look();
+    const found = await this.#lookAgain();
+    if (found === 'nobody') return { outcome: 'left', because: 'OpenCode cannot be asked now' };
     if (found?.request.id !== call) return { outcome: 'gone' };
     if (signal.aborted) return { outcome: 'left', because: 'it was stopped before' };
     const { api, request } = found;
@@ -97,12 +102,20 @@ export class OpenCodeQuestions implements QuestionDriver {
     return this.#resumed(request, choices);
   }
 
-  /** The first that waits, in this conversation or in a part of its work. */
-  async #look(): Promise<{ api: QuestionApi; request: Request } | null> {
+  /** A process that OpenCode starts is for a moment a second OpenCode in its folder: then nobody knows which one is meant. */
+  async #lookAgain(): Promise<Found> {
+    const end = performance.now() + AGAIN_MS;
+    let found = await this.#look();
+    for (; found === 'nobody' && performance.now() < end; found = await this.#look()) await Bun.sleep(LOOK_MS);
+    return found;
+  }
+
+  /** The first that waits, in this conversation or in a part of its work. `nobody` can be asked; null: nothing waits. */
+  async #look(): Promise<Found> {
     // A look at the session may find which conversation a person opened.
     const api = await this.api();
     const conversation = this.conversation();
-    if (!api || conversation === null) return null;
+    if (!api || conversation === null) return 'nobody';
     for (const [path, read] of [
       ['/permission', permissionIn],
       ['/question', questionIn],

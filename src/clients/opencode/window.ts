@@ -9,6 +9,8 @@ import { NoServer, NotTaken } from './server.ts';
 
 /** Limit for an answer of our plugin, ms. OpenCode may be at its first turn, on a machine with much to do. */
 const ANSWER_MS = 30_000;
+/** The same where others wait for it, ms. */
+const QUICK_MS = 1000;
 
 /** What our plugin (plugins/opencode/parley.ts) writes about a window of OpenCode. */
 const WindowFile = new Schema(() =>
@@ -48,6 +50,11 @@ export function openCodeWindows(home: string): OpenCodeWindow[] {
   });
 }
 
+/** It does nothing, and asks nothing. */
+export function isFree({ isBusy, asks }: OpenCodeWindow): boolean {
+  return !isBusy && asks === null;
+}
+
 /** The plugin cannot be reached: its window is closed. */
 export class WindowGone extends Error {
   override readonly name = 'WindowGone';
@@ -78,6 +85,9 @@ export async function callWindow(
   return { status: response.status, said: text === '' ? null : (JSON.parse(text) as unknown) };
 }
 
+const APPROVING_OFF =
+  'the plugin in this window passes on no answer to a permission; answer it there, or set "control_may_approve": true in ~/.ccc.json';
+
 /** The part of OpenCode's API that the plugin passes on. */
 export function windowApi(window: OpenCodeWindow): QuestionApi {
   const call = async (path: string, body?: object): Promise<unknown> => {
@@ -85,16 +95,20 @@ export function windowApi(window: OpenCodeWindow): QuestionApi {
       throw error instanceof WindowGone ? new NoServer(error.message) : error;
     });
     if (status < 300) return said;
+    if (status === 403) throw new NoServer(APPROVING_OFF);
     const because = `OpenCode answered ${status}: ${JSON.stringify(said)?.slice(0, 200)}`;
     throw status < 500 ? new NotTaken(because) : new Error(because);
   };
   return { get: (path) => call(path), post: call };
 }
 
-/** Whether the plugin of a window has given OpenCode this message; null if it does not answer. */
-export async function hasTaken(window: OpenCodeWindow, ending: string): Promise<boolean | null> {
+/**
+ * Whether OpenCode may still write down this message, which its record lacks: the plugin of its window gave it, and the session has not been
+ * idle for `silentMs` since. Null if the plugin does not answer.
+ */
+export async function hasTaken(window: OpenCodeWindow, ending: string, silentMs: number): Promise<boolean | null> {
   try {
-    const { said } = await callWindow(window, '/has', { body: { ending } });
+    const { said } = await callWindow(window, '/has', { body: { ending, silentMs }, ms: QUICK_MS });
     return isRecord(said) && typeof said['has'] === 'boolean' ? said['has'] : null;
   } catch {
     return null;

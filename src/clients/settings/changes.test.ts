@@ -15,6 +15,8 @@ import {
 import { temporaryHome } from '../../../test/support/home.ts';
 import { applyChange, changeFor, rollBack, undo } from './changes.ts';
 import type { Addition, Change } from './changes.ts';
+import { find } from './file.ts';
+import { Installer } from './installer.ts';
 import { hasMember, readJson } from './jsonc.ts';
 import { readManifest } from './manifest.ts';
 
@@ -151,6 +153,37 @@ describe('a settings file of another program', () => {
     );
     expect(settings.text).toBe('{"theirs": 1}');
     expect(readdirSync(settings.folder)).toEqual(['settings.json']);
+  });
+});
+
+describe('a settings file that its program writes while we edit it', () => {
+  it('gets ours, and keeps theirs', () => {
+    const settings = new Settings('{}');
+    const { addition } = settings;
+    let writes = 3;
+    const isThere = (text: string): boolean => {
+      if (writes > 0) writeFileSync(settings.path, `{"theirs": ${(writes -= 1)}}`);
+      return addition.isThere(text);
+    };
+    const [applied] = new Installer(settings.folder, 'again').apply([{ ...addition, isThere }], false);
+    expect(applied?.outcome).toBe('added');
+    expect(JSON.parse(settings.text)).toEqual({ theirs: 0, servers: { mail: { command: 'parley' } } });
+  });
+
+  it('loses ours alone, however often it is written', () => {
+    const settings = new Settings('{}');
+    const installer = new Installer(settings.folder, 'again');
+    installer.apply([settings.addition], false);
+    const [one] = installer.recorded();
+    if (!one) throw new Error('nothing was recorded');
+    let writes = 3;
+    const read = (path: string) => {
+      const found = find(path);
+      if (writes > 0) writeFileSync(path, JSON.stringify({ ...JSON.parse(settings.text), theirs: (writes -= 1) }));
+      return found;
+    };
+    expect(installer.removeOne(one, false, read).outcome).toBe('removed');
+    expect(JSON.parse(settings.text)).toEqual({ theirs: 0 });
   });
 });
 

@@ -164,9 +164,11 @@ export function textWithoutOurs(path: string, manifestPath: string, read: ReadFi
   const found = read(path);
   let { text } = found;
   let records = recordsOf(manifest, found.target);
-  for (const one of records.toReversed()) {
-    const result = text === null ? 'gone' : without(records, one, text, isCreated(manifest, found));
+  // A removal gives those that are left new records.
+  for (let last = records.at(-1); text !== null && last; last = records.at(-1)) {
+    const result = without(records, last, text, isCreated(manifest, found));
     if (typeof result === 'object') ({ text, records } = result);
+    else records = records.slice(0, -1);
   }
   return text;
 }

@@ -18,7 +18,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { NotEditable } from './text-edit.ts';
+import { ChangedMeanwhile, NotEditable } from './text-edit.ts';
 
 /** A settings file as we found it. A link was followed: `target` is the file behind it. */
 export interface FoundFile {
@@ -62,12 +62,12 @@ export function replace({ target, text: before }: FoundFile, text: string, mode 
       // Unlike a rename, a link never replaces anything.
       linkSync(draft, target);
     } else {
-      if (!isStill(target, before)) throw new NotEditable('was changed by another program meanwhile');
+      if (!isStill(target, before)) throw new ChangedMeanwhile('was changed by another program meanwhile');
       renameSync(draft, target);
     }
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'EEXIST')
-      throw new NotEditable('was made by another program meanwhile');
+      throw new ChangedMeanwhile('was made by another program meanwhile');
     throw error;
   } finally {
     rmSync(draft, { force: true });
@@ -94,7 +94,7 @@ function isStill(target: string, text: string): boolean {
 /** Removes a file that is still as it was found. A link to it is left. */
 export function removeFile({ target, text }: FoundFile): void {
   if (text === null) return;
-  if (!isStill(target, text)) throw new NotEditable('was changed by another program meanwhile');
+  if (!isStill(target, text)) throw new ChangedMeanwhile('was changed by another program meanwhile');
   rmSync(target);
 }
 

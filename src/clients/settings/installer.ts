@@ -9,7 +9,7 @@ import { applyChange, changeFor, rollBack, undo } from './changes.ts';
 import type { Addition, Change, NoChange, ReadFile } from './changes.ts';
 import { isSameAddition, readManifest } from './manifest.ts';
 import type { Recorded } from './manifest.ts';
-import { NotEditable } from './text-edit.ts';
+import { ChangedMeanwhile, NotEditable } from './text-edit.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { explained } from '../../core/disk.ts';
 import { locked } from '../../platform/lock-file.ts';
@@ -73,14 +73,16 @@ export class Installer {
     const changes: Change[] = [];
     try {
       return additions.map((one) => {
-        // Planned again: the addition before may have changed the same file.
-        const change = plan(one);
+        const { change, backup } = this.#guarded(one.path, () => {
+          // Planned again: the addition before may have changed the same file.
+          const found = changeFor(one, this.manifest);
+          return { change: found, backup: typeof found === 'string' ? undefined : applyChange(found, this.manifest) };
+        });
         if (typeof change === 'string') return notApplied(one, change);
-        const backup = this.#guarded(one.path, () => applyChange(change, this.manifest)) ?? null;
         changes.push(change);
         const { target } = change.found;
         const outcome = before.noted.some((known) => isSameAddition(known, { ...one, target })) ? 'replaced' : 'added';
-        return { path: one.path, what: one.what, outcome, backup };
+        return { path: one.path, what: one.what, outcome, backup: backup ?? null };
       });
     } catch (error) {
       rollBack(changes, before, this.manifest);
@@ -104,16 +106,32 @@ export class Installer {
     }
   }
 
-  /** Works on a file of another program. A refusal names the file and what to do. */
+  /** Works on a file of another program, again if that writes it just then. A refusal names the file and what to do. */
   #guarded<T>(path: string, act: () => T): T {
     try {
-      return act();
+      return retried(act);
     } catch (error) {
       if (!(error instanceof NotEditable)) throw explained(error, path, 'it was left as it is');
       throw new Refusal(
         'bad_config',
         `${path} ${error.message}; it is left as it is. Mend it, then \`${this.again}\` again`,
       );
+    }
+  }
+}
+
+/** A client that runs may write its settings at any moment, a few times in a row. */
+const TRIES = 20;
+const AGAIN_MS = 25;
+
+/** `act` reads a file and writes it, or changes nothing. */
+function retried<T>(act: () => T): T {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return act();
+    } catch (error) {
+      if (!(error instanceof ChangedMeanwhile) || tries === TRIES) throw error;
+      Bun.sleepSync(AGAIN_MS);
     }
   }
 }
@@ -125,13 +143,25 @@ function notApplied({ path, what }: Addition, change: Change | NoChange): Applie
 /** One installer at a time: two at once would each record only its own additions. */
 export function oneAtATime<T>(env: Env, act: () => T): T {
   const folder = lockFolder(env);
-  return folder === null ? act() : locked(`${folder}/parley-install.lock`, act);
+  return folder === null ? act() : locked(`${folder}/${LOCK}`, act);
+}
+
+const LOCK = 'parley-install.lock';
+
+/** What `oneAtATime` leaves: the folder, where it is ours, else the file in it. */
+export function installLock(env: Env): string {
+  const { XDG_RUNTIME_DIR: shared } = env;
+  return shared ? `${shared}/${LOCK}` : ownLockFolder(env);
+}
+
+function ownLockFolder(env: Env): string {
+  return `${env['TMPDIR'] || '/tmp'}/parley-${process.getuid?.() ?? 0}`;
 }
 
 /** A folder that is ours alone and outside of the home, where an undo must leave nothing. Null if there is none. */
 function lockFolder(env: Env): string | null {
   const uid = process.getuid?.();
-  const folder = env['XDG_RUNTIME_DIR'] || `${env['TMPDIR'] || '/tmp'}/parley-${uid ?? 0}`;
+  const folder = env['XDG_RUNTIME_DIR'] || ownLockFolder(env);
   try {
     mkdirSync(folder, { mode: 0o700 });
   } catch {

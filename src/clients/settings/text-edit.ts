@@ -1,6 +1,9 @@
 /** A settings file that we cannot change without risk. It is left as it is, and the message says why. */
 export class NotEditable extends Error {}
 
+/** Another program wrote the file after we read it. What it is now may well be editable. */
+export class ChangedMeanwhile extends NotEditable {}
+
 /** What we put into a text: the position in the text before the edit, and what is inserted. */
 export interface Insertion {
   at: number;

@@ -72,7 +72,7 @@ export interface Settlement {
   by: Evidence;
   /** Keep the file in `cur/` instead of deleting it. */
   keep?: boolean;
-  /** The copy was in a shared mailbox, and this agent has it from now on: see `assign`. */
+  /** The copy was in a shared mailbox, and this agent has it from now on: see `assign`. A `taker` in the evidence counts for nothing. */
   taker?: AgentName;
 }
 

@@ -218,7 +218,7 @@ describe('a stream on a socket', () => {
 });
 
 describe('a relay that stops', () => {
-  it('finishes the requests in hand, ends the streams, takes nothing new, and flushes', async () => {
+  it('finishes the open requests, ends the streams, takes nothing new, and flushes', async () => {
     const { relay, server, wire, head, alice, bob, send } = await aServer();
     const { mailboxes } = relay.home();
     let flushed = false;

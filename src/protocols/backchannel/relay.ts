@@ -224,7 +224,7 @@ async function openRelayService(order: RelayOrder, log: Log): Promise<OpenServic
           lock.finishing(what);
           telling(what);
         };
-        tell('requests in hand');
+        tell('open requests');
         await server.stop();
         tell('mail that is accepted and has no file yet');
         await rooms.close();

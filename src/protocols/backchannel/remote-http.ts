@@ -149,7 +149,7 @@ export class RelayHttp {
       throw new NoRelayAnswer(
         // A "no" from whatever is in between is a no; anything else may have come from behind it.
         status >= 400 && status < 500 ? 'refused' : 'unknown',
-        `${this.url} answered ${status} with ${kind} instead of JSON: a proxy or another program stands there, not a relay` +
+        `${this.url} answered ${status} with ${kind} instead of JSON: a proxy or another program answers there, not a relay` +
           (gist ? ` ("${gist}")` : ''),
       );
     }

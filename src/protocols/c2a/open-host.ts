@@ -81,7 +81,7 @@ async function opened(
     warnings: [],
     renew() {},
     async close(telling) {
-      telling('requests in hand');
+      telling('open requests');
       await close();
     },
   };

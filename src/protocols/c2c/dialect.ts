@@ -97,20 +97,33 @@ export function c2c(names: readonly string[]): Dialect<C2c> {
 const SEND_FLAGS = /^(-j|--(json|fail|blocking|urgent|deferrable|ephemeral|no-warn-substitution))$/;
 
 /**
- * Options of `send` are read before the text and behind it. All between is text, also what looks like an option: a message may say
- * `run git log --oneline`.
+ * Options of `send` are read before the text, and behind it if it is one word of the shell or has a word in quotes. Several plain words are
+ * text to their end, also what looks like an option: a message may say `run git log --oneline`, or `deploy with --fail`.
  */
 function withTextLast(argv: string[]): string[] {
   const before = optionsIn(argv);
   const [to, ...rest] = argv.slice(before);
-  // Who asks for help behind a text is told how; nothing is sent.
-  if (to === undefined || to.startsWith('-') || rest.some(isHelp)) return argv;
+  if (to === undefined || to.startsWith('-')) return argv;
   const lead = optionsIn(rest);
-  let end = rest.length;
-  for (let at = end - 1; at > lead; at -= 1) if (optionsIn(rest.slice(at, end)) === end - at) end = at;
-  const text = rest[lead] === '--' ? rest.slice(lead + 1) : rest.slice(lead, end);
-  const options = [...argv.slice(0, before), ...rest.slice(0, lead), ...(rest[lead] === '--' ? [] : rest.slice(end))];
-  return [...options, '--', to, ...text];
+  const words = rest.slice(lead);
+  const options = [...argv.slice(0, before), ...rest.slice(0, lead)];
+  if (words[0] === '--') return [...options, '--', to, ...words.slice(1)];
+  const isAsked = words.at(-1) === '--help' || (words.length === 1 && isHelp(words[0]));
+  const end = endOfText(isAsked ? words.slice(0, -1) : words);
+  // Who asks for help behind a text is told how; nothing is sent.
+  if (isAsked && end <= 1) return argv;
+  if (end === 1 || words.slice(0, end).some((word) => /\s/.test(word)))
+    return [...options, ...words.slice(end), '--', to, ...words.slice(0, end)];
+  const odd = visibleLine(words.slice(end).join(' '), 200);
+  if (odd !== '') writeAll(2, `note: "${odd}" is sent as text; options come before it, or behind a text in quotes\n`);
+  return [...options, '--', to, ...words];
+}
+
+/** How many words are before the options at the end; at least one, if there is one. */
+function endOfText(words: readonly string[]): number {
+  let end = words.length;
+  for (let at = end - 1; at > 0; at -= 1) if (optionsIn(words.slice(at, end)) === end - at) end = at;
+  return end;
 }
 
 /** How many words at the start are options of `send`, with their values. */

@@ -17,7 +17,7 @@ import { Refusal } from '../../core/refusal.ts';
 import { codeOf, ifThere, isMissing, isNoPlainFile } from '../../core/disk.ts';
 import { flush, flushFolder, LARGEST_LIST_BYTES, readPlain } from '../../platform/files.ts';
 import { platform } from '../../platform/os.ts';
-import { listIn, jsonValue } from './json-list.ts';
+import { listIn, listOrMemberIn, jsonValue } from './json-list.ts';
 import type { JsonList } from './json-list.ts';
 import { openPlain, withLock } from './lock.ts';
 
@@ -45,20 +45,22 @@ export function noPlainFile(path: string): Refusal {
   );
 }
 
-/** A file that holds a JSON array. A missing or empty one is an empty list. */
-export function readList(path: string): JsonList {
+/** A file that holds a JSON array, or an object with the array `member`. A missing or empty one is an empty list. */
+export function readList(path: string, member?: string): JsonList {
   const bytes = readBytes(path);
-  return bytes === null ? { values: [], texts: [] } : listIn(bytes);
+  if (bytes === null) return { values: [], texts: [] };
+  return member === undefined ? listIn(bytes) : listOrMemberIn(bytes, member);
 }
 
 /**
- * Writes a list on one line. Values from `before` stay as they were written, to the digit; if the file (the first of `before`) was
+ * Writes a list on one line. Values from `before`, and an object around the list, stay as they were written, to the digit; if the file (the first of `before`) was
  * broken, a copy is kept first. The caller holds the lock. spec: c2c#writing
  */
 export function writeList(root: string, path: string, values: readonly unknown[], ...before: JsonList[]): void {
   const texts = new Map(before.flatMap((list) => list.values.map((value, at) => [value, list.texts[at]])));
   if (before[0]?.broken !== undefined) keepBroken(root, path, before[0].broken);
-  replaceDurably(path, `[${values.map((value) => texts.get(value) ?? withFloats(value)).join(',')}]`);
+  const [head, tail] = before[0]?.around ?? ['', ''];
+  replaceDurably(path, `${head}[${values.map((value) => texts.get(value) ?? withFloats(value)).join(',')}]${tail}`);
 }
 
 /** A value as the original reads it. Inside a string every quote has a backslash before it: only fields are found. */

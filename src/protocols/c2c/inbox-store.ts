@@ -147,7 +147,7 @@ export class InboxStore {
         this.onStep('T2 in both');
         inbox.write(entries.filter((one) => !picked.has(one)));
       }
-      this.onStep('T2 in hand');
+      this.onStep('T2 held');
       return held;
     });
   }

@@ -6,14 +6,31 @@ export interface JsonList {
   texts: string[];
   /** What is wrong with the text; `values` is then what could be saved. */
   broken?: string | undefined;
+  /** The text before and behind the array, if it is a member of an object. */
+  around?: [before: string, behind: string];
 }
 
 /** Failed searches for the end of an object, in each damaged part: a hostile file must not cost the square of its size. */
 const MAX_FAILED = 50;
+const NOT_UTF8 = 'it is not UTF-8';
+
+/** Reads a JSON array that is a file, or this member of the object that is the file. */
+export function listOrMemberIn(bytes: Buffer, member: string): JsonList {
+  const text = textOf(bytes);
+  const place = placeOfMember(text, member);
+  if (!place || text[place.start] !== '[') return listIn(bytes);
+  const list = listIn(Buffer.from(text.slice(place.start, place.end)));
+  if (jsonValue(text) === undefined) return { ...list, broken: 'it is no whole JSON object' };
+  return {
+    ...list,
+    broken: isUtf8(bytes) ? list.broken : NOT_UTF8,
+    around: [text.slice(0, place.start), text.slice(place.end)],
+  };
+}
 
 /** Reads a JSON array. Of a text that is cut off, damaged or no array, all objects that are whole are saved. */
 export function listIn(bytes: Buffer): JsonList {
-  const text = bytes.toString('utf8').replace(/^\uFEFF/u, '');
+  const text = textOf(bytes);
   if (text.trim() === '') return { values: [], texts: [], ...(text !== '' && { broken: 'it holds only blanks' }) };
   const whole = jsonValue(text);
   const texts = Array.isArray(whole) ? elements(text) : elements(text).flatMap(saved);
@@ -23,8 +40,12 @@ export function listIn(bytes: Buffer): JsonList {
   return {
     values: values.filter((_, at) => isFlat[at]),
     texts: texts.filter((_, at) => isFlat[at]),
-    broken: isUtf8(bytes) ? (isFlat.includes(false) ? 'a part of it is nested too deeply' : broken) : 'it is not UTF-8',
+    broken: isUtf8(bytes) ? (isFlat.includes(false) ? 'a part of it is nested too deeply' : broken) : NOT_UTF8,
   };
+}
+
+function textOf(bytes: Buffer): string {
+  return bytes.toString('utf8').replace(/^\uFEFF/u, '');
 }
 
 /** The value of a JSON text; undefined if it is none. */
@@ -57,6 +78,25 @@ function elements(text: string): string[] {
     isNext = text[at] === ',';
   }
   return [...texts, ...objectsIn(text.slice(at))];
+}
+
+/** Where the value of a member is in the text of an object; of two with one name the last, as in `JSON.parse`. Null if there is none. */
+function placeOfMember(text: string, member: string): { start: number; end: number } | null {
+  let place: { start: number; end: number } | null = null;
+  let at = skipBlanks(text, 0);
+  let isNext = text[at] === '{';
+  while (isNext) {
+    const key = skipBlanks(text, at + 1);
+    const colon = skipBlanks(text, endOfString(text, key) + 1);
+    if (text[key] !== '"' || text[colon] !== ':') break;
+    const start = skipBlanks(text, colon + 1);
+    const end = endOfValue(text, start);
+    if (end === -1) break;
+    if (jsonValue(text.slice(key, colon)) === member) place = { start, end };
+    at = skipBlanks(text, end);
+    isNext = text[at] === ',';
+  }
+  return place;
 }
 
 /** An element that can be read; of any other, the whole objects in it. */

@@ -24,7 +24,7 @@ export const loops: Service = {
       renew: () => reconciler.wake(),
       async close(telling) {
         watcher.close();
-        telling('turns and pastes in hand');
+        telling('turns and pastes under way');
         await reconciler.close();
       },
     };

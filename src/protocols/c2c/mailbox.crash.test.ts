@@ -61,7 +61,7 @@ async function homeWithLatecomer(): Promise<string> {
 async function brokenHome(): Promise<string> {
   return homeLike('broken', async () => {
     const home = await homeWith('taken');
-    await run({ home, act: 'take', step: 'T2 in hand' });
+    await run({ home, act: 'take', step: 'T2 held' });
     await run({ home, act: 'send', step: 'S1 accepted', keys: ['unfiled'], env: { HEAL: 'no' } });
     leaveEntry(home, bob, { from_alias: 'script', to_alias: 'bob', content: 'hello', ts: 5 });
     const db = new Database(`${home}/ledger.db`);
@@ -257,7 +257,7 @@ describe('anyone who puts a broker in order', () => {
     const before = await openBrokerHome(home);
     const [waiting, ...others] = await before.mailboxes.ids(bob);
     await before.close();
-    await run({ home, act: 'holdAll', step: 'T2 in hand', keys: others });
+    await run({ home, act: 'holdAll', step: 'T2 held', keys: others });
     expect([listAt(inboxOf(home, bob)).length, inHand(home).length]).toEqual([1, 1]);
     for (const name of readdirSync(home)) if (name.startsWith('ledger')) rmSync(`${home}/${name}`, { recursive: true });
     const opened = await openBrokerHome(home);

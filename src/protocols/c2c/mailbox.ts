@@ -177,7 +177,7 @@ export class C2cMailboxes implements Mailboxes {
 
   /** After a claim that failed half-way: a live process would keep what it has no use for. */
   async #letGo(claim: Claim, ids: MessageId[]): Promise<void> {
-    const because = { because: 'it could not be taken in hand' };
+    const because = { because: 'it could not be claimed' };
     // Only the rows: files may refuse to be written now, and `tidy` puts back what is held. If the ledger refuses too, the end of
     // this process frees them.
     await this.options.journal.release(claim.mailbox, claim.owner, ids, null, because).catch(() => {});

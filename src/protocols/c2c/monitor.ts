@@ -11,7 +11,7 @@ import { LoopWakeup } from './loop.ts';
 import { entryOf } from './mail.ts';
 import type { MailEntry } from './mail.ts';
 import { RoomFiles } from './rooms.ts';
-import { isSameAlias, readSessionId } from './shapes.ts';
+import { isC2cSessionId, isSameAlias, readSessionId } from './shapes.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';
 import type { C2c } from './workspace.ts';
 
@@ -202,7 +202,9 @@ class BrokerEvents {
 
   async #lookAtInboxes(aliases: ReadonlyMap<string, string>): Promise<void> {
     const names = ifThere(() => readdirSync(this.c2c.root)) ?? [];
-    const sessions = new Set(names.flatMap((name) => /^(.+)\.inbox\.json$/.exec(name)?.[1] ?? []));
+    const inboxes = names.flatMap((name) => /^(.+)\.inbox\.json$/.exec(name)?.[1] ?? []);
+    // Other files may be called so, too.
+    const sessions = new Set(inboxes.filter(isC2cSessionId));
     for (const session of sessions) {
       const { root, home } = this.c2c;
       const stamp = stampOf(`${root}/${session}.inbox.json`);

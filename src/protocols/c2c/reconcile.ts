@@ -21,7 +21,7 @@ const PUT_BACK_MS = 30_000;
 /** How often the claims of one process tidy a mailbox. */
 const TIDY_MS = 60_000;
 const DIED: Evidence = { because: 'the reader died or let its lease run out' };
-const NOT_HELD: Evidence = { because: 'it stood in a hand that nobody had' };
+const NOT_HELD: Evidence = { because: 'it was set apart, and nobody held it' };
 
 /** Finishes what dead processes left half done, and reconciles an inbox with what other programs did in it. */
 export class Reconciler {
@@ -113,7 +113,7 @@ export class Reconciler {
       const { won } = await journal.claim(mailbox, batch, owner, now() + PUT_BACK_MS);
       mine.push(...won.map(({ id }) => id));
     }
-    this.inboxes.onStep('H in our hand');
+    this.inboxes.onStep('H claimed');
     this.inboxes.putBack(mailbox, mine);
     this.inboxes.onStep('H put back');
     await journal.release(mailbox, owner, mine, null, because);
@@ -190,7 +190,7 @@ export class Reconciler {
     const owner = newHolder(false);
     for (const batch of batches(missing)) {
       const { won } = await journal.claim(mailbox, batch, owner, now() + PUT_BACK_MS);
-      this.inboxes.onStep('H in our hand');
+      this.inboxes.onStep('H claimed');
       const found = await this.found(mailbox, new Map(missing.map((id) => [id, true])));
       const held = this.inboxes.held(mailbox);
       for (const { id, text } of won) {

@@ -2,7 +2,7 @@ import { closeSync, futimesSync, mkdirSync, openSync, statSync } from 'node:fs';
 import { explained } from '../../core/disk.ts';
 import { stampOf } from '../../platform/files.ts';
 import { platform } from '../../platform/os.ts';
-import { isObject, readList, withFloats, writeList } from './files.ts';
+import { readList, writeList } from './files.ts';
 import type { JsonList } from './json-list.ts';
 import { withLock } from './lock.ts';
 import { isSameAlias, readRow } from './shapes.ts';
@@ -44,16 +44,13 @@ export class RegistryFile {
 
   /**
    * Does the process of a session run? Null where nothing proves it either way: a row without a process, or one without the start time
-   * of its process (the number may be another's by now). A number means nothing in another container: there a lease decides.
-   * spec: c2c#alive
+   * of its process (the number may be another's by now). A number means nothing in another container: there a lease decides, unless the
+   * process is seen here. spec: c2c#alive
    */
   isAlive({ session_id, pid, pid_start_time: start }: SessionRow): boolean | null {
-    if (pid === 0 || isContainer()) return this.#isLeased(session_id) || (pid === 0 ? null : false);
-    if (pid === undefined) return null;
-    const runs = Number.isSafeInteger(pid) && pid > 0 ? platform.processStart(pid) : null;
-    if (runs === null) return false;
-    if (start === undefined || runs === 'unknown') return null;
-    return runs === String(start);
+    const runs = isRunning(pid, start);
+    if (pid !== 0 && !isContainer()) return runs;
+    return runs === true || this.#isLeased(session_id) || (pid === 0 ? null : false);
   }
 
   /** The row with this alias. Of two that others left, the one whose process may run, else the first. */
@@ -119,6 +116,15 @@ export class RegistryFile {
   }
 }
 
+/** Null: nothing proves it either way. */
+function isRunning(pid: number | undefined, start: number | undefined): boolean | null {
+  if (pid === undefined) return null;
+  const runs = Number.isSafeInteger(pid) && pid > 0 ? platform.processStart(pid) : null;
+  if (runs === null) return false;
+  if (start === undefined || runs === 'unknown') return null;
+  return runs === String(start);
+}
+
 function keptIn({ values }: JsonList): Kept[] {
   return values.map((value) => ({ value, row: readRow(value) }));
 }
@@ -129,10 +135,7 @@ export function rowsIn(kept: readonly Kept[]): SessionRow[] {
 
 /** The rows of a registry: an array, or an object with the array `registrations`, which some programs write. */
 function readRegistry(path: string): JsonList {
-  const list = readList(path);
-  const [only] = list.values;
-  const rows = list.values.length === 1 && isObject(only) ? only['registrations'] : undefined;
-  return Array.isArray(rows) ? { values: rows, texts: rows.map(withFloats) } : list;
+  return readList(path, 'registrations');
 }
 
 /** The user's word that sessions of this broker run in several containers. */

@@ -1,6 +1,6 @@
 import { writeClientState, clientStatePath } from '../../sessions/client-state.ts';
 import type { Activity } from '../../sessions/client-state.ts';
-import { describe, expect, it } from 'bun:test';
+import { describe, expect, it, spyOn } from 'bun:test';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { HookSession, hookFolder } from './hook-session.ts';
@@ -91,6 +91,16 @@ class Machine {
     writeFileSync(`${folder}/${pid}.json`, JSON.stringify(facts));
   }
 
+  /** The record of a conversation of Kimi with these lines. */
+  kimi(session: string, ...types: string[]): void {
+    const [home, dir] = [`${this.env.HOME}/.kimi-code`, `${this.env.HOME}/.kimi-code/sessions/w/${session}`];
+    mkdirSync(`${dir}/agents/main`, { recursive: true });
+    const entry = { sessionId: session, sessionDir: dir, workDir: '/w' };
+    writeFileSync(`${home}/session_index.jsonl`, `${JSON.stringify(entry)}\n`);
+    const lines = types.map((type) => `${JSON.stringify({ type, time: 1 })}\n`);
+    writeFileSync(`${dir}/agents/main/wire.jsonl`, lines.join(''));
+  }
+
   async state(wanted = aWish()): Promise<Activity | undefined> {
     return (await (await signsOf(wanted, this.env)).latest())?.state;
   }
@@ -125,6 +135,24 @@ describe('what a session says of itself', () => {
     await machine.say('thread-1', 'idle');
     await machine.say('thread-2', 'idle');
     expect(await machine.state()).toBeUndefined();
+  });
+
+  it('of Kimi is idle by its record, where the hook at the start of a short turn was later than that at its end', async () => {
+    const machine = new Machine();
+    const wanted = aWish({ client: 'kimi' });
+    const long = Date.now() - 60_000;
+    machine.bind('session_1', 'bob');
+    await machine.say('session_1', 'busy', long);
+    expect(await machine.state(wanted)).toBe('busy');
+    machine.kimi('session_1', 'turn.prompt');
+    expect(await machine.state(wanted)).toBe('busy');
+    machine.kimi('session_1', 'turn.prompt', 'turn.ended');
+    expect(await machine.state(wanted)).toBe('idle');
+    // Its record may not have the prompt yet of which a hook just spoke.
+    await machine.say('session_1', 'busy');
+    expect(await machine.state(wanted)).toBe('busy');
+    await machine.say('session_1', 'dialog', long);
+    expect(await machine.state(wanted)).toBe('dialog');
   });
 
   it('of Claude Code stands in its register, by its process or its own name', async () => {
@@ -164,6 +192,18 @@ describe('a Kimi that had no prompt yet', () => {
 
   it('counts as idle after two looks at its empty composer', async () => {
     expect(await reports([EMPTY, EMPTY])).toEqual([null, 'idle']);
+  });
+
+  it('does so although the clock is set back between them', async () => {
+    const now = Date.now();
+    const clock = spyOn(Date, 'now')
+      .mockReturnValueOnce(now)
+      .mockReturnValue(now - 3_600_000);
+    try {
+      expect(await reports([EMPTY, EMPTY])).toEqual([null, 'idle']);
+    } finally {
+      clock.mockRestore();
+    }
   });
 
   it('does not while it starts, works or asks, nor after it ended, nor without its hooks', async () => {

@@ -189,7 +189,8 @@ const FRESH_MS = 300;
  * and two looks at its screen show the empty composer. Only with the hooks installed: they report the first prompt.
  */
 export class FreshKimi implements StateReader {
-  #emptySince: number | null = null;
+  /** `from` is of a clock that nobody sets. */
+  #emptySince: { at: number; from: number } | null = null;
 
   constructor(
     readonly reported: StateReader,
@@ -206,9 +207,10 @@ export class FreshKimi implements StateReader {
     const composer = screen && isKimiReady(screen) ? kimiComposer(screen) : 'unknown';
     // What is typed there after the first look is a draft: that forbids typing by itself.
     const isFree = composer === 'empty' || (composer === 'draft' && this.#emptySince !== null);
-    this.#emptySince = isFree ? (this.#emptySince ?? Date.now()) : null;
-    if (this.#emptySince === null || Date.now() - this.#emptySince < FRESH_MS) return null;
-    return { state: 'idle', at: this.#emptySince, source: 'event', detail: 'it had no prompt yet', pid: this.pid };
+    const now = performance.now();
+    this.#emptySince = isFree ? (this.#emptySince ?? { at: Date.now(), from: now }) : null;
+    if (this.#emptySince === null || now - this.#emptySince.from < FRESH_MS) return null;
+    return { state: 'idle', at: this.#emptySince.at, source: 'event', detail: 'it had no prompt yet', pid: this.pid };
   }
 }
 
@@ -279,17 +281,38 @@ export async function signsOf(wanted: LoopOrder, env: Env): Promise<StateReader>
   return clientNamed(client)?.state?.(place) ?? new HookSigns(wanted, env);
 }
 
-/** The newest of what hooks left under any name that this session has. */
+/** A hook takes no longer. From then on the client's record knows the turn that the hook spoke of. */
+const HOOK_MS = 10_000;
+
+/**
+ * The newest of what hooks left under any name that this session has. Some clients do not wait for their hooks: the one at the start of a
+ * very short turn may write `busy` after that at its end wrote `idle`, and nothing would follow. Then the client's record decides.
+ */
 class HookSigns implements StateReader {
+  readonly #turns = new Map<string, () => boolean | null>();
+
   constructor(
-    readonly whose: Whose,
+    readonly whose: Whose & Pick<LoopOrder, 'client'>,
     readonly env: Env,
   ) {}
 
   async latest(): Promise<ClientState | null> {
-    const files = signFilesOf(this.whose, this.env).map((path) => new HookStateFile(path));
-    const signs = (await Promise.all(files.map((file) => file.latest()))).filter((sign) => sign !== null);
-    return signs.toSorted((a, b) => b.at - a.at)[0] ?? null;
+    const all = signNamesOf(this.whose, this.env).map(async (name) => {
+      const sign = await new HookStateFile(signFile(name, this.env)).latest();
+      return sign === null ? [] : [{ name, sign }];
+    });
+    const [newest] = (await Promise.all(all)).flat().toSorted((a, b) => b.sign.at - a.sign.at);
+    if (!newest) return null;
+    const { name, sign } = newest;
+    const isLate = sign.state === 'busy' && Date.now() - sign.at >= HOOK_MS && this.#hasTurn(name) === false;
+    return isLate ? { ...sign, state: 'idle', source: 'transcript', detail: 'its record has no open turn' } : sign;
+  }
+
+  #hasTurn(name: string): boolean | null {
+    const env = { ...this.env, HOME: userHome(this.env) };
+    const turn = this.#turns.get(name) ?? clientNamed(this.whose.client)?.openTurn?.({ session: name, env });
+    if (turn) this.#turns.set(name, turn);
+    return turn?.() ?? null;
   }
 }
 
@@ -297,12 +320,15 @@ type Whose = Pick<LoopOrder, 'session' | 'broker_root'>;
 
 /** Removes what hooks said of a former run: a client that was killed could not take back that it was idle. */
 export function forgetSigns(whose: Whose, env: Env): void {
-  for (const path of signFilesOf(whose, env)) rmSync(path, { force: true });
+  for (const name of signNamesOf(whose, env)) rmSync(signFile(name, env), { force: true });
 }
 
-function signFilesOf(whose: Whose, env: Env): string[] {
-  const names = new Set([whose.session, ...otherNames(whose, env)]);
-  return [...names].map((name) => clientStatePath(signsFolder(env), name));
+function signNamesOf(whose: Whose, env: Env): string[] {
+  return [...new Set([whose.session, ...otherNames(whose, env)])];
+}
+
+function signFile(name: string, env: Env): string {
+  return clientStatePath(signsFolder(env), name);
 }
 
 /** The client's own names for it, where it is certain that they are: a guess by its folder may be another session's. */

@@ -75,7 +75,7 @@ async function opened(
       warnings: [tmuxTrouble(context.env) ?? []].flat(),
       renew() {},
       async close(telling) {
-        telling('requests in hand');
+        telling('open requests');
         // First of all nobody finds it any more; those who are connected still get their answers.
         rmSync(places.socket, { force: true });
         await running.stop();

@@ -1,6 +1,7 @@
 import type { AgentName, ChannelName } from '../../core/names.ts';
 import type { AgentRecord, Amendment, Directory } from '../../core/ports/directory.ts';
 import { RecordFiles, recordFrom, seenLately } from './record-files.ts';
+import type { ChangeMark, FlushedDraft } from './record-files.ts';
 import {
   amended,
   holderIn,
@@ -17,7 +18,14 @@ import {
 } from './rules.ts';
 
 /** Returns the changed fields of a record; null: none. */
-type Change = (record: AgentRecord) => Partial<AgentRecord> | null;
+export type RecordChange = (record: AgentRecord) => Partial<AgentRecord> | null;
+
+interface Writing {
+  /** Caches of other processes must see it at once. */
+  isMarked?: boolean;
+  /** Probably what will be written. */
+  draft?: FlushedDraft | undefined;
+}
 
 /** The records on disk, read again for every query: right for a command that asks once. */
 export class FilesDirectory implements Directory {
@@ -68,28 +76,23 @@ export class FilesDirectory implements Directory {
   }
 
   async register(name: AgentName, kind: 'agent' | 'human' | 'foreign', tokenHash?: string): Promise<AgentRecord> {
-    return this.files.locked(() => {
-      const now = new Date(this.now()).toISOString();
-      if (this.files.isThere(name)) return this.#change(name, () => ({ lastSeen: now }));
-      this.refuseLikeness(name);
-      return this.#write(name, recordText(newRecord(name, kind, now, tokenHash)));
-    });
+    return this.enter(newRecord(name, kind, new Date(this.now()).toISOString(), tokenHash));
   }
 
   async amend(name: AgentName, change: Amendment): Promise<AgentRecord> {
     return this.files.locked(() => {
       const { record, text } = this.files.wholeOrRefuse(name);
       const after = amended(text, record, change, () => this.files.all());
-      return after === null ? record : this.#write(name, after, true);
+      return after === null ? record : this.#write(name, after, { isMarked: true });
     });
   }
 
   async subscribe(name: AgentName, channel: ChannelName): Promise<void> {
-    this.change(name, (record) => withChannel(record, channel), true);
+    this.change(name, (record) => withChannel(record, channel), { isMarked: true });
   }
 
   async unsubscribe(name: AgentName, channel: ChannelName): Promise<void> {
-    this.change(name, (record) => withoutChannel(record, channel), true);
+    this.change(name, (record) => withoutChannel(record, channel), { isMarked: true });
   }
 
   async seen(name: AgentName): Promise<void> {
@@ -109,31 +112,40 @@ export class FilesDirectory implements Directory {
 
   async close(): Promise<void> {}
 
+  /** Makes this record, or, if its agent has one, notes there that it was seen. */
+  protected enter(record: AgentRecord, draft?: FlushedDraft): AgentRecord {
+    const { name, lastSeen } = record;
+    return this.files.locked(() => {
+      if (this.files.isThere(name)) return this.#change(name, () => ({ lastSeen }), { draft });
+      this.refuseLikeness(name);
+      return this.#write(name, recordText(record), { draft });
+    });
+  }
+
   /** Refuses a new name that can be confused with another one. */
   protected refuseLikeness(name: AgentName): void {
     refuseLikeness(name, this.files.names(), this.files.all());
   }
 
   /** Reads, changes and writes back under the lock, so no concurrent change is lost. */
-  protected change(name: AgentName, change: Change, isMarked = false): void {
-    this.files.locked(() => this.#change(name, change, isMarked));
+  protected change(name: AgentName, change: RecordChange, how: Writing = {}): void {
+    this.files.locked(() => this.#change(name, change, how));
   }
 
-  /** Called with each record that was written; null: it was removed. */
-  protected written(_name: AgentName, _record: AgentRecord | null): void {}
+  /** Called with each record that was written, under the lock, and with its mark if it has one; null: it was removed. */
+  protected written(_name: AgentName, _record: AgentRecord | null, _mark?: ChangeMark): void {}
 
-  #change(name: AgentName, change: Change, isMarked = false): AgentRecord {
+  #change(name: AgentName, change: RecordChange, how: Writing): AgentRecord {
     const { record, text } = this.files.wholeOrRefuse(name);
     const changed = change(record);
-    return changed ? this.#write(name, rewritten(text, changed), isMarked) : record;
+    return changed ? this.#write(name, rewritten(text, changed), how) : record;
   }
 
-  #write(name: AgentName, text: string, isMarked = false): AgentRecord {
+  #write(name: AgentName, text: string, { isMarked = false, draft }: Writing): AgentRecord {
     const record = recordFrom(name, text);
     if (!record) throw new Error(`the record of ${name} could not be read as it was to be written`);
-    this.files.write(name, text);
-    if (isMarked) this.files.markChange();
-    this.written(name, record);
+    this.files.write(name, text, draft);
+    this.written(name, record, isMarked ? this.files.markChange() : undefined);
     return record;
   }
 }

@@ -1,4 +1,5 @@
 import { lstatSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { isTooDeep } from '../../core/message.ts';
 import { AgentName } from '../../core/names.ts';
 import { codeOf, explained, ifThere, isMissing, isNoPlainFile } from '../../core/disk.ts';
@@ -12,11 +13,24 @@ import { refuseUnreadable } from './rules.ts';
 const HALF_WRITTEN_MS = 300;
 const PAUSE_MS = 2;
 
+/** The text of a record, on disk under a name of its own. */
+export interface FlushedDraft {
+  text: string;
+  path: string;
+}
+
+/** The time (ms) of the last marked change, before and after one. */
+export interface ChangeMark {
+  before: number;
+  after: number;
+}
+
 /**
  * The records of a home as files, `agents/<name>.json`, shared with other Backchannel programs. Each is replaced as a whole.
  */
 export class RecordFiles {
   readonly folder: string;
+  #drafts = 0;
 
   constructor(readonly root: string) {
     this.folder = `${root}/agents`;
@@ -100,10 +114,11 @@ export class RecordFiles {
   }
 
   /** Marks, under the lock, that subscriptions, roles or names changed, so that caches need not wait for a file event. */
-  markChange(): void {
+  markChange(): ChangeMark {
     const before = statSync(this.#lock).mtimeMs;
     const time = Math.max(Date.now(), Math.floor(before) + 1) / 1000;
     utimesSync(this.#lock, time, time);
+    return { before, after: this.lastChange() };
   }
 
   /** The time of the last marked change. */
@@ -115,15 +130,47 @@ export class RecordFiles {
     mkdirSync(this.folder, { recursive: true, mode: 0o700 });
   }
 
-  write(name: AgentName, text: string): void {
-    const draft = `${this.folder}/.${name}.${process.pid}`;
+  /** Replaces the record under the lock, with this draft if it is the same text, else with one that it flushes while this thread waits. */
+  write(name: AgentName, text: string, draft?: FlushedDraft): void {
+    if (draft?.text === text) return renameSync(draft.path, this.path(name));
+    const path = this.#draftPath(name);
     try {
-      writeFileSync(draft, text, { mode: 0o600, flush: true });
-      renameSync(draft, this.path(name));
+      writeFileSync(path, text, { mode: 0o600, flush: true });
+      renameSync(path, this.path(name));
     } catch (error) {
-      rmSync(draft, { force: true });
+      rmSync(path, { force: true });
       throw error;
     }
+  }
+
+  /**
+   * Runs `act` with a draft of this text, which is flushed while the thread does other work. After a disk error there is no draft: `act`
+   * meets the same error, and reports it.
+   */
+  async withDraft<T>(name: AgentName, text: string, act: (draft?: FlushedDraft) => T): Promise<T> {
+    const path = this.#draftPath(name);
+    try {
+      const isFlushed = await this.#flush(path, text);
+      return act(isFlushed ? { text, path } : undefined);
+    } finally {
+      rmSync(path, { force: true });
+    }
+  }
+
+  async #flush(path: string, text: string): Promise<boolean> {
+    try {
+      this.makeFolder();
+      await writeFile(path, text, { mode: 0o600, flush: true });
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Several drafts of one record may be on their way at once. */
+  #draftPath(name: AgentName): string {
+    this.#drafts += 1;
+    return `${this.folder}/.${name}.${process.pid}.${this.#drafts}`;
   }
 
   /** The record, for a change. Refuses an unreadable one and leaves it alone. */

@@ -47,6 +47,11 @@ directoryContract('watched', async () => {
   };
 });
 
+/** Shows its files, so that tests can count what is done to them. */
+class ShownDirectory extends WatchedDirectory {
+  declare readonly files: RecordFiles;
+}
+
 describe('the watched directory, beyond the contract,', () => {
   let root: string;
   const open: WatchedDirectory[] = [];
@@ -57,8 +62,8 @@ describe('the watched directory, beyond the contract,', () => {
     for (const one of open.splice(0)) await one.close();
   });
 
-  function aDirectory(now = Date.now, options: Partial<WatchOptions> & { exact?: boolean } = {}): WatchedDirectory {
-    const directory = new WatchedDirectory(root, now, options);
+  function aDirectory(now = Date.now, options: Partial<WatchOptions> & { exact?: boolean } = {}): ShownDirectory {
+    const directory = new ShownDirectory(root, now, options);
     open.push(directory);
     return directory;
   }
@@ -355,6 +360,110 @@ describe('the watched directory, beyond the contract,', () => {
     await directory.close();
     expect(onDisk()).toBe(new Date(clock.now()).toISOString());
     expect(JSON.parse(readFileSync(`${root}/agents/bob.json`, 'utf8')).tokenHash).toBe(hashOf('token of bob'));
+  });
+
+  it('scans nothing after changes of its own', async () => {
+    const directory = aDirectory(Date.now, { exact: true, lookMs: 600_000 });
+    const channel = ChannelName.parse('#dev');
+    await directory.register(alice, 'agent');
+    await directory.subscribers(channel);
+    let scans = 0;
+    const names = directory.files.names.bind(directory.files);
+    directory.files.names = () => {
+      scans += 1;
+      return names();
+    };
+    for (let n = 0; n < 20; n += 1) {
+      await directory.subscribe(alice, channel);
+      expect((await directory.subscribers(channel)).map(({ name }) => name)).toEqual([alice]);
+      await directory.amend(alice, () => ({ displayName: `Alice ${n}` }));
+      expect((await directory.get(alice))?.parley?.displayName).toBe(`Alice ${n}`);
+      await directory.unsubscribe(alice, channel);
+      expect(await directory.subscribers(channel)).toEqual([]);
+    }
+    expect(scans).toBe(0);
+  });
+
+  it('sees what another program changed just before a change of its own', async () => {
+    const directory = aDirectory(Date.now, { events: false, lookMs: 600_000 });
+    const other = new FilesDirectory(root, Date.now);
+    for (const name of [alice, bob]) await directory.register(name, 'agent');
+    for (let n = 0; n < 20; n += 1) {
+      const channel = ChannelName.parse(`#dev-${n}`);
+      await directory.subscribers(channel);
+      await other.subscribe(alice, channel);
+      await directory.subscribe(bob, channel);
+      expect((await directory.subscribers(channel)).map(({ name }) => name)).toEqual([alice, bob]);
+    }
+  });
+
+  it('never waits for the disk when agents register or are seen, and leaves no draft behind', async () => {
+    const clock = aClock();
+    const directory = aDirectory(clock.now);
+    let waits = 0;
+    const write = directory.files.write.bind(directory.files);
+    directory.files.write = (name, text, draft) => {
+      if (draft?.text !== text) waits += 1;
+      write(name, text, draft);
+    };
+    const many = Array.from({ length: 50 }, (_, n) => AgentName.parse(`agent-${n}`));
+    await Promise.all(many.map((name) => directory.register(name, 'agent', hashOf(`token of ${name}`))));
+    await directory.register(many[0] as AgentName, 'agent');
+    clock.pass(61_000);
+    for (const name of many) await directory.seen(name);
+    await directory.close();
+    expect(waits).toBe(0);
+    for (const name of many) expect(directory.files.read(name)?.lastSeen).toBe(new Date(clock.now()).toISOString());
+    expect(readdirSync(`${root}/agents`)).toHaveLength(many.length);
+  });
+
+  describe('while a record of it is on its way to the disk', () => {
+    /** Another program does this after the draft is flushed and before it is published. */
+    function meanwhile(directory: ShownDirectory, act: (other: FilesDirectory) => unknown): void {
+      const { files } = directory;
+      const withDraft = files.withDraft.bind(files);
+      files.withDraft = (name, text, publish) =>
+        withDraft(name, text, (draft) => {
+          act(new FilesDirectory(root, Date.now));
+          return publish(draft);
+        });
+    }
+
+    it('keeps what another program changes in that record [BC-C6]', async () => {
+      const clock = aClock();
+      const directory = aDirectory(clock.now);
+      await directory.register(bob, 'agent', hashOf('token of bob'));
+      meanwhile(directory, (other) => other.subscribe(bob, ChannelName.parse('#dev')));
+      clock.pass(61_000);
+      await directory.seen(bob);
+      await directory.close();
+      expect(directory.files.read(bob)).toMatchObject({
+        subscriptions: ['#dev'],
+        lastSeen: new Date(clock.now()).toISOString(),
+        tokenHash: hashOf('token of bob'),
+      });
+      expect(readdirSync(`${root}/agents`)).toEqual(['bob.json']);
+    });
+
+    it('does not bring it back when another program removes it', async () => {
+      const clock = aClock();
+      const directory = aDirectory(clock.now);
+      await directory.register(bob, 'agent');
+      meanwhile(directory, (other) => other.remove(bob));
+      clock.pass(61_000);
+      await directory.seen(bob);
+      await directory.close();
+      expect(readdirSync(`${root}/agents`)).toEqual([]);
+    });
+
+    it('leaves the name and the token to another program that registers it first', async () => {
+      const directory = aDirectory();
+      meanwhile(directory, (other) => other.register(bob, 'foreign', hashOf('theirs')));
+      const record = await directory.register(bob, 'agent', hashOf('ours'));
+      expect(record.tokenHash).toBe(hashOf('theirs'));
+      expect(directory.files.read(bob)?.tokenHash).toBe(hashOf('theirs'));
+      expect(readdirSync(`${root}/agents`)).toEqual(['bob.json']);
+    });
   });
 
   it('does not bring a record back by noting that its agent was here', async () => {

@@ -2,13 +2,17 @@ import type { AgentName, ChannelName } from '../../core/names.ts';
 import type { AgentRecord } from '../../core/ports/directory.ts';
 import { AddressBook } from './address-book.ts';
 import { FilesDirectory } from './files.ts';
+import type { RecordChange } from './files.ts';
 import { recordFrom, seenAt, seenLately } from './record-files.ts';
+import type { ChangeMark } from './record-files.ts';
 import { RecordWatch } from './record-watch.ts';
 import type { WatchOptions } from './record-watch.ts';
-import { refuseLikeness } from './rules.ts';
+import { newRecord, recordText, refuseLikeness, rewritten } from './rules.ts';
 
 /** How long a record stays valid after it becomes unreadable: another program may be writing it. */
 const HALF_WRITTEN_MS = 300;
+/** So many `lastSeen` times are saved at once: their flushes share what the disk does. */
+const TOGETHER = 16;
 
 /**
  * The records on disk, cached in memory: right for a long-running program. After the first query only an unknown name reads the disk,
@@ -23,7 +27,7 @@ export class WatchedDirectory extends FilesDirectory {
   #failure: unknown = null;
   /** `get` too sees every finished change of other Parley processes, at the cost of a `stat`. */
   readonly #isExact: boolean;
-  /** The last marked change of another process that is in the cache. */
+  /** The last marked change that is in the cache, of this process or another. */
   #lastChange = 0;
   /** Since when a record is unreadable. */
   readonly #unreadableSince = new Map<AgentName, number>();
@@ -86,8 +90,12 @@ export class WatchedDirectory extends FilesDirectory {
     kind: 'agent' | 'human' | 'foreign',
     tokenHash?: string,
   ): Promise<AgentRecord> {
-    await this.#loaded();
-    return super.register(name, kind, tokenHash);
+    const book = await this.#loaded();
+    const record = newRecord(name, kind, new Date(this.now()).toISOString(), tokenHash);
+    // A refused name costs no flush.
+    if (!book.get(name)) this.refuseLikeness(name);
+    const text = this.#changed(name, () => ({ lastSeen: record.lastSeen })) ?? recordText(record);
+    return this.files.withDraft(name, text, (draft) => this.enter(record, draft));
   }
 
   /** The disk decides about the same name, the cache about similar ones; it may miss an agent that was just added. */
@@ -130,22 +138,40 @@ export class WatchedDirectory extends FilesDirectory {
   }
 
   async #saveSeen(): Promise<void> {
-    for (const [name, at] of this.#unsavedSeen) {
+    while (this.#unsavedSeen.size > 0) {
       // Requests go first.
       await new Promise((resolve) => setImmediate(resolve));
-      this.#unsavedSeen.delete(name);
-      try {
-        this.change(name, (record) => (seenAt(record) < Date.parse(at) ? { lastSeen: at } : null));
-      } catch {
-        // A removed agent needs no update. After a disk error the next `seen` tries again.
-      }
+      const some = [...this.#unsavedSeen].slice(0, TOGETHER);
+      for (const [name] of some) this.#unsavedSeen.delete(name);
+      await Promise.all(some.map(([name, at]) => this.#saveSeenAt(name, at)));
     }
     this.#saving = undefined;
   }
 
-  protected override written(name: AgentName, record: AgentRecord | null): void {
+  async #saveSeenAt(name: AgentName, at: string): Promise<void> {
+    const change: RecordChange = (record) => (seenAt(record) < Date.parse(at) ? { lastSeen: at } : null);
+    const text = this.#changed(name, change);
+    if (text === null) return;
+    try {
+      await this.files.withDraft(name, text, (draft) => this.change(name, change, { draft }));
+    } catch {
+      // A removed agent needs no update. After a disk error the next `seen` tries again.
+    }
+  }
+
+  /** The text of a record after this change, if nobody else changes it meanwhile; null: none, or it cannot be read now. */
+  #changed(name: AgentName, change: RecordChange): string | null {
+    const text = this.files.textIfAny(name) ?? '';
+    const record = recordFrom(name, text);
+    const changed = record && change(record);
+    return changed && rewritten(text, changed);
+  }
+
+  protected override written(name: AgentName, record: AgentRecord | null, mark?: ChangeMark): void {
     if (record) this.#book.set(name, record);
     else this.#book.delete(name);
+    // Only if the cache missed nothing before: else the next query scans.
+    if (mark && mark.before === this.#lastChange) this.#lastChange = mark.after;
     this.#watch.follow();
   }
 

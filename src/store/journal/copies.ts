@@ -54,7 +54,7 @@ export class SqliteCopies extends SqliteExportQueue {
     settlement: Settlement,
     show?: () => void,
   ): Promise<MessageId[] | null> {
-    const by = JSON.stringify(settlement.by);
+    const by = settledBy(settlement.by);
     const now = this.connection.now();
     class Lost extends Error {}
     // On a full disk the transaction runs twice.
@@ -143,7 +143,7 @@ export class SqliteCopies extends SqliteExportQueue {
          WHERE seq = ${SEQ} AND mailbox = ?`,
       );
       for (const { mailbox } of before.filter(isWaiting)) {
-        end.run(this.connection.now(), JSON.stringify(by), id, mailbox);
+        end.run(this.connection.now(), settledBy(by), id, mailbox);
         db.query(NEVER_FILED).run(id, mailbox);
       }
       return before;
@@ -200,6 +200,11 @@ export class SqliteCopies extends SqliteExportQueue {
   async close(): Promise<void> {
     this.connection.close();
   }
+}
+
+/** The column. Its `taker` is written by `assign` alone: in the evidence it would look as if an agent had the copy. */
+function settledBy(by: Evidence): string {
+  return JSON.stringify({ ...by, taker: undefined });
 }
 
 /** See `assign` in core/ports/journal.ts. Runs inside the caller's transaction. */

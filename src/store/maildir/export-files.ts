@@ -1,4 +1,4 @@
-import { linkSync, mkdirSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdirSync } from 'node:fs';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import { codeOf, isMissing } from '../../core/disk.ts';
 import type { HeldLock } from '../../platform/lock-file.ts';
@@ -137,11 +137,11 @@ export class ExportFiles {
 
   #write(path: string, { mailbox, text }: Unexported): void {
     try {
-      writeFileSync(path, text, { mode: 0o600 });
+      this.files.write(path, text, false);
     } catch (error) {
       if (!isMissing(error)) throw error;
       this.files.begin(mailbox);
-      writeFileSync(path, text, { mode: 0o600 });
+      this.files.write(path, text, false);
     }
   }
 
@@ -151,7 +151,6 @@ export class ExportFiles {
     } catch (error) {
       // No mailbox yet, a draft of a dead writer, or too many links: then it gets a file of its own.
       if (!isMissing(error) && !['EEXIST', 'EMLINK'].includes(codeOf(error) ?? '')) throw error;
-      if (codeOf(error) === 'EEXIST') this.files.delete(to);
       this.#write(to, copy);
     }
   }

@@ -11,7 +11,7 @@ import type { OpenHome } from '../../../test/support/maildir.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import { SendKey } from '../../core/names.ts';
 import { FIRST } from '../../core/ports/journal.ts';
-import type { Entry, MailboxJournal } from '../../core/ports/journal.ts';
+import type { CopyNumber, Entry, MailboxJournal } from '../../core/ports/journal.ts';
 import { ExportFiles } from './export-files.ts';
 import { MaildirFiles } from './files.ts';
 import type { Mailboxes } from '../../core/ports/mailboxes.ts';
@@ -298,6 +298,144 @@ describe('after a restart of the machine', () => {
     expect(await opened.mailboxes.ids(bob)).toEqual(ids.slice(1));
     await opened.close();
   });
+});
+
+describe('one file with two links: published to one recipient, a draft of another', () => {
+  const onTrouble = (error: unknown): void => expect(error).toBeNull();
+
+  /** F1 for all of these, and then nothing more. */
+  async function draftAndDie(home: string, journal: MailboxJournal): Promise<void> {
+    const folders = new MaildirFiles(home);
+    // Drafts are linked only into a mailbox that is there.
+    for (const mailbox of [bob, carol]) folders.begin(mailbox);
+    const files = new ExportFiles(folders, (step) => {
+      if (step === 'F2 drafted') throw new Error('killed');
+    });
+    await expect(files.exportBatch(journal, await journal.unexported(FIRST, 10), onTrouble)).rejects.toThrow('killed');
+  }
+
+  /** Killed while it writes the draft again, before the first byte. */
+  async function dieInTheWrite(home: string, journal: MailboxJournal, after: CopyNumber): Promise<void> {
+    const [copy, ...others] = await journal.unexported(after, 10);
+    if (!copy) throw new Error('no copy without a file');
+    expect([copy.mailbox, others]).toEqual([carol, []]);
+    const files = new ExportFiles(new MaildirFiles(home), () => {
+      throw new Error('killed');
+    });
+    await files.exportBatch(journal, [{ ...copy, text: '' }], () => {});
+  }
+
+  async function bothGetIt(home: string, ids: MessageId[]): Promise<void> {
+    // Before anybody writes the draft once more.
+    const opened = await openHome(home, { heal: false });
+    expect(await takeAll(opened, bob)).toEqual(ids);
+    await opened.mailboxes.heal();
+    expect(await takeAll(opened, carol)).toEqual(ids);
+    expect(await opened.mailboxes.asides()).toEqual([]);
+    expect(filesOf(home, bob, 'tmp', 'new', 'quiet', 'held')).toEqual([]);
+    expect(filesOf(home, carol, 'tmp', 'new', 'quiet', 'held')).toEqual([]);
+    await opened.close();
+  }
+
+  it('survives a kill in F1, after which the copies fall into two batches, and a second one in F1 [BC-8]', async () => {
+    const { home, ids } = await homeWithUnexported('k1');
+    const { journal, close } = await openHome(home, { heal: false });
+    const drafted = journal.drafted.bind(journal);
+    journal.drafted = async (copies) => copies.map(() => false);
+    await draftAndDie(home, journal);
+    journal.drafted = drafted;
+    const [first] = await journal.unexported(FIRST, 1);
+    if (!first) throw new Error('no copy without a file');
+    await new ExportFiles(new MaildirFiles(home)).exportBatch(journal, [first], onTrouble);
+    expect([filesOf(home, bob, 'new'), filesOf(home, carol, 'tmp')]).toEqual([[`${ids[0]}.json`], [`${ids[0]}.late`]]);
+    await dieInTheWrite(home, journal, first);
+    await close();
+    await bothGetIt(home, ids);
+  });
+
+  it('survives a kill in F2 while a reader holds one copy, and a second one in F1 when that is released [BC-8]', async () => {
+    const { home, ids } = await homeWithUnexported('k1');
+    const { journal, mailboxes, close } = await openHome(home, { heal: false });
+    const drafted = journal.drafted.bind(journal);
+    let owner = '';
+    journal.drafted = async (copies) => {
+      ({ owner } = await mailboxes.claim(carol, ids, LEASE));
+      return drafted(copies);
+    };
+    await draftAndDie(home, journal);
+    journal.drafted = drafted;
+    await new ExportFiles(new MaildirFiles(home)).finishDrafts(journal, onTrouble);
+    expect([filesOf(home, bob, 'new'), filesOf(home, carol, 'tmp')]).toEqual([[`${ids[0]}.json`], [`${ids[0]}.late`]]);
+    await journal.release(carol, owner, ids, null, { because: 'test' });
+    await dieInTheWrite(home, journal, FIRST);
+    await close();
+    await bothGetIt(home, ids);
+  });
+});
+
+describe('what a reader left in tmp/ that died after it settled', () => {
+  /** A draft is written, its copy is claimed before F2, and the exporter dies. */
+  async function homeWithDraft(): Promise<{ home: string; ids: MessageId[] }> {
+    const made = await homeWithUnexported('k1');
+    expect((await run({ home: made.home, act: 'heal', step: 'F1 drafted one', nth: 2 })).died).toBe(true);
+    return made;
+  }
+  const tmp = (home: string): string[] => filesOf(home, bob, 'tmp');
+
+  it.each(['the next claim', 'a restart of the machine'])('a draft goes with %s', async (what) => {
+    const { home, ids } = await homeWithDraft();
+    const reader = await openHome(home, { heal: false });
+    const claim = await reader.mailboxes.claim(bob, ids, LEASE);
+    // T3 without T4.
+    await reader.journal.settle(bob, claim.owner, ids, DONE);
+    await reader.close();
+    expect(tmp(home)).toEqual([`${ids[0]}.late`]);
+    if (what !== 'the next claim') restart(home);
+    const next = await openHome(home);
+    if (what === 'the next claim') await next.mailboxes.claim(bob, [], LEASE);
+    expect(tmp(home)).toEqual([]);
+    expect(await takeAll(next, carol)).toEqual(ids);
+    await next.close();
+  });
+
+  it('a draft of a copy that waits or is held stays', async () => {
+    const { home, ids } = await homeWithDraft();
+    const opened = await openHome(home, { heal: false });
+    await opened.mailboxes.claim(bob, [], LEASE);
+    expect(tmp(home)).toEqual([`${ids[0]}.late`]);
+    const other = await openHome(home, { heal: false });
+    const claim = await other.mailboxes.claim(bob, ids, LEASE);
+    expect(tmp(home)).toEqual([`${ids[0]}.late`]);
+    expect(await other.mailboxes.settle(claim, ids, DONE)).toBe(true);
+    expect(tmp(home)).toEqual([]);
+    await other.close();
+    await opened.close();
+  });
+
+  it('a copy on its way to cur/ comes there with the next claim [BC-9]', async () => {
+    const { home, ids } = await homeWithUnexported('k1');
+    const reader = await run({ home, act: 'keep', keys: ids, step: 'T4 kept', env: { HEAL: 'no' } });
+    expect(reader.died).toBe(true);
+    expect([tmp(home), filesOf(home, bob, 'cur')]).toEqual([[`${ids[0]}.keep`], []]);
+    const next = await openHome(home);
+    await next.mailboxes.claim(bob, [], LEASE);
+    expect([tmp(home), filesOf(home, bob, 'cur')]).toEqual([[], [`${ids[0]}.json`]]);
+    await next.close();
+  });
+});
+
+it('a copy that is kept after reading comes to cur/, though an exporter deletes its draft meanwhile [BC-9]', async () => {
+  const { home, ids } = await homeWithUnexported('k1');
+  const files = new MaildirFiles(home);
+  const { mailboxes, close } = await openHome(home, {
+    heal: false,
+    // F3 of a copy that was taken meanwhile.
+    onStep: (step) => step === 'T4 kept' && files.delete(files.draft(bob, ids[0] as MessageId)),
+  });
+  const claim = await mailboxes.claim(bob, ids, LEASE);
+  expect(await mailboxes.settle(claim, ids, { ...DONE, keep: true })).toBe(true);
+  expect(filesOf(home, bob, 'cur')).toEqual([`${ids[0]}.json`]);
+  await close();
 });
 
 it('a copy that a reader claims and releases between its draft and the note of that still gets its file', async () => {

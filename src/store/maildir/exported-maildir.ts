@@ -40,11 +40,13 @@ export interface ExportedMaildirOptions extends Omit<MaildirOptions, 'exporter'>
  * | F1, half a draft       | tmp/.late           | stored, unexported  | yes      | heal writes the draft again                 |
  * | F2 before the commit   | tmp/.late           | stored, unexported  | yes      | the same; or a claim takes it                |
  * | F2 after the commit    | tmp/.late           | stored, drafted     | yes      | heal renames it; a claim finds it in tmp/   |
+ * | F1, then the copies fall into two batches | new/ of one, tmp/.late of the other: two links to one file | stored; stored, unexported | yes | F1 unlinks that draft and never overwrites it |
+ * | F2, while a reader holds one copy | the same | drafted; held | yes | the same, once that copy is released |
  * | F3                     | new/                | stored, drafted     | yes      | a rename has one winner; heal says `exported` |
  * | F4                     | new/                | stored              | yes      | nothing to do                               |
  * | T1 of a copy without a file | – (or tmp/.late) | held by the dead  | –        | heal: stored, unexported again, marked      |
- * | settled, then killed   | – (or tmp/.late)    | settled             | –        | never gets a file; a draft goes with the next restart |
- * | settled with keep, before cur/ | –           | settled             | –        | the record is in the journal, not in cur/    |
+ * | settled, then killed   | – (or tmp/.late)    | settled             | –        | never gets a file; a later claim there, or the next restart, removes the draft |
+ * | settled with keep, before cur/ | – (or tmp/.keep) | settled        | –        | the record is in the journal; a later claim there moves a whole file to cur/ |
  * | any, and the journal is lost or damaged | what was exported | a fresh one | yes | **what had no file yet is lost** (or in the damaged one, kept beside) |
  * | power cut after P2     | any, some without text | stored, unexported or drafted or exported | yes | `recount`: what has no whole file gets one |
  * | power cut after F2, lost in the journal | new/ | stored, unexported  | yes      | `recount` finds the file                    |

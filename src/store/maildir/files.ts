@@ -80,14 +80,17 @@ export class MaildirFiles {
     }
   }
 
-  /** Writes a new file and flushes it. What a dead sender left under this name gives way. */
-  write(path: string, text: string): void {
+  /**
+   * Writes a new file, and flushes it unless told otherwise. What a dead process left under this name is unlinked, never overwritten: it
+   * may be a link to the file of another recipient.
+   */
+  write(path: string, text: string, isFlushed = true): void {
     const fd = inPlaceOf(path, () => openSync(path, 'wx', 0o600));
     try {
       const bytes = new TextEncoder().encode(text);
       // One call may write only a part, and on a nearly full disk it does so without an error.
       for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at);
-      flush(fd);
+      if (isFlushed) flush(fd);
     } finally {
       closeSync(fd);
     }
@@ -118,6 +121,20 @@ export class MaildirFiles {
   /** A draft that only its writer may publish, and only once the journal says so: see export-files.ts. */
   draft(mailbox: AgentName, id: MessageId): string {
     return `${this.folder(mailbox, 'tmp')}/${id}.late`;
+  }
+
+  /** The copies of which a draft is here. */
+  drafts(mailbox: AgentName): MessageId[] {
+    return idsIn(this.folder(mailbox, 'tmp'), '.late');
+  }
+
+  /** A copy on its way to cur/ that never had a file. Not a draft: nobody may publish it, and no exporter deletes it. */
+  keeping(mailbox: AgentName, id: MessageId): string {
+    return `${this.folder(mailbox, 'tmp')}/${id}.keep`;
+  }
+
+  keepings(mailbox: AgentName): MessageId[] {
+    return idsIn(this.folder(mailbox, 'tmp'), '.keep');
   }
 
   /**
@@ -216,12 +233,12 @@ export function list(folder: string): string[] {
   }
 }
 
-/** The ids of the message files in a folder; anything else there is not ours to judge. */
-export function idsIn(folder: string): MessageId[] {
+/** The ids of the message files in a folder, or of those with another ending; anything else there is not ours to judge. */
+export function idsIn(folder: string, ending = '.json'): MessageId[] {
   const ids: MessageId[] = [];
   for (const name of list(folder)) {
-    if (!name.endsWith('.json')) continue;
-    const id = name.slice(0, -5);
+    if (!name.endsWith(ending)) continue;
+    const id = name.slice(0, -ending.length);
     if (isMessageId(id)) ids.push(id);
   }
   return ids;

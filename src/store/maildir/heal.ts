@@ -73,9 +73,10 @@ export class MaildirHealer {
       (await this.options.journal.copy(mailbox, id))?.fileless && (await this.options.journal.message(id));
     if (!message) return;
     this.files.make(mailbox);
-    const draft = this.files.draft(mailbox, id);
-    this.files.write(draft, JSON.stringify(message));
-    this.files.move(draft, this.files.path(mailbox, 'cur', id));
+    const keeping = this.files.keeping(mailbox, id);
+    this.files.write(keeping, JSON.stringify(message));
+    this.#step('T4 kept');
+    this.files.move(keeping, this.files.path(mailbox, 'cur', id));
   }
 
   /** From a reader back to where it waited. A copy that was claimed but never moved is there already. */
@@ -84,7 +85,7 @@ export class MaildirHealer {
     this.files.move(this.files.path(mailbox, 'held', id), this.files.path(mailbox, place, id));
   }
 
-  /** Sweeps what a dead reader settled and left held. Nobody waits for that: now and then is enough. */
+  /** Sweeps what a dead reader settled and left behind. Nobody waits for that: now and then is enough. */
   async tidyNowAndThen(mailbox: AgentName): Promise<void> {
     const now = this.options.now();
     if (Math.abs(now - (this.#tidied.get(mailbox) ?? -Infinity)) < TIDY_MS) return;
@@ -97,13 +98,28 @@ export class MaildirHealer {
     this.#tidied.delete(mailbox);
   }
 
-  /** Reconciles the held files of a mailbox with the journal. */
+  /** Reconciles the held files and the drafts of a mailbox with the journal. */
   async tidy(mailbox: AgentName): Promise<void> {
     for (const id of await this.#list(this.files.folder(mailbox, 'held'))) {
       const copy = await this.options.journal.copy(mailbox, id);
       if (copy?.state === 'settled') this.sweep(mailbox, id, copy.keep);
-      else if (copy?.state === 'stored') await this.#fromNobodysHand(mailbox, id);
+      else if (copy?.state === 'stored') await this.#putBackUnheld(mailbox, id);
       else if (copy?.state !== 'held') this.putBack(mailbox, id, copy?.attention);
+    }
+    await this.#tidyDrafts(mailbox);
+  }
+
+  /** A draft without a row is left: after the journal was lost, it may be all that is left of a message. */
+  async #tidyDrafts(mailbox: AgentName): Promise<void> {
+    for (const id of this.files.drafts(mailbox)) {
+      const state = (await this.options.journal.copy(mailbox, id))?.state;
+      if (state === 'settled' || state === 'gone') this.files.delete(this.files.draft(mailbox, id));
+    }
+    for (const id of this.files.keepings(mailbox)) {
+      const keeping = this.files.keeping(mailbox, id);
+      // Its writer may be at work still. A whole one may be moved by anybody.
+      if (this.files.isWhole(keeping, id)) this.files.move(keeping, this.files.path(mailbox, 'cur', id));
+      else if (this.#isOld(keeping)) this.files.delete(keeping);
     }
   }
 
@@ -111,11 +127,11 @@ export class MaildirHealer {
    * A file in held/ whose row says that it waits: its reader came to the rename after its time was over, or could not go on.
    * We claim it ourselves first, so that no reader claims it while it is put back.
    */
-  async #fromNobodysHand(mailbox: AgentName, id: MessageId): Promise<void> {
+  async #putBackUnheld(mailbox: AgentName, id: MessageId): Promise<void> {
     const owner = newHolder(false);
     await this.options.journal.claim(mailbox, [id], owner, this.options.now() + PUT_BACK_MS);
-    this.#step('H in our hand');
-    const because = { because: 'its file stood in a hand that nobody had' };
+    this.#step('H claimed');
+    const because = { because: 'its file was in held/, and nobody held it' };
     await this.options.journal.release(mailbox, owner, [id], null, because, (_id, attention) => {
       this.putBack(mailbox, id, attention);
       this.#step('H put back');
@@ -166,7 +182,7 @@ export class MaildirHealer {
       if (place && place !== 'held') continue;
       const copy = await this.options.journal.copy(mailbox, id);
       if (copy?.state !== 'stored' || copy.fileless) continue;
-      if (place) await this.#fromNobodysHand(mailbox, id);
+      if (place) await this.#putBackUnheld(mailbox, id);
       else await this.options.journal.lost(mailbox, id);
     }
   }

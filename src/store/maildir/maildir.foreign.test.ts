@@ -85,7 +85,7 @@ describe('in a home that is shared with other programs', () => {
 
     it('that renames after us loses: the file is not there [BC-6]', async () => {
       const { id } = (await opened.mailboxes.put(anEntry())).message;
-      steps['T2 in hand'] = () => expect(() => renameSync(path('new', id), path('cur', id))).toThrow('ENOENT');
+      steps['T2 held'] = () => expect(() => renameSync(path('new', id), path('cur', id))).toThrow('ENOENT');
       expect(await take(id)).toEqual([id]);
     });
 

@@ -50,7 +50,7 @@ export class MaildirTaker {
     try {
       // Only the rows: files may refuse to move now, and `tidy` puts back what is in held/.
       await this.options.journal.release(claim.mailbox, claim.owner, ids, null, {
-        because: 'it could not be taken in hand',
+        because: 'it could not be claimed',
       });
     } catch {
       // The journal refuses too; then the end of this process frees them.
@@ -71,9 +71,9 @@ export class MaildirTaker {
     for (const { id, attempt, attention, text } of won) {
       const message =
         text === undefined
-          ? await this.#takeInHand(claim, id, isQuiet(attention), read.get(id))
+          ? await this.#moveToHeld(claim, id, isQuiet(attention), read.get(id))
           : (read.get(id) ?? messageFrom(text));
-      this.#step('T2 in hand');
+      this.#step('T2 held');
       if (message) claim.copies.push({ message, attempt, attention });
     }
     // A file whose copy was settled long ago: another program wrote that id once more.
@@ -86,7 +86,7 @@ export class MaildirTaker {
   }
 
   /** T2. Null if another program was faster. The file of an abandoned claim is in held/ already. */
-  async #takeInHand({ mailbox, owner }: Claim, id: MessageId, quiet: boolean, read?: Message): Promise<Message | null> {
+  async #moveToHeld({ mailbox, owner }: Claim, id: MessageId, quiet: boolean, read?: Message): Promise<Message | null> {
     const held = this.files.path(mailbox, 'held', id);
     const take = (folder: Folder): boolean => this.files.move(this.files.path(mailbox, folder, id), held);
     // Where its row says that it waits: to look in vain costs more than the rename.

@@ -72,7 +72,7 @@ export function drawn(recording: Recording, shape: Shape): string {
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="-1 -1 ${whole.width + 2} ${whole.height + 2}" role="img" aria-labelledby="t d">`,
     '<title id="t">Claude Code and Codex talk through Parley</title>',
-    `<desc id="d">A recording of the real programs with scripted models. ${Object.values(WORDS).join(' ').trim()} ${film.steps.join(', ')}.</desc>`,
+    `<desc id="d">A recording of the real programs with scripted models. ${Object.values(WORDS).join(' ').trim()} ${stepsIn(film).join(', ')}.</desc>`,
     '<style>text{white-space:pre}.w{fill:#f0f6fc}.s{fill:#9198a1}.o{fill:#0c2d4d;stroke:#4493f8}.e{fill:#0f3d1e;stroke:#3fb950}',
     `${times.css}@media (prefers-reduced-motion:reduce){*{animation:none!important}}</style>`,
     ...panels,
@@ -209,7 +209,8 @@ function windowOf(title: string, { width, height }: { width: number; height: num
 }
 
 /** What happens, in words; at the end the steps that were proven. */
-function footOf({ events, steps, length }: Film, width: number): Span[] {
+function footOf(film: Film, width: number): Span[] {
+  const { events, length } = film;
   const words = events
     .filter(({ name }) => WORDS[name] !== '')
     .map(({ ms, name }, at, all) => {
@@ -218,15 +219,18 @@ function footOf({ events, steps, length }: Film, width: number): Span[] {
       return {
         from: at === 0 ? 0 : ms,
         to: all[at + 1]?.ms ?? length,
-        svg: `<text class="w" x="${width / 2}" y="${y}" font-size="19" text-anchor="middle">${escaped(WORDS[name])}</text>${isEnd ? ladder(steps, width) : ''}`,
+        svg: `<text class="w" x="${width / 2}" y="${y}" font-size="19" text-anchor="middle">${escaped(WORDS[name])}</text>${isEnd ? ladder(stepsIn(film), width) : ''}`,
       };
     });
   return words;
 }
 
-function ladder(proven: readonly string[], width: number): string {
+function stepsIn({ steps }: Film): string[] {
+  return STEPS.filter((step) => steps.includes(step));
+}
+
+function ladder(steps: readonly string[], width: number): string {
   const [box, gap] = [104, 30];
-  const steps = STEPS.filter((step) => proven.includes(step));
   const left = (width - steps.length * box - (steps.length - 1) * gap) / 2;
   return steps
     .map((step, at) => {

@@ -9,6 +9,8 @@ import { opens } from './opened.ts';
 import type { Place } from './place.ts';
 
 const DEADLINE = 200_000;
+/** A screen that is the same in so many looks in a row, so far apart, is drawn. */
+const [LOOKS, LOOK_MS] = [10, 50];
 
 export interface TerminalOptions {
   env?: Record<string, string>;
@@ -43,8 +45,18 @@ export class Terminal {
       if (isSo(screen)) return screen;
       if (performance.now() > end) throw new Error(`the screen did not ${what} in ${ms} ms:\n${screen}`);
       // Each look starts a process: without a pause the looking would slow down what is looked at.
-      await Bun.sleep(50);
+      await Bun.sleep(LOOK_MS);
     }
+  }
+
+  /** Waits until the screen shows a text and changes no more: the first sight of a dialog may be half of it. */
+  async drawn(text: string): Promise<string> {
+    let [before, same] = ['', 0];
+    return this.until((screen) => {
+      same = screen === before && screen.includes(text) ? same + 1 : 0;
+      before = screen;
+      return same >= LOOKS;
+    }, `rest and show ${text}`);
   }
 
   /** Presses Enter until a dialog is gone from the screen: a client may drop keys that come in the moment in which it opens. */

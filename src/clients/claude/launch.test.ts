@@ -1,0 +1,12 @@
+import { mkdirSync } from 'node:fs';
+import { expect, it } from 'bun:test';
+import { temporaryHome } from '../../../test/support/home.ts';
+import { claudeLauncher } from './launch.ts';
+
+it('`parley run claude` leaves it to Claude Code to say that its settings cannot be read', () => {
+  const folder = temporaryHome();
+  mkdirSync(`${folder}/.claude/settings.json`, { recursive: true });
+  expect(claudeLauncher.holdsMessages?.(['--dangerously-skip-permissions'], { env: { HOME: folder }, folder })).toBe(
+    false,
+  );
+});
