@@ -4,14 +4,14 @@ import { AgentName } from '../core/names.ts';
 import type { Trace } from '../core/ports/journal.ts';
 import { receipt } from '../core/receipt.ts';
 import { stepsOf, UnseenSteps } from './steps.ts';
-import type { Copy } from './steps.ts';
+import type { TracedCopy } from './steps.ts';
 
 const message = aMessage();
 const SENT = receipt('stored', Date.parse(message.ts), { folder: 'api' });
 const OFFERED = receipt('offered', Date.parse(message.ts) + 1000, { by: 'hook' });
 const SHOWN = receipt('shown', Date.parse(message.ts) + 2000, { by: 'record' });
 
-function aCopy(mailbox: string, fields: Partial<Copy> = {}): Copy {
+function aCopy(mailbox: string, fields: Partial<TracedCopy> = {}): TracedCopy {
   return {
     mailbox: AgentName.parse(mailbox),
     id: message.id,

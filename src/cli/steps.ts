@@ -5,22 +5,22 @@ import { isTerminal } from '../platform/terminal.ts';
 import type { Context } from './context.ts';
 
 /** When and by what a step was proven. */
-export interface Step {
+export interface ProvenStep {
   step: string;
   at: string;
   evidence: string;
 }
 
 /** A step of one recipient's copy. */
-export interface CopyStep extends Step {
+export interface CopyStep extends ProvenStep {
   mailbox: string;
 }
 
-export type Copy = Trace['copies'][number];
+export type TracedCopy = Trace['copies'][number];
 
 /** The proven steps of one copy, in order, with all of the evidence or the short form of it. */
-export function stepsOf(trace: Trace, copy: Copy, isWhole: boolean): Step[] {
-  const words = isWhole ? facts : brief;
+export function stepsOf(trace: Trace, copy: TracedCopy, isWhole: boolean): ProvenStep[] {
+  const words = isWhole ? evidenceWords : brief;
   const all = receiptsOf(trace, copy);
   // Of a copy that another program stored we know only that it was found: a receipt says so.
   const sent = all.filter(({ step, evidence }) => step === 'stored' && 'folder' in evidence);
@@ -58,29 +58,29 @@ export function isToNobody({ step, evidence }: Pick<Receipt, 'step' | 'evidence'
 }
 
 /** The agent that took a copy of a shared mailbox has its receipts. But the message was stored in the shared mailbox, not in its own. */
-function receiptsOf({ copies }: Trace, copy: Copy): Receipt[] {
+function receiptsOf({ copies }: Trace, copy: TracedCopy): Receipt[] {
   if (isTakers(copy)) return copy.receipts.filter(({ step }) => step !== 'stored');
   const taker = copies.find((one) => isTakers(one) && isTakenBy(copy, one));
   return [...(taker?.receipts.filter(({ step }) => step === 'stored') ?? []), ...copy.receipts];
 }
 
 /** Is this what an agent took out of a mailbox that several share? */
-function isTakers({ mailbox, settledBy }: Copy): boolean {
+function isTakers({ mailbox, settledBy }: TracedCopy): boolean {
   return settledBy?.['taker'] === mailbox;
 }
 
-function isTakenBy({ mailbox, settledBy }: Copy, taker: Copy): boolean {
+function isTakenBy({ mailbox, settledBy }: TracedCopy, taker: TracedCopy): boolean {
   return mailbox !== taker.mailbox && settledBy?.['taker'] === taker.mailbox;
 }
 
-function endOf(copy: Copy, words: typeof facts): string {
+function endOf(copy: TracedCopy, words: typeof evidenceWords): string {
   const taker = takerOf(copy);
   if (taker !== null) return `taken by @${taker}`;
   return `${copy.disposition ?? 'unknown'}${copy.settledBy ? `, ${words(copy.settledBy)}` : ''}`;
 }
 
 /** Who took it, if it waited in a mailbox that several share. The proof is with the taker's copy. */
-export function takerOf({ mailbox, settledBy }: Copy): string | null {
+export function takerOf({ mailbox, settledBy }: TracedCopy): string | null {
   const taker = settledBy?.['taker'];
   return taker === undefined || taker === mailbox ? null : lineForModel(String(taker), 128);
 }
@@ -116,12 +116,12 @@ export function timeFor({ verbose }: Pick<Context, 'verbose'>, at: string): stri
 }
 
 /** As much as fits into the rest of the terminal's line. A pipe gets all of it. */
-export function fitting(text: string, taken: number): string {
+export function asMuchAsFits(text: string, taken: number): string {
   const room = isTerminal(1) ? Math.max((process.stdout.columns || 80) - taken, 8) : Infinity;
   return text.length <= room ? text : `${text.slice(0, room - 1)}…`;
 }
 
-export function facts(evidence: Receipt['evidence']): string {
+export function evidenceWords(evidence: Receipt['evidence']): string {
   return Object.entries(evidence)
     .map(([name, value]) => lineForModel(`${name} ${value}`))
     .join(', ');
@@ -136,7 +136,7 @@ export function brief(evidence: Receipt['evidence']): string {
   const rest = Object.entries(evidence).filter(([name]) => !PLACES.includes(name));
   const short = rest.map(([name, value]) => [name, String(value).replace(UUID, '$1')]);
   const words = [
-    facts(Object.fromEntries(short) as Record<string, string>),
+    evidenceWords(Object.fromEntries(short) as Record<string, string>),
     'record' in evidence ? 'in the client’s record' : '',
   ];
   return words.filter(Boolean).join(', ');

@@ -48,6 +48,26 @@ describe(`a session of the real Claude Code${claude.why}`, () => {
     },
   );
 
+  claude.it(
+    'sends what a killed server left in the composer, and does not type it a second time [CCC-174]',
+    async () => {
+      const { driver, model, sends, ends, terminal } = await aSession([say('first'), say('second')]);
+      await driver.start();
+      await sends('one');
+      const text = `left there ${'by a paste that is longer than a line of the terminal '.repeat(5)}end`;
+      await keys(driver, '-l', text);
+      await within(DEADLINE, async () => (await terminal()).includes('terminal end'));
+      const since = await driver.place();
+      const prompt = { key: 'k', text: driver.prepare(text) };
+      // Of a prompt that was never tried, the same words are a person's.
+      expect(await driver.submit(prompt, NEVER)).toMatchObject({ outcome: 'left', retry: true });
+      const again = async () => driver.submit({ ...prompt, isRetry: true }, NEVER);
+      await within(DEADLINE, async () => (await again()).outcome === 'submitted');
+      expect(await ends(driver, since)).toMatchObject([{ text }, { how: 'done', text: 'second' }]);
+      expect(model.last.count(text)).toBe(1);
+    },
+  );
+
   claude.it('takes any text as one prompt and runs nothing of it [CCC-58, CCC-173, CCC-174]', async () => {
     const { driver, model, place, sends } = await aSession([]);
     writeFileSync(`${place.home}/x.png`, Buffer.from(PIXEL, 'base64'));
@@ -263,6 +283,6 @@ async function submits(driver: ClaudeSessionDriver, text: string): Promise<void>
   });
 }
 
-async function keys(driver: ClaudeSessionDriver, key: string): Promise<void> {
-  await new TmuxServer({ env: { ...driver.env } }).run(['send-keys', '-t', '=ccc-app:', key]);
+async function keys(driver: ClaudeSessionDriver, ...words: string[]): Promise<void> {
+  await new TmuxServer({ env: { ...driver.env } }).run(['send-keys', '-t', '=ccc-app:', ...words]);
 }

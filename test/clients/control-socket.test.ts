@@ -5,7 +5,6 @@ import { TmuxServer } from '../../src/sessions/tmux.ts';
 import { ControlCaller } from '../support/control-caller.ts';
 import type { Line } from '../support/control-caller.ts';
 import { PARLEY } from '../support/program.ts';
-import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
 import { gate, say, type Step } from './model/steps.ts';
 import { aClaude } from './support/claude.ts';
@@ -57,7 +56,7 @@ async function aServer(name: 'claude' | 'codex', steps: Step[]) {
     }
   };
   const ask = (text: string): Promise<Line> => request({ cmd: 'ask', session: 'app', text });
-  return { model, request, ask, tmux };
+  return { model, request, ask };
 }
 
 describe(`the control socket with the real Claude Code${claude.why}`, () => {
@@ -88,21 +87,6 @@ describe(`the control socket with the real Claude Code${claude.why}`, () => {
     const shown = await request({ cmd: 'screenshot', session: 'app' });
     expect(String(shown['response'])).toContain('fourth');
   });
-
-  claude.it(
-    'sends what a killed server left in the composer, and does not type it a second time [CCC-174]',
-    async () => {
-      const { model, ask, request, tmux } = await aServer('claude', [say('first'), say('second')]);
-      await ask('one');
-      const text = `left there ${'by a paste that is longer than a line of the terminal '.repeat(5)}end`;
-      await tmux.run(['send-keys', '-t', '=ccc-app:', '-l', text]);
-      const isShown = async (): Promise<boolean> =>
-        String((await request({ cmd: 'screenshot', session: 'app' }))['response']).includes('terminal end');
-      await within(60_000, isShown);
-      expect((await ask(text))['response']).toBe('second');
-      expect(model.last.count(text)).toBe(1);
-    },
-  );
 });
 
 describe(`the control socket with the real Codex${codex.why}`, () => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { HookSession } from '../../src/protocols/c2c/hook-session.ts';
 import { platform } from '../../src/platform/os.ts';
 import { LoopMachine } from '../support/c2c-loops.ts';
@@ -189,6 +189,14 @@ describe('a managed session', () => {
     await machine.until(() => machine.sent('bob').includes('from a person'));
     await machine.send('bob', 'hello');
     await machine.until(() => machine.sent('bob').length === 2);
+    const [row] = await instances();
+    const size = () =>
+      Bun.spawnSync(['stty', '-F', readlinkSync(`/proc/${row?.pid}/fd/0`), 'size'])
+        .stdout.toString()
+        .trim();
+    expect(size()).toBe('30 100');
+    child.terminal?.resize(90, 20);
+    await machine.until(() => size() === '20 90');
     await machine.json(['stop', 'bob']);
     expect(await child.exited).toBe(0);
   });

@@ -13,6 +13,13 @@ async function aMachine(): Promise<InstallMachine> {
   return machine;
 }
 
+/** As the hook of Codex leaves it. */
+function sessionWasPrompted(machine: InstallMachine): void {
+  const names = `${machine.at('.parley')}/names`;
+  mkdirSync(names);
+  writeFileSync(`${names}/codex.api.json`, '{}');
+}
+
 async function noteOf(machine: InstallMachine, args: string[]): Promise<string> {
   const { err, code } = await machine.run('parley', args);
   expect(code).toBe(0);
@@ -26,9 +33,7 @@ describe('a mailbox of a client that nothing wakes', () => {
     expect(await noteOf(machine, ['send', '@codex', 'hello'])).toBe(
       'a session of Codex is woken for it after its first prompt; one that `parley run codex` starts is woken at once\n',
     );
-    const names = `${machine.at('.parley')}/names`;
-    mkdirSync(names);
-    writeFileSync(`${names}/codex.api.json`, '{}');
+    sessionWasPrompted(machine);
     expect(await noteOf(machine, ['send', '@codex', 'hello'])).toBe('');
   });
 
@@ -82,7 +87,13 @@ describe('a mailbox that nobody reads', () => {
   });
 
   it.each<[string, (machine: InstallMachine) => Promise<unknown>]>([
-    ['a client has it', (machine) => machine.does('parley', ['install', 'codex'])],
+    [
+      'a client has it',
+      async (machine) => {
+        await machine.does('parley', ['install', 'codex']);
+        sessionWasPrompted(machine);
+      },
+    ],
     ['a client was given it', (machine) => machine.does('parley', ['install', 'claude', '--as', 'codex'])],
     ['a session is bound to it', (machine) => machine.does('parley', ['init', 'codex', '--session', 's1'])],
     [

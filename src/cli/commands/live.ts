@@ -7,7 +7,7 @@ import type { HistoryRow } from '../../core/ports/journal.ts';
 import { HOST_NAME } from '../../core/signal.ts';
 import { countFrom } from '../../core/time.ts';
 import type { Context } from '../context.ts';
-import { fitting, UnseenSteps } from '../steps.ts';
+import { asMuchAsFits, UnseenSteps } from '../steps.ts';
 import type { CopyStep } from '../steps.ts';
 import { gist, headline } from '../words.ts';
 
@@ -101,7 +101,7 @@ class LiveHome {
     if (context.json) return context.say(JSON.stringify({ home: home.label, message }));
     const who = headline({ message }, context.workspace.now(), context.paint);
     const room = Bun.stringWidth(who) + 2;
-    context.say(`${who}  ${context.verbose ? gist(message.body) : fitting(gist(message.body), room)}`);
+    context.say(`${who}  ${context.verbose ? gist(message.body) : asMuchAsFits(gist(message.body), room)}`);
   }
 
   #showSteps(id: MessageId, steps: readonly CopyStep[]): void {
@@ -114,7 +114,7 @@ class LiveHome {
         continue;
       }
       const taken = shortId(id).length + one.mailbox.length + one.step.length + 9;
-      const proof = context.verbose ? one.evidence : fitting(one.evidence, taken);
+      const proof = context.verbose ? one.evidence : asMuchAsFits(one.evidence, taken);
       context.say(`  ${dim(shortId(id))}  @${one.mailbox}  ${green(one.step)}  ${dim(proof)}`);
     }
   }

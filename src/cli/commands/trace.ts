@@ -13,8 +13,18 @@ import { Refusal } from '../../core/refusal.ts';
 import { Schema } from '../../core/schema.ts';
 import type { Trace } from '../../core/ports/journal.ts';
 import type { Context } from '../context.ts';
-import { brief, facts, fitting, isToNobody, NO_OWNER, stepsOf, takerOf, timeFor, UnseenSteps } from '../steps.ts';
-import type { Copy, Step } from '../steps.ts';
+import {
+  brief,
+  evidenceWords,
+  asMuchAsFits,
+  isToNobody,
+  NO_OWNER,
+  stepsOf,
+  takerOf,
+  timeFor,
+  UnseenSteps,
+} from '../steps.ts';
+import type { TracedCopy, ProvenStep } from '../steps.ts';
 import { headline } from '../words.ts';
 
 export default command({
@@ -80,10 +90,10 @@ async function followTrace(context: Context, home: Home, id: MessageId, shown: T
 }
 
 /** One step on one line: short, unless the user wants all of it. */
-function stepLine(context: Context, before: string, { step, at, evidence }: Step): string {
+function stepLine(context: Context, before: string, { step, at, evidence }: ProvenStep): string {
   const time = timeFor(context, at);
   const taken = before.length + Math.max(step.length, 16) + time.length + 3;
-  const proof = context.verbose ? evidence : fitting(evidence, taken);
+  const proof = context.verbose ? evidence : asMuchAsFits(evidence, taken);
   return `${before}${context.paint.green(step.padEnd(16))} ${time}  ${proof}`;
 }
 
@@ -120,11 +130,11 @@ function offered(context: Context, { due }: Obligation): string {
 }
 
 /** The state of the obligation: a copy can have ended while its answer is still owed. */
-function owed(context: Context, obligation: Obligation, copy: Copy): string {
+function owed(context: Context, obligation: Obligation, copy: TracedCopy): string {
   const { kind, state, due, returns, tier, note, ended } = obligation;
   const what = kind === 'obligation' ? 'an obligation' : 'an answer';
   if (ended) {
-    const proof = context.verbose ? facts(ended.by) : brief(ended.by);
+    const proof = context.verbose ? evidenceWords(ended.by) : brief(ended.by);
     return `${what} was owed: ${ended.as} at ${timeFor(context, clockTime(ended.at))}, ${proof}`;
   }
   const more = [
@@ -139,14 +149,14 @@ function owed(context: Context, obligation: Obligation, copy: Copy): string {
 }
 
 /** Who was told that it is left undone. */
-function noticed({ receipts }: Copy): string {
+function noticed({ receipts }: TracedCopy): string {
   const last = receipts.findLast(({ step }) => step === 'escalated');
   if (!last) return 'another got a notice';
   return isToNobody(last) ? NO_OWNER : `@${lineForModel(String(last.evidence['to']), 128)} got a notice`;
 }
 
 /** The state of the copy. `isOpen`: something is still owed for it. */
-function stateOf(context: Context, copy: Copy, isOpen: boolean): string {
+function stateOf(context: Context, copy: TracedCopy, isOpen: boolean): string {
   const until = timeFor(context, clockTime(copy.until ?? Infinity));
   switch (copy.state) {
     case 'stored':
@@ -165,18 +175,18 @@ function stateOf(context: Context, copy: Copy, isOpen: boolean): string {
   }
 }
 
-function isShown({ receipts }: Copy): boolean {
+function isShown({ receipts }: TracedCopy): boolean {
   return receipts.some(({ step }) => step === 'shown');
 }
 
 /** Is it in the hands of a session whose hook has printed it? */
-function isOffered({ bearer, receipts }: Copy): boolean {
+function isOffered({ bearer, receipts }: TracedCopy): boolean {
   const last = receipts.at(-1);
   return bearer && last?.step === 'offered' && last.evidence['by'] === 'hook';
 }
 
 /** Did the daemon hand it to a running session? */
-function isHandedOver({ bearer, receipts }: Copy): boolean {
+function isHandedOver({ bearer, receipts }: TracedCopy): boolean {
   const last = receipts.at(-1);
   return bearer && last?.step === 'offered' && 'folder' in last.evidence;
 }
@@ -206,11 +216,11 @@ function toldThere(context: Context, there: unknown): string {
       `    ${paint.bold(`@${lineForModel(mailbox, 128)}`)}  ${lineForModel(state, 40)}`,
       ...receipts.map(
         ({ step, at, evidence }) =>
-          `      ${lineForModel(step, 40).padEnd(16)} ${timeFor(context, lineForModel(at, 40))}  ${facts(evidence)}`,
+          `      ${lineForModel(step, 40).padEnd(16)} ${timeFor(context, lineForModel(at, 40))}  ${evidenceWords(evidence)}`,
       ),
       ...(settledAt
         ? [
-            `      ${'settled'.padEnd(16)} ${timeFor(context, lineForModel(settledAt, 40))}  ${[lineForModel(disposition ?? 'unknown', 40), ...(settledBy ? [facts(settledBy)] : [])].join(', ')}`,
+            `      ${'settled'.padEnd(16)} ${timeFor(context, lineForModel(settledAt, 40))}  ${[lineForModel(disposition ?? 'unknown', 40), ...(settledBy ? [evidenceWords(settledBy)] : [])].join(', ')}`,
           ]
         : []),
     ])

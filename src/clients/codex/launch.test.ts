@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import type { AgentName } from '../../core/names.ts';
-import { codexLauncher, isTrusted } from './launch.ts';
+import { codexLauncher, isFolderTrusted } from './launch.ts';
 
 describe('parley run codex', () => {
   it.each([
@@ -24,7 +24,7 @@ describe('parley run codex', () => {
 
 it('`parley run codex` knows whether its user trusts the folder, or one above it', () => {
   const home = temporaryHome();
-  const isTrustedIn = (folder: string): boolean => isTrusted({ env: { HOME: home }, folder });
+  const isTrustedIn = (folder: string): boolean => isFolderTrusted({ env: { HOME: home }, folder });
   expect(isTrustedIn('/src/api')).toBe(false);
   mkdirSync(`${home}/.codex`);
   const write = (text: string): void => writeFileSync(`${home}/.codex/config.toml`, text);

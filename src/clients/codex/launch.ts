@@ -97,17 +97,17 @@ export const codexLauncher: Launcher = {
     const thread = await openThread({ ...order, env }, { options, continued });
     if (!('id' in thread)) return { ...untouched, notes: [`${thread.trouble}; ${NO_TOOLS}`] };
     const added = continued === undefined ? ['resume', thread.id] : [];
-    const notes = continued === undefined && !options.sandbox && !isTrusted(order) ? [UNTRUSTED] : [];
+    const notes = continued === undefined && !options.sandbox && !isFolderTrusted(order) ? [UNTRUSTED] : [];
     return { added, env, canBeWoken: true, otherwise: WAITS, notes, session: thread.id };
   },
 };
 
 /** We begin the conversation before Codex asks its user, so it has the rights of a folder that is not trusted. */
 const UNTRUSTED =
-  'Codex does not trust this folder yet: if you trust it now, this conversation still only reads; `/new` or the next `parley run codex` writes too';
+  'Codex does not trust this folder yet: if you trust it now, this conversation still only reads, and the next `parley run codex` writes too';
 
 /** Whether the user told Codex to trust this folder, or one above it. A rule of their own for all folders counts as well. */
-export function isTrusted({ env, folder }: Pick<LaunchOrder, 'env' | 'folder'>): boolean {
+export function isFolderTrusted({ env, folder }: Pick<LaunchOrder, 'env' | 'folder'>): boolean {
   try {
     const path = `${codexFolder({ home: userHome(env), env })}/config.toml`;
     const config = existsSync(path) ? readToml(readFileSync(path, 'utf8')) : {};

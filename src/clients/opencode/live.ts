@@ -9,7 +9,7 @@ import { FolderWatch } from '../../sessions/follow.ts';
 import { OpeningWay, PluginWay, PLUGIN_SILENT_MS } from './plugin-way.ts';
 import { openCodeProof } from './proof.ts';
 import { endingOf, OpenCodeRecord } from './record.ts';
-import { hasTaken, isFree, openCodeWindows, windowFolder } from './window.ts';
+import { hasTaken, isWindowFree, openCodeWindows, windowFolder } from './window.ts';
 import type { OpenCodeWindow } from './window.ts';
 
 /** Nobody tells that a window was closed. */
@@ -98,7 +98,7 @@ export class OpenCodeLive implements LiveSessions {
     if (found === null) return { step: 'none', isOver: hasEnded || isKnown === false };
     if (found.step === 'unreadable') return { step: 'none', isOver: false };
     // It is in no later request. Nothing is given again in the middle of a turn.
-    const isIdle = window?.session === session.id && isFree(window);
+    const isIdle = window?.session === session.id && isWindowFree(window);
     if (found.step === 'replaced') return { step: 'none', isOver: hasEnded || isIdle };
     // What it has and did not show stays in the conversation. A window that shows it again goes on with it.
     if (found.step === 'accepted' && hasEnded) return { step: 'none', isOver: true };

@@ -7,7 +7,7 @@ import { FolderWatch } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 import type { OpenCodeProof } from './proof.ts';
 import { endingOf } from './record.ts';
-import { callWindow, isFree, WindowGone } from './window.ts';
+import { callWindow, isWindowFree, WindowGone } from './window.ts';
 import type { OpenCodeWindow } from './window.ts';
 
 /** An idle session whose record says nothing for this long says nothing more. */
@@ -195,7 +195,7 @@ class Changes {
 
   #look(): void {
     const window = this.view.window();
-    this.#freeSince = window && isFree(window) ? (this.#freeSince ?? performance.now()) : null;
+    this.#freeSince = window && isWindowFree(window) ? (this.#freeSince ?? performance.now()) : null;
   }
 }
 

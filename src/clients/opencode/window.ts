@@ -51,7 +51,7 @@ export function openCodeWindows(home: string): OpenCodeWindow[] {
 }
 
 /** It does nothing, and asks nothing. */
-export function isFree({ isBusy, asks }: OpenCodeWindow): boolean {
+export function isWindowFree({ isBusy, asks }: OpenCodeWindow): boolean {
   return !isBusy && asks === null;
 }
 

@@ -11,6 +11,7 @@ import { FLAG, TEXT, command } from '../../core/command.ts';
 import { startInBackground } from '../../platform/background.ts';
 import { servingLog } from '../../platform/log.ts';
 import { Refusal } from '../../core/refusal.ts';
+import { HeldTerminal } from '../../sessions/pass-through.ts';
 import { OwnPty } from '../../sessions/pty.ts';
 import { holdLock } from '../../platform/lock-file.ts';
 import {
@@ -294,15 +295,9 @@ export async function hold(c2c: C2c, plan: LaunchPlan): Promise<void> {
   const isSeen = process.stdin.isTTY && process.stdout.isTTY;
   const env = { ...instanceEnvironment(c2c.env, plan) };
   forgetSigns({ session: plan.session_id, broker_root: plan.broker_root }, c2c.env);
-  const pty = new OwnPty(['/bin/sh', '-c', EXEC, 'sh', ...commandOf(plan, c2c.env)], {
-    cwd: plan.cwd,
-    env,
-    width: process.stdout.columns || 120,
-    height: process.stdout.rows || 40,
-    ...(isSeen && { shown: (bytes: Uint8Array) => void process.stdout.write(bytes) }),
-  });
-  // From the first moment on: what is typed before would come to the client as other keys than were pressed.
-  if (isSeen) passKeys(pty);
+  const command = ['/bin/sh', '-c', EXEC, 'sh', ...commandOf(plan, c2c.env)];
+  const held = isSeen ? new HeldTerminal(command, { cwd: plan.cwd, env, drew() {} }) : null;
+  const pty = held?.pty ?? new OwnPty(command, { cwd: plan.cwd, env, width: 120, height: 40 });
   const leave = (): void => void pty.close();
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, leave);
   const instance: Instance = {
@@ -323,20 +318,9 @@ export async function hold(c2c: C2c, plan: LaunchPlan): Promise<void> {
     await Promise.race([pty.exited, ...(loop ? [loop.ended] : [])]);
     await loop?.stop();
   } finally {
-    if (isSeen) process.stdin.setRawMode(false);
     await pty.close();
+    await held?.ended();
   }
-}
-
-function passKeys(pty: OwnPty): void {
-  process.stdin.setRawMode(true);
-  process.stdin.on('data', (keys: Buffer) => {
-    try {
-      pty.type(new Uint8Array(keys));
-    } catch {
-      // The client has just ended.
-    }
-  });
 }
 
 export const commands = {

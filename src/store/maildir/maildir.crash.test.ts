@@ -44,7 +44,7 @@ const WITHDRAW = await stepsOf({ home: await homeWith('k1'), act: 'withdraw' });
 const RAISE = await stepsOf({ home: await homeWith('k1'), act: 'raise' });
 const HEAL = await stepsOf({ home: await brokenHome(), act: 'heal' });
 const SQUARE = await stepsOf({ home: await homeWithLatecomer(), act: 'square' });
-/** exported-maildir.crash.test.ts lets a process die here. */
+/** The crash test of the exporter lets a process die here. */
 const KEEP_FILELESS = 'T4 kept';
 
 it('every step of the code is one at which these tests let a process die', () => {

@@ -64,8 +64,9 @@ export function itReaches(running: RunningClient): void {
       await window.submit('make it');
       await machine.prepared.asking(window);
       const id = await machine.send('say yes');
-      // A client that took it for an answer would do so at once.
-      await Bun.sleep(2000);
+      // It was handed over, and a client that takes it for an answer does so at once.
+      await machine.until(id, 'offered');
+      await machine.daemonRests();
       expect([machine.model.main.length, existsSync(`${machine.place.project}/made`)]).toEqual([1, false]);
       expect(await machine.has(id, 'shown')).toBe(false);
       await machine.prepared.asking(window);
@@ -173,8 +174,8 @@ export function itReaches(running: RunningClient): void {
       await machine.prepared.ready(window);
       expect(await machine.has(id, 'shown')).toBe(false);
       while (machine.model.left > 0) {
-        await window.submit('go on');
         const before = machine.model.main.length;
+        await window.submit('go on');
         await machine.model.request(before + 1);
         await machine.prepared.ready(window);
       }

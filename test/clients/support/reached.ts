@@ -45,7 +45,6 @@ export type Promised =
   | 'busy'
   | 'burst'
   | 'dialog'
-  | 'draft'
   | 'unused'
   | 'killed'
   | 'compacted'
