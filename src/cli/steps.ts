@@ -30,7 +30,11 @@ export function stepsOf(trace: Trace, copy: TracedCopy, isWhole: boolean): Prove
     .map(({ evidence }) => `, sent from ${lineForModel(String(evidence['folder']), 400)}`)
     .join('');
   const stored = { step: 'stored', at: trace.message.ts, evidence: `flushed to disk${from}` };
-  const seen = receipts.map(({ step, at, evidence }) => ({ step, at, evidence: words(evidence) }));
+  const seen = receipts.map((one) => ({
+    step: one.step,
+    at: one.at,
+    evidence: isToNobody(one) ? NO_OWNER : words(one.evidence),
+  }));
   const end =
     copy.state === 'settled'
       ? [
@@ -44,6 +48,13 @@ export function stepsOf(trace: Trace, copy: TracedCopy, isWhole: boolean): Prove
   // A copy can have ended before it was answered. Of two at the same time the first written comes first.
   const later = [...seen, ...end].sort((a, b) => Number(a.at > b.at) - Number(a.at < b.at));
   return [...(ours ? [stored] : []), ...later];
+}
+
+export const NO_OWNER = 'nobody got a notice: there is no owner';
+
+/** Is it left undone, and there was nobody to tell? */
+export function isToNobody({ step, evidence }: Pick<Receipt, 'step' | 'evidence'>): boolean {
+  return step === 'escalated' && evidence['to'] === 'nobody';
 }
 
 /** The agent that took a copy of a shared mailbox has its receipts. But the message was stored in the shared mailbox, not in its own. */

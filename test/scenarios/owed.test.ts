@@ -1,5 +1,9 @@
 import { describe, expect, it } from 'bun:test';
-import { Program } from '../support/program.ts';
+import { BODY_LIMIT } from '../../src/core/message.ts';
+import { raiseLate } from '../../src/core/obligations/tick.ts';
+import { openWorkspace } from '../../src/daemon/homes.ts';
+import { PARLEY, Program } from '../support/program.ts';
+import { within } from '../support/within.ts';
 
 interface Sent {
   id: string;
@@ -96,6 +100,35 @@ describe('what is owed', () => {
     expect((await parley.run(['trace', parley.id])).out).toMatch(/owes an answer: open, due again /);
     await parley.run(['reply', parley.id, 'no'], { as: 'codex' });
     expect((await parley.run(['trace', parley.id])).out).toMatch(/an answer was owed: responded at .*, reply /);
+  });
+
+  it.each([
+    ['has nobody to go to', [], 'nobody got a notice: there is no owner'],
+    ['went to its owner', ['--owner'], '@ada got a notice'],
+  ])('is told in one way by the trace if it is late and %s', async (_what, owner, notice) => {
+    const parley = new Program();
+    await parley.byPerson(['init', 'ada', '--human', ...owner]);
+    await parley.init('codex');
+    const { id } = await parley.json<Sent>(['send', '@codex', 'is the deploy blocked?']);
+    await parley.run(['drain'], { as: 'codex' });
+    const workspace = openWorkspace(parley.env, { bodyLimit: BODY_LIMIT, durability: 'normal' });
+    const [home] = workspace.homes;
+    if (!home) throw new Error('a workspace has a home');
+    await raiseLate(workspace, home, workspace.now() + 301_000, () => false);
+    const { out } = await parley.run(['trace', id]);
+    expect(out).toContain(`owes an answer: open, ${notice}\n`);
+    expect(out).toContain('no longer waits; no proof that a model saw it');
+    for (const word of ['held true', 'coordinator', 'ended', 'due again']) expect(out).not.toContain(word);
+    const live = Bun.spawn([PARLEY, 'live'], { env: parley.env, stdio: ['ignore', 'pipe', 'ignore'] });
+    let shown = '';
+    const reading = (async () => {
+      for await (const chunk of live.stdout) shown += Buffer.from(chunk).toString();
+    })();
+    await parley.run(['send', '@codex', 'a later one']);
+    await within(20_000, async () => shown.includes('a later one'));
+    live.kill();
+    await reading;
+    expect(shown).not.toContain('@owner');
   });
 
   it('has the same local time as the steps, and whole times with --verbose', async () => {

@@ -109,7 +109,9 @@ describe('parley at a relay that knows keys', () => {
     const { id } = await machine.json<Message>('send', '@bob', 'hi', '--intent', 'question');
     expect(await machine.tells('trace', id)).toMatch(/at http:\S+\n {4}@bob {2}stored/);
     expect(await machine.peer.take(id)).toMatchObject({ body: 'hi', parley: { intent: 'question' } });
-    expect(await machine.tells('trace', id)).toMatch(/settled {10}(?:\S+ )?\d\d:\d\d:\d\d {2}acknowledged, by relay, agent bob/);
+    expect(await machine.tells('trace', id)).toMatch(
+      /settled {10}(?:\S+ )?\d\d:\d\d:\d\d {2}acknowledged, by relay, agent bob/,
+    );
   });
 
   it('tells a sender that its message was fetched, and no more', async () => {

@@ -4,6 +4,7 @@ import { shortId } from '../../core/names.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { Message } from '../../core/message.ts';
 import type { HistoryRow } from '../../core/ports/journal.ts';
+import { HOST_NAME } from '../../core/signal.ts';
 import { countFrom } from '../../core/time.ts';
 import type { Context } from '../context.ts';
 import { asMuchAsFits, UnseenSteps } from '../steps.ts';
@@ -63,7 +64,9 @@ class LiveHome {
 
   async look(): Promise<void> {
     for (const id of this.#watched.keys()) this.#showSteps(id, await this.#newSteps(id));
-    for (const { message } of await this.#newRows()) {
+    for (const { message, recipients } of await this.#newRows()) {
+      // A notice that nobody could get waits for an owner.
+      if (message.from === HOST_NAME && recipients.length === 0) continue;
       this.#showMessage(message);
       this.#showSteps(message.id, await this.#newSteps(message.id));
     }

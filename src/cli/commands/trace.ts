@@ -13,7 +13,17 @@ import { Refusal } from '../../core/refusal.ts';
 import { Schema } from '../../core/schema.ts';
 import type { Trace } from '../../core/ports/journal.ts';
 import type { Context } from '../context.ts';
-import { brief, evidenceWords, asMuchAsFits, stepsOf, takerOf, timeFor, UnseenSteps } from '../steps.ts';
+import {
+  brief,
+  evidenceWords,
+  asMuchAsFits,
+  isToNobody,
+  NO_OWNER,
+  stepsOf,
+  takerOf,
+  timeFor,
+  UnseenSteps,
+} from '../steps.ts';
 import type { TracedCopy, ProvenStep } from '../steps.ts';
 import { headline } from '../words.ts';
 
@@ -106,10 +116,11 @@ function told(context: Context, trace: Trace, label: string, obligations: Map<st
     const { directedness, policy, injection, reason } = copy.attention;
     lines.push('', `  ${paint.bold(`@${copy.mailbox}`)}  ${directedness} · ${policy} · ${injection} (${reason})`);
     for (const step of stepsOf(trace, copy, context.verbose)) lines.push(stepLine(context, '    ', step));
-    lines.push(`    ${paint.dim(stateOf(context, copy))}`);
     const obligation = obligations.get(copy.mailbox);
+    const isOpen = obligation !== undefined && !obligation.ended && !isOffer(obligation, copy);
+    lines.push(`    ${paint.dim(stateOf(context, copy, isOpen))}`);
     if (obligation)
-      lines.push(`    ${isOffer(obligation, copy) ? offered(context, obligation) : owed(context, obligation)}`);
+      lines.push(`    ${isOffer(obligation, copy) ? offered(context, obligation) : owed(context, obligation, copy)}`);
   }
   return lines.join('\n');
 }
@@ -119,7 +130,8 @@ function offered(context: Context, { due }: Obligation): string {
 }
 
 /** The state of the obligation: a copy can have ended while its answer is still owed. */
-function owed(context: Context, { kind, state, due, returns, tier, note, ended }: Obligation): string {
+function owed(context: Context, obligation: Obligation, copy: TracedCopy): string {
+  const { kind, state, due, returns, tier, note, ended } = obligation;
   const what = kind === 'obligation' ? 'an obligation' : 'an answer';
   if (ended) {
     const proof = context.verbose ? evidenceWords(ended.by) : brief(ended.by);
@@ -127,16 +139,24 @@ function owed(context: Context, { kind, state, due, returns, tier, note, ended }
   }
   const more = [
     state,
-    due === null ? '' : `due again ${timeFor(context, clockTime(due))}`,
+    // After a notice it does not come back.
+    due === null || tier > 0 ? '' : `due again ${timeFor(context, clockTime(due))}`,
     returns === 0 ? '' : `came back ${returns === 1 ? 'once' : `${returns} times`}`,
-    ['', 'a coordinator got a notice', 'a person got a notice'][tier] ?? '',
+    tier === 0 ? '' : noticed(copy),
     note === null ? '' : lineForModel(note),
   ].filter(Boolean);
   return `owes ${what}: ${more.join(', ')}`;
 }
 
-/** The state of the copy. */
-function stateOf(context: Context, copy: TracedCopy): string {
+/** Who was told that it is left undone. */
+function noticed({ receipts }: TracedCopy): string {
+  const last = receipts.findLast(({ step }) => step === 'escalated');
+  if (!last) return 'another got a notice';
+  return isToNobody(last) ? NO_OWNER : `@${lineForModel(String(last.evidence['to']), 128)} got a notice`;
+}
+
+/** The state of the copy. `isOpen`: something is still owed for it. */
+function stateOf(context: Context, copy: TracedCopy, isOpen: boolean): string {
   const until = timeFor(context, clockTime(copy.until ?? Infinity));
   switch (copy.state) {
     case 'stored':
@@ -149,10 +169,14 @@ function stateOf(context: Context, copy: TracedCopy): string {
         : `held by a reader until ${until}`;
     case 'settled':
       if (takerOf(copy) !== null) return 'ended here; what is proven follows below';
-      return copy.receipts.some(({ step }) => step === 'shown') ? 'ended' : 'ended; no proof that a model saw it';
+      return `${isOpen ? 'no longer waits' : 'ended'}${isShown(copy) ? '' : '; no proof that a model saw it'}`;
     case 'gone':
       return 'another program took it; what happened then is unknown';
   }
+}
+
+function isShown({ receipts }: TracedCopy): boolean {
+  return receipts.some(({ step }) => step === 'shown');
 }
 
 /** Is it in the hands of a session whose hook has printed it? */
