@@ -121,6 +121,8 @@ class ClientFaults {
         this.#faults.expect(false, `run ${this.#counts.runs} (${kind}) broke: ${String(error).slice(0, 2000)}`);
         return;
       }
+      // Such a session gets no mail for a while: the next run needs another.
+      if (kind === 'model refuses') return;
     }
   }
 
