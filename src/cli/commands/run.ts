@@ -22,7 +22,7 @@ import { hasLiveProcess, SessionNames } from '../../delivery/session-names.ts';
 import type { NamedSession } from '../../delivery/session-names.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { execProgram } from '../../platform/exec.ts';
-import { ownCommand } from '../../platform/program.ts';
+import { isCompiled, ownCommand } from '../../platform/program.ts';
 import { onPath } from '../../platform/search-path.ts';
 import { agentName, Context } from '../context.ts';
 import { canHold, holdClient } from '../hold-client.ts';
@@ -182,7 +182,7 @@ async function prepared(
   const [own = '', ...words] = ownCommand();
   const home = context.env['PARLEY_HOME'];
   // A client starts the server without our environment. Bun would keep compiled sources in the user's home then.
-  const cache = context.env[BUN_CACHE];
+  const cache = isCompiled() ? undefined : context.env[BUN_CACHE];
   return launcher.prepare({
     ...rest,
     name: who.name,
