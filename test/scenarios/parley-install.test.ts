@@ -104,15 +104,15 @@ describe('`parley install`', () => {
     expect(machine.read('.codex/config.toml')).toContain('[mcp_servers.parley]');
   });
 
-  it('asks a person at a terminal, and only the whole word counts', async () => {
+  it('asks a person at a terminal, and changes nothing without a yes', async () => {
     const machine = await aMachine({ '.gemini/': '' });
     const before = machine.outside;
     const env = { ...machine.env(), PATH: '/usr/bin:/bin' };
-    const no = await machine.program.atTerminal(['install'], 'y', { env });
+    const no = await machine.program.atTerminal(['install'], 'no', { env });
     expect(no.shown).toContain('Make these changes? Type yes:');
     expect(no.shown).toContain('nothing was changed');
     expect(machine.outside).toEqual(before);
-    const yes = await machine.program.atTerminal(['install'], 'yes', { env });
+    const yes = await machine.program.atTerminal(['install'], 'y', { env });
     expect(yes.code).toBe(0);
     expect(machine.json('.gemini/settings.json')).toHaveProperty('mcpServers.parley');
   });
