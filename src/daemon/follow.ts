@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import type { Env } from '../core/env.ts';
 import type { AgentName } from '../core/names.ts';
 import type { Service } from '../core/service.ts';
@@ -85,12 +85,19 @@ export const follow: Service = {
   },
 };
 
+/** Tells a folder from a later one at the same path: what still runs may have made that. */
+function folderId(path: string): string | null {
+  const found = statSync(path, { throwIfNoEntry: false });
+  return found ? `${found.ino} ${found.birthtimeMs}` : null;
+}
+
 /** Ends this process as a signal would: what is under way is finished. One whose home was deleted has nothing to do. */
 function endWhenIdle(follower: Follower, home: string): ReturnType<typeof setInterval> {
   let since = Date.now();
+  const before = folderId(home);
   return setInterval(() => {
     if (follower.isBusy) since = Date.now();
-    if (Date.now() - since > IDLE_MS || !existsSync(home)) process.kill(process.pid, 'SIGTERM');
+    if (Date.now() - since > IDLE_MS || folderId(home) !== before) process.kill(process.pid, 'SIGTERM');
   }, IDLE_LOOK_MS);
 }
 
