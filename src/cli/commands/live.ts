@@ -1,9 +1,11 @@
+import { existsSync } from 'node:fs';
 import { command } from '../../core/command.ts';
 import type { Home } from '../../core/mail/workspace.ts';
 import { shortId } from '../../core/names.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { Message } from '../../core/message.ts';
 import type { HistoryRow } from '../../core/ports/journal.ts';
+import { Refusal } from '../../core/refusal.ts';
 import { HOST_NAME } from '../../core/signal.ts';
 import { countFrom } from '../../core/time.ts';
 import type { Context } from '../context.ts';
@@ -32,11 +34,20 @@ export default command({
     for (const watch of watches) await watch.begin(last);
     if (!context.json) context.note('waiting for messages; Ctrl-C ends it');
     for (;;) {
-      for (const watch of watches) await watch.look();
+      for (const watch of watches) await lookOrEnd(watch);
       await Bun.sleep(LOOK_MS);
     }
   },
 });
+
+async function lookOrEnd(watch: LiveHome): Promise<void> {
+  try {
+    await watch.look();
+  } catch (error) {
+    if (existsSync(`${watch.home.root}/ledger.db`)) throw error;
+    throw new Refusal('not_found', `${watch.home.root} was deleted`);
+  }
+}
 
 interface Watched {
   unseen: UnseenSteps;
