@@ -46,7 +46,9 @@ describe('what widens a client', () => {
   it('is asked for where one client is named, too, and anything but yes allows nothing', async () => {
     const { machine, types } = aMachine();
     const { shown } = await types(['install', 'claude'], 'sure');
-    expect(shown).toContain('It is installed in any case. Allow more? Name it after yes: yes reply inbound. Enter means no. Type yes:');
+    expect(shown).toContain(
+      'It is installed in any case. Allow more? Name it after yes: yes reply inbound. Enter means no. Type yes:',
+    );
     expect(shown).toContain('Claude Code, as @claude:');
     expect(machine.json(SETTINGS)).not.toHaveProperty('crossSessionInbound');
     expect((await types(['install', 'claude'], 'yes inbound')).shown).not.toContain('Type yes:');
@@ -196,7 +198,9 @@ describe('`parley run claude` in bypass mode', () => {
     await types(['run', 'claude', BYPASS], 'yes');
     await types(['install', 'claude', '--yes'], '');
     const { shown } = await types(['install', 'claude'], 'no');
-    expect(shown).toContain('It is installed in any case. Allow more? Name it after yes: yes reply inbound. Enter means no. Type yes:');
+    expect(shown).toContain(
+      'It is installed in any case. Allow more? Name it after yes: yes reply inbound. Enter means no. Type yes:',
+    );
     expect(machine.json(SETTINGS)).not.toHaveProperty('crossSessionInbound');
     await types(['run', 'claude', BYPASS], '');
     expect(settings()).toMatchObject(INBOUND);
