@@ -98,7 +98,7 @@ export async function holdThread(wanted: WantedThread, say: (line: string) => vo
   const closed = Promise.withResolvers<'closed'>();
   const attached = Promise.withResolvers<'attached'>();
   let id = wanted.continued ?? null;
-  // The first that is told of a conversation to go on with is about our own call.
+  // The first notice of a conversation to go on with is about our own call.
   let isOurs = id !== null;
   const peer = new JsonRpcPeer(
     (frame) => socket.send(frame),

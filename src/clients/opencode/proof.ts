@@ -5,7 +5,7 @@ import { isRecord } from '../../wire/jsonrpc.ts';
 import { endingOf, isLast, recordedMessage, turnOutcome } from './record.ts';
 import type { MessageRow, OpenCodeRecord } from './record.ts';
 
-/** What follows a message is read up to so many messages: its turn is over by then. */
+/** Limit of what is read after a message, in messages: its turn is over by then. */
 const MOST = 1000;
 const COLUMNS = 'SELECT id, time_created, time_updated, data FROM message WHERE session_id = ?';
 /** Of a message that came twice, because its conversation was summed up before it was answered, the later one counts. */

@@ -24,7 +24,7 @@ import { isOffered, passOn } from './responders.ts';
 const NAMED = 20;
 
 /**
- * Ends what nobody has taken since `before` (ms), and tells its senders. Only what is in our own home is told of: a reader may
+ * Ends what nobody has taken since `before` (ms), and tells its senders. Senders hear only of what is in our own home: a reader may
  * take one at the last moment. A copy ends as failed, never in silence: the notice goes out before it ends, under a key, so a
  * crash in between repeats neither. Returns how many ended.
  */
