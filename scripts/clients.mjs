@@ -27,12 +27,17 @@ const PROGRAMS = {
   '@openai/codex': ['node_modules/@openai', /^codex-/, 'vendor', /./, 'bin/codex'],
   'opencode-ai': ['node_modules', /^opencode-/, 'bin/opencode'],
 };
-/** Kimi is a script, and most machines have an older Node. Where no package brings a newer one, the Node that runs this must do. */
-const KIMI = '@moonshot-ai/kimi-code';
-const KIMI_SCRIPT = `node_modules/${KIMI}/dist/main.mjs`;
+/**
+ * Kimi and Gemini CLI are scripts, and many machines have an older Node than they want. Where no package brings a newer one, the Node that
+ * runs this must do. Kimi wants the newest, so it says which Node runs both.
+ */
+const SCRIPTS = {
+  '@moonshot-ai/kimi-code': 'node_modules/@moonshot-ai/kimi-code/dist/main.mjs',
+  '@google/gemini-cli': 'node_modules/@google/gemini-cli/bundle/gemini.js',
+};
 const NODE = ['node_modules', /^node-(linux|darwin)-/, 'bin/node'];
 /** The packages that are a client; the others are parts of one. */
-export const PACKAGES = [...Object.keys(PROGRAMS), KIMI];
+export const PACKAGES = [...Object.keys(PROGRAMS), ...Object.keys(SCRIPTS)];
 
 /** Brings the clients that `from` names into the folder `to`, if they are not there. Returns null, or why they could not be had. */
 export async function bringClients({ from = PINNED, to = CLIENTS } = {}) {
@@ -83,11 +88,12 @@ function lookThrough(place, versions) {
     if (!found) return `no program of ${name} ${versions[name]} starts on this machine`;
     programs[name] = found;
   }
-  const node = [...pathsIn(place, NODE), process.execPath].find((path) =>
-    startsAs([resolve(place, path), `${place}/${KIMI_SCRIPT}`], versions[KIMI]),
-  );
-  // Without one the tests with Kimi are skipped by name; the others run.
-  if (node) Object.assign(programs, { [KIMI]: KIMI_SCRIPT, node });
+  const nodes = [...pathsIn(place, NODE), process.execPath];
+  for (const [name, script] of Object.entries(SCRIPTS)) {
+    const node = nodes.find((path) => startsAs([resolve(place, path), `${place}/${script}`], versions[name]));
+    // Without one the tests with this client are skipped by name; the others run.
+    if (node) Object.assign(programs, { [name]: script, node: programs.node ?? node });
+  }
   writeFileSync(`${place}/programs.json`, `${JSON.stringify({ versions, programs }, null, 2)}\n`);
   return null;
 }

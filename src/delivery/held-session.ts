@@ -256,11 +256,11 @@ export class TerminalHolder {
       if (seen !== 'empty') return waits(`its screen is ${seen}`);
     }
     const { composer } = typing;
-    const { states, enterAfter } = typing.own;
+    const { states, enterAfter, shownFor = 0 } = typing.own;
     const never = new AbortController().signal;
     const isAwaited = (): boolean => held.hasWaitingKeys;
     const typed = await held.alone((terminal) =>
-      typeInto({ terminal, states, composer, enterAfter, proofWithin: enteredMs, isAwaited }, text, never),
+      typeInto({ terminal, states, composer, enterAfter, shownFor, proofWithin: enteredMs, isAwaited }, text, never),
     );
     if (typed.typed === 'entered') return { typed: 'entered', because: '' };
     if (typed.typed === 'stranded') return { typed: 'stranded', because: typed.because };

@@ -1,0 +1,29 @@
+import type { ReadComposer } from '../../sessions/terminal.ts';
+
+/**
+ * Gemini CLI 0.61: the composer is a grey block with `>` in its first row, and what its user said before looks the same. So only the words
+ * that it shows in an empty one count as empty, with the cursor before them. A question takes the place of the composer. While it works,
+ * a line above says how to cancel that. In its vim mode, in its shell mode and for screen readers it shows something else.
+ */
+export const geminiComposer: ReadComposer = ({ lines, cursor }) => {
+  const row = lines.findLastIndex((line, at) => /^ > /.test(line) && /^▄+\s*$/.test(lines[at - 1] ?? ''));
+  const below = lines.slice(row + 1);
+  if (below.some((line) => QUESTION.test(line))) return 'dialog';
+  const end = below.findIndex((line) => /^▀+\s*$/.test(line));
+  if (row < 0 || end < 0) return 'unknown';
+  if (lines.some((line) => WORKS.test(line))) return 'busy';
+  const isEmpty = /^ > {3}Type your message or @path\/to\/file\s*$/.test(lines[row] ?? '');
+  const isHere = cursor.row >= row && cursor.row <= row + end;
+  if (!isHere) return 'unknown';
+  return isEmpty && end === 0 && cursor.row === row && cursor.column === 3 ? 'empty' : 'draft';
+};
+
+/** The options of a question; the one that Enter would choose has a dot. */
+const QUESTION = /^[\s│]*● (?:\d+\. )?\S/;
+const WORKS = /\(esc to cancel\b|^\s*[\u2801-\u28ff] \S/;
+
+/** Whether a process is a Gemini CLI: a script of its package, or the link to it. It starts itself a second time. */
+export function isGemini(words: readonly string[]): boolean {
+  const script = words.slice(1).find((word) => word !== '' && !word.startsWith('-')) ?? '';
+  return /(?:^|\/)gemini$|\/@google\/gemini-cli\/.*\.js$/.test(script);
+}
