@@ -48,6 +48,8 @@ export class Gemini {
     const own = {
       security: { auth: { selectedType: 'gemini-api-key' } },
       general: { enableAutoUpdate: false, enableAutoUpdateNotification: false },
+      // Otherwise it asks a model first which model it should ask.
+      model: { name: 'gemini-3.8-flash' },
       privacy: { usageStatisticsEnabled: false },
     };
     writeFileSync(this.settings, `${JSON.stringify({ ...own, ...settings }, null, 2)}\n`, { flag: 'wx' });
