@@ -1,20 +1,20 @@
 import type { ReadComposer } from '../../sessions/terminal.ts';
 
 /**
- * Gemini CLI 0.61: the composer is a grey block with `>` in its first row, and what its user said before looks the same. So only the words
+ * Gemini CLI 0.61: the composer is a grey block with `>` in its first row (`*` where it asks before no tool), between half blocks or blank rows, and what its user said before looks the same. So only the words
  * that it shows in an empty one count as empty, with the cursor before them. A question takes the place of the composer. While it works,
  * a line above says how to cancel that. In its vim mode, in its shell mode and for screen readers it shows something else.
  */
 export const geminiComposer: ReadComposer = ({ lines, cursor }) => {
-  const row = lines.findLastIndex((line, at) => /^ > /.test(line) && /^▄+\s*$/.test(lines[at - 1] ?? ''));
+  const row = lines.findLastIndex((line, at) => /^ [>*] /.test(line) && /^▄*$/.test(lines[at - 1] ?? ''));
   const below = lines.slice(row + 1);
   if (below.some((line) => QUESTION.test(line))) return 'dialog';
-  const end = below.findIndex((line) => /^▀+\s*$/.test(line));
+  const end = below.findIndex((line) => /^▀*$/.test(line));
   if (row < 0 || end < 0) return 'unknown';
   if (lines.some((line) => WORKS.test(line))) return 'busy';
-  const isEmpty = /^ > {3}Type your message or @path\/to\/file\s*$/.test(lines[row] ?? '');
-  const isHere = cursor.row >= row && cursor.row <= row + end;
-  if (!isHere) return 'unknown';
+  const isEmpty = /^ [>*] {3}Type your message or @path\/to\/file\s*$/.test(lines[row] ?? '');
+  // A draft may have blank rows, too.
+  if (cursor.row < row || cursor.column < 3) return 'unknown';
   return isEmpty && end === 0 && cursor.row === row && cursor.column === 3 ? 'empty' : 'draft';
 };
 

@@ -74,13 +74,13 @@ export class Gemini {
   /** Waits until its TUI takes a prompt. */
   async ready(terminal: Terminal): Promise<void> {
     const isAtRest = (screen: string): boolean =>
-      screen.includes('>   Type your message') && !screen.includes('(esc to cancel');
+      /^ [>*] {3}Type your message/m.test(screen) && !screen.includes('(esc to cancel');
     await terminal.until(isAtRest, 'rest at its prompt', DEADLINE);
   }
 
   async submit(terminal: Terminal, prompt: string): Promise<void> {
     await terminal.paste(prompt);
-    await terminal.shows(`> ${prompt}`);
+    await terminal.until((screen) => /^ [>*] /m.test(screen) && screen.includes(prompt), `show ${prompt}`, DEADLINE);
     await Bun.sleep(ENTER_MS);
     await terminal.keys('Enter');
   }
