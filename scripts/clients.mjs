@@ -1,4 +1,4 @@
-// Brings the real clients of test/clients/ in the versions of its lock file: some 1.5 GB, once. They lie outside of
+// Brings the real clients of test/clients/ in the versions of its lock file: some 1.6 GB, once. They lie outside of
 // node_modules, so that `npm ci` does not take them away: in .cache/clients, or in the folder that PARLEY_CLIENTS names.
 // No install script runs: the programs are those of the platform packages.
 import { spawnSync } from 'node:child_process';
@@ -46,7 +46,7 @@ export async function bringClients({ from = PINNED, to = CLIENTS } = {}) {
   // A folder that somebody else filled needs only to be looked through.
   if (isInstalled(to, wanted) && lookThrough(to, wanted) === null) return null;
   if (isForeign(to)) return `${to} has files that are not ours, so it was left alone; name a new or empty folder`;
-  console.error('Installing the real clients for the tests (once, some 1.5 GB) …');
+  console.error('Installing the real clients for the tests (once, some 1.6 GB) …');
   const fresh = `${to}.new-${process.pid}`;
   try {
     return (await install(from, fresh)) ?? lookThrough(fresh, wanted) ?? moveIn(fresh, to);

@@ -6,8 +6,8 @@ import { isUuid } from '../launch.ts';
 import { FollowedChat, geminiHome, GeminiIndex } from './record.ts';
 import { isGemini } from './state.ts';
 
-/** For 40 ms after it has read a paste, Gemini CLI takes an Enter for a part of it. */
-const SHOWN_MS = 150;
+/** For 40 ms after it has read a paste, Gemini CLI takes an Enter for a part of it; on a busy machine that can take longer. */
+const SHOWN_MS = 500;
 
 /** A Gemini CLI in a terminal of ours. Its record is there as soon as it takes prompts. */
 export class HeldGemini implements HeldClient {

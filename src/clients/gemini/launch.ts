@@ -21,11 +21,9 @@ export const geminiLauncher: Launcher = {
     const isOneShot = hasOption(args, '-p', '--prompt');
     const isInstalled = hasHook(`${geminiHome(env)}/settings.json`, 'gemini');
     const isOurs = !hasOption(args, '-r', '--resume', '--session-id', '--session-file');
-    const session = isOurs ? randomUUID() : undefined;
     return {
-      added: session === undefined ? [] : ['--session-id', session],
+      added: isOurs ? ['--session-id', randomUUID()] : [],
       env: { ...env, PARLEY_AGENT: name },
-      ...(session !== undefined && { session }),
       isHeld: !isOneShot,
       canBeWoken: !isOneShot,
       otherwise: isInstalled
