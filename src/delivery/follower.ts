@@ -155,7 +155,8 @@ export class Follower {
     for (const session of await this.#stuckMail.forgetEnded()) this.#pauses.delete(session);
     const byMailbox = Map.groupBy(reads, ({ mailbox }) => mailbox.who.name);
     for (const [name, { arrivals }] of this.#mailboxes) {
-      if (byMailbox.has(name)) continue;
+      // What is being handed over to a session that has just ended is resolved by a later look.
+      if (byMailbox.has(name) || [...this.#trying].some((key) => key.startsWith(`${name} `))) continue;
       arrivals.close();
       this.#mailboxes.delete(name);
     }

@@ -10,6 +10,8 @@ import { bash, gate, say, type Step } from './model/steps.ts';
 import { aClaude, type ClaudeOptions } from './support/claude.ts';
 import { closeAll, opens } from './support/opened.ts';
 import { aPlace } from './support/place.ts';
+import { claude as reachedClaude } from './support/reached-claude.ts';
+import { aMachine, timesIn } from './support/reached.ts';
 import { client } from './support/where.ts';
 
 const claude = client('claude');
@@ -178,6 +180,35 @@ describe(`mail for a running session of the real Claude Code${claude.why}`, () =
       await closeAll();
     }
   });
+
+  for (const moment of ['idle', 'at work'] as const) {
+    const title = `is in its conversation once if it is killed while its model is asked, was ${moment}, and goes on without the daemon`;
+    claude.it(title, async () => {
+      const machine = await aMachine(reachedClaude);
+      const [tool, never] = [machine.tool(), gate()];
+      const window = await machine.run();
+      machine.model.script(...(moment === 'idle' ? [] : [tool.step]), say('never', never.opened));
+      if (moment === 'at work') {
+        await window.submit('work');
+        await tool.begun();
+      }
+      const id = await machine.send('look at this', { fyi: true });
+      if (moment === 'at work') await machine.prepared.has({ id, text: 'look at this' }, machine);
+      await tool.finish();
+      await machine.model.saw('look at this');
+      await machine.prepared.has({ id, text: 'look at this' }, machine);
+      await machine.kill();
+      await machine.until(id, 'released');
+      await machine.killDaemon();
+      const again = await machine.run({ args: machine.prepared.resume(machine.session) });
+      await again.submit('go on');
+      expect(timesIn(await machine.model.saw('go on'), id)).toBe(1);
+      await machine.prepared.ready(again);
+      await again.submit('and now?');
+      await machine.until(id, 'shown');
+      expect(timesIn(machine.model.last, id)).toBe(1);
+    });
+  }
 
   claude.it('by a hook is proven by the same record, also beside another call', async () => {
     const command = 'grep -q "echo one" && cat "$HOME/said" || true';
