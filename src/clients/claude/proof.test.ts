@@ -98,6 +98,29 @@ describe('the transcript of Claude Code', () => {
     expect(proof(later)).toMatchObject({ step: 'shown' });
   });
 
+  it('says that another turn is needed where the request failed or the client was started again, not where its user stopped it', () => {
+    const idle = { status: 'idle', startedAt: SINCE - 60_000 };
+    const needs = (lines: object[], who: Partial<ClaudeSession>): boolean =>
+      'needsTurn' in proof(lines, { client: who });
+    const trouble = [peer('u1', ID), failed('a1', 'u1')];
+    expect([needs(trouble, idle), needs(trouble, { ...idle, status: 'busy' })]).toEqual([true, false]);
+    const later = { ...idle, startedAt: SINCE + 60_000 };
+    expect([needs([peer('u1', ID)], idle), needs([peer('u1', ID)], later)]).toEqual([false, true]);
+    const stop = { role: 'user', content: [{ type: 'text', text: '[Request interrupted by user]' }] };
+    expect(needs([...trouble, entry('user', 'u2', 'a1', { message: stop })], idle)).toBe(false);
+  });
+
+  it('is over at rest where the conversation does not have it any more: its user went back, or had it compacted', () => {
+    const idle = { client: { status: 'idle', statusUpdatedAt: SINCE }, restsMs: 20_000 };
+    const lines = [said('u0', null), answer('a0', 'u0'), peer('u1', ID, 'a0')];
+    expect(proof(lines, idle).step).toBe('accepted');
+    for (const next of [said('u2', 'a0'), entry('system', 's1', null, { subtype: 'compact_boundary' })]) {
+      expect(proof([...lines, next], idle)).toEqual({ step: 'none', isOver: true });
+      expect(proof([...lines, next]).step).toBe('accepted');
+      expect(proof([...lines, next, peer('u3', ID, 'u2'), said('u4', 'u3')], idle).step).toBe('accepted');
+    }
+  });
+
   it('proves what our hook said, by the line below or by the request itself', () => {
     const before = [said('u0', null), call('a0', 'u0'), hook('x1', 'a0', MAIL)];
     expect(proof(before).step).toBe('accepted');

@@ -315,7 +315,10 @@ export function proofInRecord(
   // One that works may be writing lines of several calls, which do not follow each other.
   if (record && entry && (place || !rests)) {
     const evidence = { record: record.path, offset: entry.offset, entry: entry.uuid };
-    return { step: 'accepted', evidence, ...(trouble !== undefined && { trouble }) };
+    const isLeft =
+      trouble !== undefined || (client !== 'unknown' && entry.at > 0 && entry.at < (client.startedAt ?? 0));
+    const needsTurn = isLeft && place?.isStopped === false && client !== 'unknown' && client.status === 'idle';
+    return { step: 'accepted', evidence, ...(trouble !== undefined && { trouble }), ...(needsTurn && { needsTurn }) };
   }
   if (record && queued && (client === 'unknown' || isQueuedIn(client, queued)))
     return { step: 'accepted', evidence: { record: record.path, offset: queued.offset, queued: true } };
