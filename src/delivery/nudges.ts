@@ -8,6 +8,9 @@ import { idInFence } from './fit.ts';
 import type { Handover } from './hand-over.ts';
 import type { Hindrance } from './wake-budget.ts';
 
+/** A message for which a client was started again more often than this is named by texts with other ids. */
+const MOST_OWN = 4;
+
 export interface NudgesDeps {
   proofOf(handover: Handover): Promise<RecordedProof | null>;
   /** Why a session is not woken for a message now. */
@@ -36,8 +39,9 @@ export class Nudges {
   async prepare(live: LiveSession, way: Way, all: readonly Unasked[]): Promise<{ id: MessageId; text: string } | null> {
     const due: Unasked[] = [];
     for (const one of all) if (await this.#isDue(live, one)) due.push(one);
-    if (due.length === 0) return null;
-    const id = MessageId.parse(crypto.randomUUID());
+    const [first, ...others] = due;
+    if (!first) return null;
+    const id = await this.#nextId([first, ...others]);
     this.#tried.add(id);
     const evidence = { way: way.name, client: live.client, session: live.id, nudge: id };
     for (const { mailbox, handover } of due)
@@ -47,6 +51,13 @@ export class Nudges {
         receipt('knocked', this.deps.now(), { ...evidence, because: 'its request got no answer' }),
       );
     return { id, text: nudgeText(due.map(({ handover }) => handover.id)) };
+  }
+
+  /** One for a single message has an id that is made from the message's, so that a client's record tells what the turn is about. */
+  async #nextId([{ mailbox, handover }, ...others]: readonly [Unasked, ...Unasked[]]): Promise<MessageId> {
+    const before = (await receiptsOf(mailbox.who, handover.id)).filter(({ evidence }) => 'nudge' in evidence).length;
+    const own = others.length === 0 ? nudgeIdsOf(handover.id)[before] : undefined;
+    return own ?? MessageId.parse(crypto.randomUUID());
   }
 
   async #isDue(live: LiveSession, { mailbox, handover }: Unasked): Promise<boolean> {
@@ -60,6 +71,14 @@ export class Nudges {
     }
     return (await this.deps.hindrance(mailbox, handover.id, live.id)) === null;
   }
+}
+
+/** The ids of the texts that name only this message, in their order. */
+export function nudgeIdsOf(id: MessageId): MessageId[] {
+  return Array.from({ length: MOST_OWN }, (_, n) => {
+    const hex = new Bun.CryptoHasher('sha256').update(`nudge ${n} ${id}`).digest('hex');
+    return MessageId.parse(hex.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, '$1-$2-8$3-8$4-$5'));
+  });
 }
 
 /** Hands it over. */

@@ -211,20 +211,23 @@ describe(`mail for a running session of the real Claude Code${claude.why}`, () =
     });
   }
 
-  claude.it('is shown by one short text after a kill, without a prompt and without a second copy', async () => {
-    const machine = await aMachine(reachedClaude);
-    await machine.run();
-    machine.model.script(say('never', gate().opened), say('I go on'));
-    const id = await machine.send('look at this', { fyi: true });
-    await machine.model.saw('look at this');
-    await machine.prepared.has({ id: id, text: 'look at this' }, machine);
-    const again = await machine.killAndResume();
-    await machine.until(id, 'shown');
-    await machine.prepared.ready(again);
-    const { last, main } = machine.model;
-    expect([timesIn(last, id), main.length, last.count('and got no answer')]).toEqual([1, 2, 1]);
-    expect((await machine.copy(id)).receipts.filter(({ step }) => step === 'knocked')).toHaveLength(1);
-  });
+  claude.it(
+    'is shown by one short text after a kill, without a prompt and without a second copy, and its answer goes back',
+    async () => {
+      const machine = await aMachine(reachedClaude);
+      await machine.run();
+      machine.model.script(say('never', gate().opened), say('It is 8080.'));
+      const id = await machine.send('look at this', { fyi: true });
+      await machine.model.saw('look at this');
+      await machine.prepared.has({ id: id, text: 'look at this' }, machine);
+      const again = await machine.killAndResume();
+      await machine.until(id, 'shown');
+      await machine.prepared.ready(again);
+      const { last, main } = machine.model;
+      expect([timesIn(last, id), main.length, last.count('and got no answer')]).toEqual([1, 2, 1]);
+      expect((await machine.copy(id)).receipts.filter(({ step }) => step === 'knocked')).toHaveLength(1);
+    },
+  );
 
   claude.it('by a hook is proven by the same record, also beside another call', async () => {
     const command = 'grep -q "echo one" && cat "$HOME/said" || true';

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import { appendFileSync, closeSync, openSync, utimesSync, writeFileSync, writeSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { MessageId } from '../../core/names.ts';
+import { nudgeIdsOf } from '../../delivery/nudges.ts';
 import type { RecordedProof } from '../../core/ports/live-session.ts';
 import { within } from '../../../test/support/within.ts';
 import { peerIdOf, placeBefore, placeNaming, proofInRecord, type ProofOptions, RecordedMessage } from './proof.ts';
@@ -108,6 +109,21 @@ describe('the transcript of Claude Code', () => {
     expect([needs([peer('u1', ID)], idle), needs([peer('u1', ID)], later)]).toEqual([false, true]);
     const stop = { role: 'user', content: [{ type: 'text', text: '[Request interrupted by user]' }] };
     expect(needs([...trouble, entry('user', 'u2', 'a1', { message: stop })], idle)).toBe(false);
+  });
+
+  it('gives the turn that a text began which names only this message', () => {
+    const [text = ID] = nudgeIdsOf(ID);
+    const lines = [
+      peer('u1', ID),
+      failed('a1', 'u1'),
+      end('e1', 'a1'),
+      peer('u2', text, 'e1'),
+      answer('a2', 'u2', 'yes'),
+    ];
+    expect(proof([...lines, end('e2', 'a2')])).toMatchObject({
+      evidence: { entry: 'u1' },
+      turn: { id: 'prompt of u2', end: { how: 'done', text: 'yes' } },
+    });
   });
 
   it('is over at rest where the conversation does not have it any more: its user went back, or had it compacted', () => {

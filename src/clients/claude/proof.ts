@@ -3,6 +3,7 @@ import type { MessageId } from '../../core/names.ts';
 import type { MessageTurn, RecordedProof } from '../../core/ports/live-session.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import { fencedIds, isMailText, idInFence } from '../../delivery/fit.ts';
+import { nudgeIdsOf } from '../../delivery/nudges.ts';
 import { endOfLines, type FileLine, linesFrom } from '../../sessions/follow.ts';
 import { Conversation } from './conversation.ts';
 import type { ClaudeSession } from './state.ts';
@@ -85,6 +86,8 @@ interface Found {
 export class ProofReader {
   readonly #found = new Map<MessageId, Found>();
   readonly #peers: Map<string, MessageId>;
+  /** Texts that ask the model again with one message: the turn that they begin is that message's. */
+  readonly #nudges: Map<string, MessageId>;
   readonly #turns = new TurnReader({ peers: true });
   readonly #conversation = new Conversation();
   readonly #shared = new Set<string>();
@@ -104,6 +107,7 @@ export class ProofReader {
   ) {
     for (const id of ids) this.#found.set(id, {});
     this.#peers = new Map(ids.map((id) => [peerIdOf(id), id]));
+    this.#nudges = new Map(ids.flatMap((id) => nudgeIdsOf(id).map((one) => [one, id])));
   }
 
   of(id: MessageId): Readonly<Found> {
@@ -161,6 +165,9 @@ export class ProofReader {
       found.entry = { offset, uuid, at: Date.parse(entry.timestamp ?? '') || 0 };
       if (entry.type === 'user' && entry.promptId !== undefined) found.turn = entry.promptId;
     }
+    const nudged = entry.type === 'user' ? this.#nudges.get(entry.origin?.msg_id ?? '') : undefined;
+    if (nudged !== undefined && entry.promptId !== undefined && !this.of(nudged).answer)
+      this.#at(nudged).turn = entry.promptId;
     const all = [...new Set([...above, ...own])].filter((id) => !this.of(id).answer);
     if (all.length > 0) this.#below.set(uuid, all);
   }
