@@ -19,7 +19,7 @@ import { unprovenCopies, isPushed, isRefusedBy, handOver, resolveHandover } from
 import type { Handover } from './hand-over.ts';
 import type { OfferedDeps } from './hook-offered.ts';
 import { nudge, Nudges } from './nudges.ts';
-import type { Unasked } from './nudges.ts';
+import type { NudgeText, Unasked } from './nudges.ts';
 import { PrintedTexts } from './printed-texts.ts';
 import { StuckMail } from './stuck-mail.ts';
 import { endQuiet, noteHindrance, WakeBudget } from './wake-budget.ts';
@@ -273,14 +273,18 @@ export class Follower {
     if (!next) return;
     this.#wakes.note(live.id);
     if (this.#stuckMail.isStuck(live.id)) this.#hold(live.id);
-    const attempt = nudge(way, next, this.#stop.signal)
-      .then(({ outcome }) => {
-        if (outcome === 'left') this.#wakes.undo(live.id);
-        this.deps.log('mail_nudged', { client: live.client, session: live.id, count: unasked.length, outcome });
-      })
-      .catch((error: unknown) => this.#complain('nudge_trouble', error, { session: live.id }))
-      .finally(() => this.#running.delete(attempt));
+    const attempt = this.#tryNudge(live, way, next).finally(() => this.#running.delete(attempt));
     this.#running.add(attempt);
+  }
+
+  async #tryNudge({ client, id: session }: LiveSession, way: Way, next: NudgeText): Promise<void> {
+    try {
+      const { outcome } = await nudge(way, next, this.#stop.signal);
+      if (outcome === 'left') this.#wakes.undo(session);
+      this.deps.log('mail_nudged', { client, session, way: way.name, outcome });
+    } catch (error) {
+      this.#complain('nudge_trouble', error, { client, session });
+    }
   }
 
   /** What cannot be noted now is noted at a later look, and does not stop the mail of others. */

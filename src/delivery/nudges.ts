@@ -2,7 +2,7 @@ import type { ReadMailbox } from '../core/mail/shared.ts';
 import { receiptsOf } from '../core/mail/workspace.ts';
 import { MessageId } from '../core/names.ts';
 import type { LiveSession, RecordedProof } from '../core/ports/live-session.ts';
-import type { Attempt, Way } from '../core/ports/way-in.ts';
+import type { Attempt, Parcel, Way } from '../core/ports/way-in.ts';
 import { receipt } from '../core/receipt.ts';
 import { idInFence } from './fit.ts';
 import type { Handover } from './hand-over.ts';
@@ -24,6 +24,8 @@ export interface Unasked {
   handover: Handover;
 }
 
+export type NudgeText = Pick<Parcel, 'id' | 'text'>;
+
 /**
  * Short texts that make an idle session ask its model again. They name mail that its conversation has and that got no answer, and repeat
  * nothing of it. One for all such mail of a session, and one for each time that a message was handed over. It is noted before it is tried;
@@ -36,7 +38,7 @@ export class Nudges {
   constructor(readonly deps: NudgesDeps) {}
 
   /** Notes the next one for a session; null if there is nothing to ask for. */
-  async prepare(live: LiveSession, way: Way, all: readonly Unasked[]): Promise<{ id: MessageId; text: string } | null> {
+  async prepare(live: LiveSession, way: Way, all: readonly Unasked[]): Promise<NudgeText | null> {
     const due: Unasked[] = [];
     for (const one of all) if (await this.#isDue(live, one)) due.push(one);
     const [first, ...others] = due;
@@ -82,7 +84,7 @@ export function nudgeIdsOf(id: MessageId): MessageId[] {
 }
 
 /** Hands it over. */
-export function nudge(way: Way, { id, text }: { id: MessageId; text: string }, signal: AbortSignal): Promise<Attempt> {
+export function nudge(way: Way, { id, text }: NudgeText, signal: AbortSignal): Promise<Attempt> {
   return way.nudge?.(signal) ?? way.attempt([{ id, text, from: 'parley' }], signal);
 }
 

@@ -6,7 +6,7 @@ import { MessageId } from '../../src/core/names.ts';
 import type { Attempt, Parcel } from '../../src/core/ports/way-in.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
-import { bash, gate, say, type Step } from './model/steps.ts';
+import { bash, gate, refuse, say, type Step } from './model/steps.ts';
 import { aClaude, type ClaudeOptions } from './support/claude.ts';
 import { closeAll, opens } from './support/opened.ts';
 import { aPlace } from './support/place.ts';
@@ -228,6 +228,16 @@ describe(`mail for a running session of the real Claude Code${claude.why}`, () =
       expect((await machine.copy(id)).receipts.filter(({ step }) => step === 'knocked')).toHaveLength(1);
     },
   );
+
+  claude.it('comes again where its request failed and its user began another conversation with /clear', async () => {
+    const machine = await aMachine(reachedClaude, { steps: [refuse(), refuse(), say('read it')] });
+    const window = await machine.run();
+    const id = await machine.send('look at this', { fyi: true });
+    await machine.until(id, 'accepted');
+    await window.submit('/clear');
+    await machine.until(id, 'shown');
+    expect([timesIn(machine.model.last, id), machine.model.left]).toEqual([1, 0]);
+  });
 
   claude.it('by a hook is proven by the same record, also beside another call', async () => {
     const command = 'grep -q "echo one" && cat "$HOME/said" || true';

@@ -18,7 +18,7 @@ interface Place {
  * The conversation in a transcript: the last line, the one that it follows, and so on. A client that is started again goes on with exactly
  * these. Lines that its user took back, went back behind or had compacted are in the transcript, and no part of it.
  */
-export class Conversation {
+export class ClaudeConversation {
   readonly #above = new Map<string, { type: string; parent: string; isStop: boolean }>();
   #last = '';
 

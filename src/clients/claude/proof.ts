@@ -5,7 +5,7 @@ import type { Evidence } from '../../core/receipt.ts';
 import { fencedIds, isMailText, idInFence } from '../../delivery/fit.ts';
 import { nudgeIdsOf } from '../../delivery/nudges.ts';
 import { endOfLines, type FileLine, linesFrom } from '../../sessions/follow.ts';
-import { Conversation } from './conversation.ts';
+import { ClaudeConversation } from './conversation.ts';
 import type { ClaudeSession } from './state.ts';
 import { uuidFor } from './transcript.ts';
 import { TurnReader } from './turns.ts';
@@ -89,7 +89,7 @@ export class ProofReader {
   /** Texts that ask the model again with one message: the turn that they begin is that message's. */
   readonly #nudges: Map<string, MessageId>;
   readonly #turns = new TurnReader({ peers: true });
-  readonly #conversation = new Conversation();
+  readonly #conversation = new ClaudeConversation();
   readonly #shared = new Set<string>();
   readonly #ends = new Map<string, MessageTurn['end']>();
   /** Lines of the conversation that have no answer yet, and the messages at or above them. */
@@ -115,7 +115,7 @@ export class ProofReader {
   }
 
   /** Where it is in the conversation that the client goes on with; null: it is no part of that. */
-  placeOf(id: MessageId): ReturnType<Conversation['placeOf']> {
+  placeOf(id: MessageId): ReturnType<ClaudeConversation['placeOf']> {
     const { entry } = this.of(id);
     return entry ? this.#conversation.placeOf(entry.uuid) : null;
   }
