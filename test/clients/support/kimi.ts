@@ -19,6 +19,8 @@ const DEADLINE = 200_000;
 export interface KimiOptions {
   place: Place;
   model: Model;
+  /** More of its settings, as TOML. */
+  settings?: string;
 }
 
 export class Kimi {
@@ -34,7 +36,7 @@ export class Kimi {
     const file = `${this.folder}/config.toml`;
     if (existsSync(file)) throw new Error(`${file} is there already: let the product install after aKimi`);
     mkdirSync(this.folder, { recursive: true });
-    writeFileSync(file, scripted(model));
+    writeFileSync(file, `${scripted(model)}${options.settings ?? ''}`);
   }
 
   get folder(): string {
