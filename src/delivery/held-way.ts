@@ -86,6 +86,9 @@ export class HeldWay implements Way {
         if (signal.aborted) return this.#offered('it was stopped before anything was proven');
         const held = sessions.of(holder.pid, holder.start);
         if (!held) return this.#offered('the client ended before anything was proven');
+        // The holder has removed it from the composer again.
+        if (proofs.every((one) => one.step === 'none' && one.isOver))
+          return left('the client did not take Enter', true);
         const trouble = proofs.find((one) => one.step === 'accepted' && one.trouble !== undefined);
         if (trouble) return this.#offered('the model did not answer');
         // It works on it, or asks its user something about it.
