@@ -107,6 +107,16 @@ describe.skipIf(!isHere)(`mail in a terminal that we hold${isHere ? '' : ' (skip
     expect(tui.prompts()).toEqual([parcel.text]);
   });
 
+  it('is not typed again if the conversation has it, and what comes with it has the greeting', async () => {
+    const { tui, way } = await aWindow();
+    const [known, news] = [aParcel('known'), aParcel('news')];
+    const shown = async (): Promise<RecordedProof> => ({ step: 'shown', evidence: {} });
+    const greeted = { ...known, text: `greeting\n${known.text}` };
+    const attempt = await way(shown, (id) => id === known.id).attempt([greeted, news], NEVER);
+    expect(attempt).toMatchObject({ outcome: 'taken', step: 'shown' });
+    expect(tui.prompts()).toEqual([`greeting\n${news.text}`]);
+  });
+
   it('waits again if nobody listens where its terminal is held: nothing was typed', async () => {
     const { way, sessions, held } = await aWindow();
     rmSync(sessions.socketOf(held));
@@ -241,8 +251,8 @@ async function aWindow(env: Record<string, string> = {}) {
   if (!found) throw new Error('nobody holds it');
   const type = ({ id, text }: { id: string; text: string }) =>
     askHolder(sessions.socketOf(found), { type: { ids: [id], text } }, DEADLINE);
-  const way = (proof: () => Promise<RecordedProof>): HeldWay =>
-    new HeldWay({ sessions, holder: found.holder, inTurn: (act) => act(), proof, recordFolders: () => [] });
+  const way = (proof: () => Promise<RecordedProof>, has = (_id: string): boolean => false): HeldWay =>
+    new HeldWay({ sessions, holder: found.holder, inTurn: (act) => act(), has, proof, recordFolders: () => [] });
   const keys = (some: string): void => void child.terminal?.write(some);
   return { tui, child, held: found, sessions, seen, type, way, keys, drawn: () => drawn };
 }

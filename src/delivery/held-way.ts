@@ -22,6 +22,8 @@ export interface HeldWayOptions {
   holder: HeldSession['holder'];
   /** Lets one attempt type after the other. */
   inTurn<T>(act: () => Promise<T>): Promise<T>;
+  /** Whether the conversation has this message already, so that the next request to the model has it. */
+  has: (id: MessageId) => boolean;
   /** What the client's record says. */
   proof: (id: MessageId, since: number) => Promise<RecordedProof>;
   /** Where that record changes. */
@@ -40,7 +42,8 @@ export class HeldWay implements Way {
   async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     if (parcels.length === 0) return left('there is nothing to hand over', false);
     const since = Date.now();
-    const typed = await this.options.inTurn(() => this.#typed(parcels, signal));
+    const fresh = withGreeting(parcels, ({ id }) => !this.options.has(id));
+    const typed = fresh.length === 0 ? 'entered' : await this.options.inTurn(() => this.#typed(fresh, signal));
     if (typed !== 'entered') return typed;
     return this.#proven(parcels, since, signal);
   }
@@ -127,6 +130,14 @@ class Changes {
   close(): void {
     this.#watch.close();
   }
+}
+
+/** Some of these texts. The first line of the first is the greeting, for all of them. */
+function withGreeting(parcels: readonly Parcel[], isMeant: (parcel: Parcel) => boolean): Parcel[] {
+  const [first, ...rest] = parcels.filter(isMeant);
+  if (!first || first === parcels[0]) return first ? [first, ...rest] : [];
+  const [greeting = ''] = parcels[0]?.text.split('\n', 1) ?? [];
+  return [{ ...first, text: `${greeting}\n${first.text}` }, ...rest];
 }
 
 function left(because: string, retry: boolean): Attempt {

@@ -109,6 +109,24 @@ describe(`parley run kimi${real.why}`, () => {
     expect([model.last.count('CANARY first'), model.last.count('CANARY second')]).toEqual([1, 1]);
   });
 
+  real.it(
+    'gives mail once to a Kimi that was killed before its model answered: the next request proves it',
+    async () => {
+      const never = gate();
+      const { model, terminal, send, run, shown, trace, sessionOf, code } = await aWindow(say('never', never.opened));
+      const id = await send('CANARY it is red');
+      await model.saw('CANARY');
+      await endAll([terminal.pid]);
+      const again = await run(['-S', sessionOf()]);
+      await again.shows('│ >');
+      await within(DEADLINE, async () => (await trace(id)).state === 'held');
+      expect(model.main).toHaveLength(1);
+      await code.turn(again, 'go on', 'the script has ended');
+      expect(model.last.count('CANARY')).toBe(1);
+      await shown(id);
+    },
+  );
+
   real.it('keeps mail for a Kimi that is left unused, and its folder may have to be trusted first', async () => {
     const { model, terminal, send, trace, run } = await aWindow({ isTrusted: false });
     await terminal.shows('Trust this folder');

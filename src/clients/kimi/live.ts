@@ -90,6 +90,7 @@ export class KimiLive implements LiveSessions {
         sessions: this.#held,
         holder,
         inTurn: (act) => this.#inTurn(holder.pid, act),
+        has: (id) => this.#has(session, id),
         proof: (id, since) => this.proof(session, id, since),
         recordFolders: () => this.#recordFolders(this.#sessions()),
       }),
@@ -101,9 +102,10 @@ export class KimiLive implements LiveSessions {
     if (found?.proof.step === 'shown') return found.proof;
     const held = this.#holderOf(session);
     if (!held) {
-      // Who is known and gone cannot show it any more; of others nothing is known.
+      // Who is known and gone cannot show it any more; of others nothing is known. What the conversation has, a Kimi that goes on with it shows.
       const isGone = session.pid !== undefined && !hasLiveProcess({ pid: session.pid, start: session.start ?? null });
-      return isGone ? { step: 'none', isOver: true } : (found?.proof ?? { step: 'none', isOver: false });
+      const goesOn = found?.isKept === true && this.#sessions().some((one) => one.session === found.session);
+      return isGone && !goesOn ? { step: 'none', isOver: true } : (found?.proof ?? { step: 'none', isOver: false });
     }
     // A turn that goes on may still answer a request that had it.
     if (found?.isLost && this.#doing(held).status === 'idle') return { step: 'none', isOver: true };
@@ -184,17 +186,25 @@ export class KimiLive implements LiveSessions {
     const others = this.#index
       .inFolder(folder)
       .filter((one) => one.id !== session && writtenAt(one) >= since - LATE_MS);
-    const found = [...(own ? [own] : []), ...others].flatMap(({ wire }) => {
+    const found = [...(own ? [own] : []), ...others].flatMap(({ id: conversation, wire }) => {
       const reader = this.#reader(wire, id, since);
       const proof = reader.read();
-      return proof ? [{ proof, isLost: reader.isLost }] : [];
+      return proof ? [{ session: conversation, proof, isLost: reader.isLost, isKept: reader.isKept }] : [];
     });
     return found.find(({ proof }) => proof.step === 'shown') ?? found[0] ?? null;
   }
 
+  /** Whether its conversation has the message already: it was given before, and Kimi was killed or started again since. */
+  #has({ id: session }: LiveSession, id: MessageId): boolean {
+    const wire = this.#index.find(session)?.wire;
+    const reader = wire === undefined || this.#wire(wire).placeOf(id) === null ? null : this.#reader(wire, id, 0);
+    return reader !== null && reader.read() !== null && reader.isKept;
+  }
+
   #reader(path: string, id: MessageId, since: number): WireProof {
     const key = JSON.stringify([path, id, since]);
-    const reader = this.#readers.get(key) ?? new WireProof(path, wirePlaceAt(path, since - LATE_MS), id);
+    const from = (): number => this.#wire(path).placeOf(id) ?? wirePlaceAt(path, since - LATE_MS);
+    const reader = this.#readers.get(key) ?? new WireProof(path, from(), id);
     this.#readers.delete(key);
     this.#readers.set(key, reader);
     for (const oldest of this.#readers.keys()) if (this.#readers.size > MOST_READERS) this.#readers.delete(oldest);

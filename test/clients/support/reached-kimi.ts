@@ -1,4 +1,3 @@
-import { readdirSync, readFileSync } from 'node:fs';
 import { KimiLive } from '../../../src/clients/kimi/live.ts';
 import { within } from '../../support/within.ts';
 import { bash, say } from '../model/steps.ts';
@@ -45,10 +44,11 @@ export const kimi: RunningClient = {
       draft: (text) => `> ${text}`,
       quit: (terminal) => terminal.leave('C-c', 'C-c'),
       async compact(terminal, scripted) {
-        const before = compactions(code.folder);
+        const compactions = (): number => code.wires().split('{"type":"context.apply_compaction"').length;
+        const before = compactions();
         scripted.script(say('what was said before'));
         await terminal.submit('/compact');
-        await within(DEADLINE, async () => compactions(code.folder) > before);
+        await within(DEADLINE, async () => compactions() > before);
       },
       processes({ pid }) {
         return { window: [pid], all: familyOf(pid) };
@@ -56,11 +56,3 @@ export const kimi: RunningClient = {
     };
   },
 };
-
-function compactions(folder: string): number {
-  const wires = readdirSync(`${folder}/sessions`, { recursive: true, encoding: 'utf8' }).filter((path) =>
-    path.endsWith('main/wire.jsonl'),
-  );
-  const lines = wires.flatMap((path) => readFileSync(`${folder}/sessions/${path}`, 'utf8').split('\n'));
-  return lines.filter((line) => line.startsWith('{"type":"context.apply_compaction"')).length;
-}
