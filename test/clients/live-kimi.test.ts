@@ -32,7 +32,10 @@ describe(`parley run kimi${real.why}`, () => {
       ['And the other one?', 'It is 9090.'],
     ] as const) {
       const id = await send(question);
-      expect((await model.saw(question)).count(question)).toBe(1);
+      const asked = await model.saw(question);
+      // Only `parley install kimi` gives it tools.
+      const says = ['Answer with this command: parley reply', 'tool reply'].map((text) => asked.has(text));
+      expect([asked.count(question), ...says]).toEqual([1, true, false]);
       const { receipts } = await shown(id);
       expect(receipts.findLast(({ step }) => step === 'shown')?.evidence).toMatchObject({
         way: 'terminal',
@@ -79,9 +82,10 @@ describe(`parley run kimi${real.why}`, () => {
 
   real.it('types nothing while Kimi works: mail comes at the end of the turn, 15 in a burst once each', async () => {
     const open = gate();
-    const { model, terminal, send, shown } = await aWindow(say('done', open.opened));
+    const { model, terminal, send, shown, parley } = await aWindow(say('done', open.opened));
     await terminal.submit('work');
     await model.request(1);
+    await within(DEADLINE, async () => (await parley('agents')).includes('busy, mail comes at the end of its turn'));
     const ids: string[] = [];
     for (let n = 0; n < 15; n += 1) ids.push(await send(`CANARY-${n}-`));
     expect(model.main).toHaveLength(1);

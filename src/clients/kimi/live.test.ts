@@ -59,6 +59,21 @@ describe('the running sessions of Kimi', () => {
     await live.close();
   });
 
+  it('say when their mail comes, and whether their model has tools of Parley', async () => {
+    const { live, hold, write, home } = aHome();
+    const said = async () => (await live.list())[0]?.mailComes;
+    hold({ seen: 'draft' });
+    expect([await said(), (await live.list())[0]?.hasNoTools]).toEqual(['when its composer is empty', true]);
+    write('session_1', prompt('hi'));
+    hold({ seen: 'busy', session: 'session_1' });
+    expect(await said()).toBe('at the end of its turn');
+    hold({ seen: 'dialog', session: 'session_1' });
+    expect(await said()).toBe('when its user has answered and its turn is over');
+    const server = { command: 'parley', args: ['mcp', '--client', 'kimi'] };
+    writeFileSync(`${home}/.kimi-code/mcp.json`, JSON.stringify({ mcpServers: { parley: server } }, null, 2));
+    expect((await live.list())[0]?.hasNoTools).toBeUndefined();
+  });
+
   it('are also those that a person opened, if it is certain which conversation that is; nothing is typed there', async () => {
     const windows: ClientProcess[] = [{ pid: OWN.pid, tty: '/dev/pts/9', folder: '/work', words: ['kimi-code'] }];
     const { live, write } = aHome(windows);
@@ -186,5 +201,5 @@ function aHome(windows: ClientProcess[] = []) {
     const socket = { data: (one: Bun.Socket) => void one.write(`${JSON.stringify(said)}\n`) };
     opened.push(Bun.listen({ unix: sessions.socketOf(base), socket }));
   };
-  return { live, write, answer, hold: (more: Partial<HeldSession>) => sessions.write({ ...base, ...more }) };
+  return { home, live, write, answer, hold: (more: Partial<HeldSession>) => sessions.write({ ...base, ...more }) };
 }

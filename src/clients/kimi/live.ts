@@ -11,6 +11,7 @@ import { parleyHome } from '../../platform/env.ts';
 import { startedAt, startOf } from '../../platform/process.ts';
 import { clientWindows } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
+import { hasServer } from '../launch.ts';
 import { LATE_MS, WireProof, wirePlaceAt } from './proof.ts';
 import { FollowedWire, kimiHome, KimiIndex, writtenAt } from './record.ts';
 import { isKimi } from './state.ts';
@@ -138,6 +139,8 @@ export class KimiLive implements LiveSessions {
       pid: holder.pid,
       ...(holder.start !== null && { start: holder.start }),
       ...this.#doing(held),
+      mailComes: whenMailComes(held, this.#doing(held)),
+      ...(!hasServer(`${this.#index.home}/mcp.json`, 'kimi') && { hasNoTools: true }),
     };
   }
 
@@ -169,7 +172,9 @@ export class KimiLive implements LiveSessions {
       if (!last || !isOnly || isUnsure) return [];
       const start = startOf(pid);
       const process = { pid, ...(start !== null && { start }) };
-      return [{ client: 'kimi', id: last.id, folder, ...process, ...this.#recordedDoing(last.id, since) }];
+      const doing = this.#recordedDoing(last.id, since);
+      const mailComes = doing.status === 'idle' ? {} : { mailComes: AFTER_TURN };
+      return [{ client: 'kimi', id: last.id, folder, ...process, ...doing, ...mailComes }];
     });
   }
 
@@ -223,4 +228,13 @@ export class KimiLive implements LiveSessions {
     void turn.catch(() => null).then(() => this.#turns.get(holder) === turn && this.#turns.delete(holder));
     return turn;
   }
+}
+
+const AFTER_TURN = 'at the end of its turn';
+
+/** Nothing is typed while it works, asks something, or has a draft. */
+function whenMailComes({ seen }: HeldSession, { status }: Doing): string {
+  if (status === 'starting') return 'when it has started';
+  if (status === 'idle') return seen === 'empty' ? 'now' : 'when its composer is empty';
+  return status === 'waiting' ? 'when its user has answered and its turn is over' : AFTER_TURN;
 }
