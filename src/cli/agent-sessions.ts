@@ -1,6 +1,6 @@
 import type { Env } from '../core/env.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
-import type { WayName } from '../core/ports/way-in.ts';
+import type { Way, WayName } from '../core/ports/way-in.ts';
 import { liveClients } from '../clients/clients.ts';
 import { hasLiveProcess, SessionNames } from '../delivery/session-names.ts';
 import { daemonNotice } from '../platform/daemon-lock.ts';
@@ -42,9 +42,7 @@ export async function agentSessions(env: Env): Promise<Map<string, AgentSession[
   for (const sessions of liveClients(env).values()) {
     for (const live of await sessions.list()) {
       const name = names.nameOf(live, named);
-      const { mailComes, ...rest } = live;
-      if (name && !isFollowed) add(name, running(rest, null));
-      else if (name) add(name, running(live, sessions.ways(live)[0]?.name ?? null));
+      if (name) add(name, running(live, isFollowed ? sessions.ways(live) : null));
     }
     await sessions.close();
   }
@@ -58,15 +56,17 @@ export async function agentSessions(env: Env): Promise<Map<string, AgentSession[
   return found;
 }
 
-function running(live: LiveSession, way: WayName | null): AgentSession {
+/** `ways`: null if nobody follows it. */
+function running(live: LiveSession, ways: readonly Way[] | null): AgentSession {
   const { client, folder, status, waitingFor, id, pid, mailComes } = live;
+  const way = ways?.[0]?.name ?? null;
   return {
     client,
     folder,
     state: STATES[status],
     ...(waitingFor && { waitingFor }),
     way,
-    ...(way === null && mailComes && { mailComes }),
+    ...(ways?.length === 0 && mailComes && { mailComes }),
     session: id,
     pid: pid ?? null,
   };

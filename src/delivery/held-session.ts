@@ -309,14 +309,13 @@ export class TerminalHolder {
 
   #lookAtLeft(): void {
     clearTimeout(this.#again);
-    this.#again = setTimeout(() => {
-      this.#turn = this.#turn.then(async () => {
-        const left = this.#left;
-        const said = left && (await this.#finish(left).catch(() => null));
-        if (left && said) this.#note(left.ids, left.text, said);
-        if (this.#left && this.#listening) this.#lookAtLeft();
-      });
-    }, this.options.leftMs ?? LEFT_MS);
+    const look = async (): Promise<void> => {
+      const left = this.#left;
+      const said = left && (await this.#finish(left).catch(() => null));
+      if (left && said) this.#note(left.ids, left.text, said);
+      if (this.#left && this.#listening) this.#lookAtLeft();
+    };
+    this.#again = setTimeout(() => (this.#turn = this.#turn.then(look)), this.options.leftMs ?? LEFT_MS);
   }
 
   /** Sends or removes a text that was left in the composer. Null: nothing new is known of it. */

@@ -5,7 +5,7 @@ import { PARLEY, Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
 import type { Model } from './model/model.ts';
-import { bash, gate, say } from './model/steps.ts';
+import { bash, call, gate, say } from './model/steps.ts';
 import { aKimi } from './support/kimi.ts';
 import { closeAll, opens } from './support/opened.ts';
 import { aPlace } from './support/place.ts';
@@ -183,6 +183,29 @@ describe(`a Kimi that a person opened, after \`parley install kimi\`${real.why}`
   );
 });
 
+describe(`a Kimi that a person opened, with \`parley watch --once\` in the background${real.why}`, () => {
+  real.it('begins a turn when mail comes, and the hook shows it at its end', async () => {
+    const open = gate();
+    const waiter = { command: 'parley watch --once', run_in_background: true, disable_timeout: true };
+    const { model, code, send, shown, trace, terminal } = await aWindow(
+      { isByHand: true, args: ['--yolo'] },
+      call('Bash', { ...waiter, description: 'wait for mail' }),
+      say('armed'),
+      say('woken', open.opened),
+    );
+    await code.turn(terminal, 'wake me when mail comes', 'armed');
+    await terminal.shows('1 task running');
+    const id = await send('CANARY Is it red?');
+    const woken = await model.request(3);
+    // What the command says is not in the request: only that it ended.
+    expect([woken.has('wait for mail'), woken.has('CANARY')]).toEqual([true, false]);
+    expect((await trace(id)).receipts.some(({ step }) => step === 'shown')).toBe(false);
+    open.open();
+    expect((await model.saw('CANARY')).count('CANARY')).toBe(1);
+    await shown(id);
+  });
+});
+
 interface WindowOptions {
   /** A person starts Kimi, after `parley install kimi`. */
   isByHand?: boolean;
@@ -214,7 +237,9 @@ async function aWindow(first?: WindowOptions | Steps[0], ...rest: Steps) {
   const settings = { before: readFileSync(config, 'utf8'), now: () => readFileSync(config, 'utf8') };
   const run = (args: string[]): Promise<Terminal> => aTerminal(place, [PARLEY, 'run', 'kimi', ...args], { env });
   if (options.isByHand) await parley('install', 'kimi');
-  const terminal = options.isByHand ? await aTerminal(place, ['kimi'], { env }) : await run(options.args ?? []);
+  const terminal = options.isByHand
+    ? await aTerminal(place, ['kimi', ...(options.args ?? [])], { env })
+    : await run(options.args ?? []);
   if (options.isTrusted !== false) await code.ready(terminal);
   const send = async (text: string, ...more: string[]): Promise<string> => {
     const sent = await parley(

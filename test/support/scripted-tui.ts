@@ -82,7 +82,10 @@ export function scriptedComposer({ lines, bright }: Screen): Composer {
 
 /** Whether its composer holds this text: it draws a long one as its length. */
 export function scriptedHolds({ lines }: Screen, text: string): boolean {
-  const shown = lines.findLast((line) => line.startsWith('>'))?.slice(2).trimEnd();
+  const shown = lines
+    .findLast((line) => line.startsWith('>'))
+    ?.slice(2)
+    .trimEnd();
   return shown === text || shown === `[pasted ${text.length}]`;
 }
 
