@@ -315,7 +315,8 @@ export class TerminalHolder {
       if (left && said) this.#note(left.ids, left.text, said);
       if (this.#left && this.#listening) this.#lookAtLeft();
     };
-    this.#again = setTimeout(() => (this.#turn = this.#turn.then(look)), this.options.leftMs ?? LEFT_MS);
+    const inTurn = (): void => void (this.#turn = this.#turn.then(look));
+    this.#again = setTimeout(inTurn, this.options.leftMs ?? LEFT_MS);
   }
 
   /** Sends or removes a text that was left in the composer. Null: nothing new is known of it. */
