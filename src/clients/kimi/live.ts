@@ -13,7 +13,7 @@ import { clientWindows } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { LATE_MS, WireProof, wirePlaceAt } from './proof.ts';
 import { FollowedWire, kimiHome, KimiIndex, writtenAt } from './record.ts';
-import { isKimi } from './state.ts';
+import { isKimiWindow } from './web.ts';
 
 type Doing = Pick<LiveSession, 'status' | 'waitingFor'>;
 
@@ -157,7 +157,7 @@ export class KimiLive implements LiveSessions {
   #openedByHand(held: readonly HeldSession[]): LiveSession[] {
     if (this.#index.isEmpty) return [];
     const ours = new Set(held.map(({ program }) => program.pid));
-    const windows = this.scan(isKimi)?.filter(({ pid }) => !ours.has(pid)) ?? [];
+    const windows = this.scan(isKimiWindow(this.#index.home))?.filter(({ pid }) => !ours.has(pid)) ?? [];
     return windows.flatMap(({ pid, folder }) => {
       const since = startedAt(pid) ?? 0;
       const isOnly = windows.filter((one) => one.folder === folder).length === 1;
