@@ -14,6 +14,7 @@ import { FolderWatch } from '../../sessions/follow.ts';
 import { LATE_MS, WireProof, wirePlaceAt } from './proof.ts';
 import { FollowedWire, kimiHome, KimiIndex, writtenAt } from './record.ts';
 import { isKimiWindow } from './web.ts';
+import { KimiWebSessions } from './web-way.ts';
 
 type Doing = Pick<LiveSession, 'status' | 'waitingFor'>;
 
@@ -29,13 +30,15 @@ const MOST_READERS = 200;
 
 /**
  * The running sessions of Kimi 2.1. `wire.jsonl` of a conversation says what it does, and proves what it was given. Mail is typed only where
- * `parley run` holds the terminal. To a window that a person opened, hooks bring it: nothing is typed into a terminal that is not ours.
+ * `parley run` holds the terminal. To a window that a person opened, hooks bring it: nothing is typed into a terminal that is not ours. To a
+ * session on `kimi web` it goes by the API of that server.
  *
  * Nothing says which conversation such a window has. If it is the only one in its folder, it is the one that was written last since it runs.
  */
 export class KimiLive implements LiveSessions {
   readonly #held: HeldSessions;
   readonly #index: KimiIndex;
+  readonly #web: KimiWebSessions;
   readonly #stops = new Set<() => void>();
   readonly #readers = new Map<string, WireProof>();
   readonly #wires = new Map<string, FollowedWire>();
@@ -48,11 +51,12 @@ export class KimiLive implements LiveSessions {
   ) {
     this.#held = new HeldSessions(parleyHome(env));
     this.#index = new KimiIndex(kimiHome(env));
+    this.#web = new KimiWebSessions(this.#index);
   }
 
   async list(): Promise<LiveSession[]> {
     const held = this.#sessions();
-    return [...held.map((one) => this.#asLive(one)), ...this.#openedByHand(held)];
+    return [...held.map((one) => this.#asLive(one)), ...this.#openedByHand(held), ...(await this.#web.list())];
   }
 
   watch(changed: () => void): () => void {
@@ -62,7 +66,7 @@ export class KimiLive implements LiveSessions {
     const look = (): void => {
       const held = this.#sessions();
       const byHand = this.#openedByHand(held);
-      const wires = byHand.flatMap(({ id }) => this.#index.find(id)?.wire ?? []);
+      const wires = [...byHand.flatMap(({ id }) => this.#index.find(id)?.wire ?? []), ...this.#web.records];
       folders.set([...new Set([this.#held.folder, ...this.#recordFolders(held), ...wires.map(dirname)])]);
       const now = JSON.stringify([held, byHand]);
       if (now !== seen) changed();
@@ -82,6 +86,8 @@ export class KimiLive implements LiveSessions {
 
   /** None while nothing may be typed: then mail waits for a hook, or for an empty composer, whichever comes first. */
   ways(session: LiveSession): readonly Way[] {
+    const onServer = this.#web.way(session, (id, since) => this.proof(session, id, since));
+    if (onServer) return [onServer];
     const held = this.#holderOf(session);
     if (held?.seen !== 'empty' || this.#doing(held).status !== 'idle') return [];
     const { holder } = held;
@@ -103,7 +109,11 @@ export class KimiLive implements LiveSessions {
     if (!held) {
       // Who is known and gone cannot show it any more; of others nothing is known.
       const isGone = session.pid !== undefined && !hasLiveProcess({ pid: session.pid, start: session.start ?? null });
-      return isGone ? { step: 'none', isOver: true } : (found?.proof ?? { step: 'none', isOver: false });
+      if (isGone) return { step: 'none', isOver: true };
+      const isOver = (!found || found.isLost) && (await this.#web.isOver(session, id)) === true;
+      // It may have come into the record meanwhile.
+      const now = isOver && !found ? this.#recorded(session, id, since) : found;
+      return now && !(now.isLost && isOver) ? now.proof : { step: 'none', isOver };
     }
     // A turn that goes on may still answer a request that had it.
     if (found?.isLost && this.#doing(held).status === 'idle') return { step: 'none', isOver: true };

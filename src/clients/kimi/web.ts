@@ -132,9 +132,14 @@ export async function sessionsOnServers(home: string): Promise<Set<string>> {
   return new Set(loaded.flat().map(({ id }) => id));
 }
 
+/** Whether this process is a `kimi web`. */
+export function isKimiServer(home: string, pid: number): boolean {
+  return kimiServers(home).some((server) => server.pid === pid);
+}
+
 /** Tells windows of Kimi from its servers, which name themselves in the same way. */
 export function isKimiWindow(home: string): (words: readonly string[], file: string, pid: number) => boolean {
-  return (words, _file, pid) => isKimi(words) && !kimiServers(home).some((server) => server.pid === pid);
+  return (words, _file, pid) => isKimi(words) && !isKimiServer(home, pid);
 }
 
 /**
