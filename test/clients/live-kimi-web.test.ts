@@ -84,6 +84,33 @@ describe(`mail for sessions on kimi web${real.why}`, () => {
     await within(DEADLINE, async () => (await trace(id)).some(({ step }) => step === 'shown'));
   });
 
+  real.it('is given again where its user stopped the turn that it was put into', async () => {
+    const { code, model, prompt, send, server, session, shown } = await aServer(
+      say('hello'),
+      say('never', gate().opened),
+      say('thanks'),
+    );
+    await prompt('slow');
+    await model.request(2);
+    const id = await send('CANARY it is red');
+    await within(DEADLINE, async () => (await steered(code.folder)) === 1);
+    await server.call('POST', `/sessions/${session}:abort`);
+    await shown(id);
+    expect(model.last.count('CANARY')).toBe(1);
+  });
+
+  real.it('has a name of its own for each session of one server', async () => {
+    const { code, model, server, parley, place } = await aServer(say('hello'), say('hello too'), say('It is 8080.'));
+    const second = await code.webSession(server, 'SECOND');
+    await model.request(2);
+    await within(DEADLINE, async () => (await parley('agents')).includes('kimi.project.2'));
+    const sent = await parley('send', '@kimi.project.2', 'Which port?', '--as', 'me', '--json');
+    expect(sent).toContain('"id"');
+    expect((await model.saw('Which port?')).has('SECOND')).toBe(true);
+    const names = await Bun.file(`${place.home}/.parley/names/kimi.project.2.json`).json();
+    expect(names).toMatchObject({ session: second, pid: 0 });
+  });
+
   real.it('waits for the next server where one was killed', async () => {
     const open = gate();
     const { code, model, prompt, send, server, session, shown } = await aServer(
@@ -142,5 +169,5 @@ async function aServer(...steps: Step[]) {
   const prompt = (text: string, more = {}) =>
     server.call('POST', `/sessions/${session}/prompts`, { content: [{ type: 'text', text }], ...more });
   const inbox = (): Promise<string> => parley('inbox', '--as', 'me');
-  return { model, place, code, server, session, send, trace, shown, prompt, inbox };
+  return { parley, model, place, code, server, session, send, trace, shown, prompt, inbox };
 }

@@ -4,7 +4,7 @@ import type { LiveSession, RecordedProof } from '../../core/ports/live-session.t
 import type { Attempt, Parcel, Way } from '../../core/ports/way-in.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import { Wakeup } from '../../core/wait.ts';
-import { FolderWatch, linesFrom } from '../../sessions/follow.ts';
+import { FolderWatch } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 import type { KimiIndex } from './record.ts';
 import {
@@ -98,7 +98,7 @@ export class KimiWebSessions {
  * Mail for a session on `kimi web`, as a prompt by its API. An idle session begins a turn with it; in a busy one it is put into the turn after the
  * running tool call. A server takes the id of a prompt once, so nothing is given twice while it runs; after that its record knows.
  */
-class WebWay implements Way {
+export class WebWay implements Way {
   readonly name = 'rpc';
 
   constructor(
@@ -150,8 +150,6 @@ class WebWay implements Way {
       if (!(error instanceof WebRefusal)) return this.#offered(wordsOf(error));
       if (error.code !== WEB_CODES.promptInUse) return left(error.message, false);
     }
-    if (this.#isAborted(prompt))
-      return { outcome: 'left', because: 'its user took it out of the queue of Kimi', retry: false, isDeclined: true };
     // It was given before, and is neither in the queue nor in the record: Kimi lost it with a turn that was cut off.
     const isOver = await new KimiWebSessions(this.index).isOver(this.#asLive(), id);
     return isOver ? this.#hand(parcel, signal, again + 1) : null;
@@ -183,14 +181,6 @@ class WebWay implements Way {
     } finally {
       folders.close();
     }
-  }
-
-  #isAborted(prompt: string): boolean {
-    const wire = this.index.find(this.session)?.wire;
-    if (wire === undefined) return false;
-    for (const { text } of linesFrom(wire, 0))
-      if (text.startsWith('{"type":"prompt.aborted"') && text.includes(JSON.stringify(prompt))) return true;
-    return false;
   }
 
   #asLive(): LiveSession {
