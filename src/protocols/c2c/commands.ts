@@ -59,7 +59,7 @@ function remarks({ message_id, stored_for, queued_offline, recipient_dnd, compac
   return `: ${facts.filter(Boolean).join('; ')}`;
 }
 
-/** One message by name to everybody who may be there. Who is known to be gone is left out: nobody named them. */
+/** One message to every session that may run. Sessions that ended are left out, because nobody named them. */
 const sendAllCommand = command({
   usage: 'send-all <text …|-> [--exclude <alias,…>] [--from <alias>] [--json]',
   options: {
@@ -194,7 +194,7 @@ const historyCommand = command({
   },
 });
 
-/** An archive is for looking back. What happened, with its evidence, stands in the ledger, which has its own retention. spec: c2c#archive */
+/** An archive is for looking back. What happened, with its evidence, is in the ledger, which has its own retention. spec: c2c#archive */
 async function prune(c2c: C2c, span: string, isDry: boolean, json: boolean): Promise<void> {
   const before = (Date.now() - durationFrom(span)) / 1000;
   const count = pruneArchives(c2c.root, before, isDry ? 'count' : 'remove');

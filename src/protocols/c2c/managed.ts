@@ -219,6 +219,7 @@ function planFor(c2c: C2c, client: string, args: string[], values: Values): Laun
   }
   const name = readInstanceName(values.name ?? values.alias ?? `${client}-${crypto.randomUUID().slice(0, 6)}`);
   const before = readInstance(c2c.env, name);
+  const model = values.model === undefined ? [] : ['--model', modelFor(client, values.model)];
   const program = values.bin ?? kind.program;
   const path = Bun.which(program, { PATH: c2c.env['PATH'] ?? '', cwd: c2c.cwd });
   if (!path) throw new Refusal('not_found', `${program} is not installed here; say where it is with --bin`);
@@ -229,7 +230,7 @@ function planFor(c2c: C2c, client: string, args: string[], values: Values): Laun
     alias: readAlias(values.alias ?? before?.alias ?? name),
     broker_root: c2c.root,
     cwd: c2c.cwd,
-    command: [path, ...(values.model === undefined ? [] : ['--model', modelFor(client, values.model)]), ...args],
+    command: [path, ...model, ...args],
     created_at: before?.created_at ?? Date.now() / 1000,
     loop: values['no-wake'] ? 'none' : values.wake ? 'wake' : kind.loop,
     ...(values.pty && { pty: true }),
@@ -316,7 +317,7 @@ async function startInPty(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
 
 /**
  * Holds the terminal of a client in this process until one of the two ends. If this process has a terminal itself, its user
- * sees the client and types to it as if nobody stood between.
+ * sees the client and types to it directly.
  */
 export async function hold(c2c: C2c, plan: LaunchPlan): Promise<void> {
   const isSeen = process.stdin.isTTY && process.stdout.isTTY;
