@@ -40,7 +40,7 @@ export interface FollowerDeps {
   mailboxesOf(live: LiveSession, all: readonly LiveSession[]): Promise<readonly SessionMailbox[]>;
   /** The client's own record of what our hook printed in a session. */
   hookRecordOf: OfferedDeps['recordOf'];
-  phrases(reader: Who, mail: readonly Delivered[], now: number): Promise<Phrases>;
+  phrases(reader: Who, mail: readonly Delivered[], now: number, hasTools: boolean): Promise<Phrases>;
   settings: { wakesPerHour: number; captureRemote: boolean };
   log: Log;
   limits?: Partial<FollowerLimits>;
@@ -405,7 +405,7 @@ export class Follower {
       const proof = (id: MessageId): Promise<RecordedProof | null> =>
         this.#proofOf({ id, to: live, at, way: way.name });
       const reader = { name: taker ?? who.name, home: who.home };
-      const wrap = (copies: readonly Delivered[]) => this.#parcels(reader, copies, live.status === 'idle');
+      const wrap = (copies: readonly Delivered[]) => this.#parcels(reader, copies, live);
       const reached = await handOver(who, ids, { way, session: live, taker, wrap, proof, now: workspace.now, signal });
       const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
       if (reached.outcome !== 'shown') this.#answers.end(live.id);
@@ -429,8 +429,9 @@ export class Follower {
   }
 
   /** The first has the greeting: what is handed over together is read together. */
-  async #parcels(reader: Who, copies: readonly Delivered[], isIdle: boolean): Promise<Parcel[]> {
-    const say = await this.deps.phrases(reader, copies, this.deps.workspace.now());
+  async #parcels(reader: Who, copies: readonly Delivered[], live: LiveSession): Promise<Parcel[]> {
+    const say = await this.deps.phrases(reader, copies, this.deps.workspace.now(), !live.hasNoTools);
+    const isIdle = live.status === 'idle';
     return copies.map((mail, index) => {
       const { id, from } = mail.message;
       const whole = say.whole(mail);

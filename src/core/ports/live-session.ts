@@ -19,6 +19,10 @@ export interface LiveSession {
   waitingFor?: string;
   /** The client does not say whether a window still shows it. */
   isUncertain?: true;
+  /** When its mail comes where no way is open now: `at the end of its turn`. Without it: with its next prompt. */
+  mailComes?: string;
+  /** Its model has none of Parley's tools. */
+  hasNoTools?: true;
 }
 
 /**
