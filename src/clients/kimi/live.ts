@@ -111,8 +111,10 @@ export class KimiLive implements LiveSessions {
     if (!held) {
       // Who is known and gone cannot show it any more; of others nothing is known. What the conversation has, a Kimi that goes on with it shows.
       const isGone = session.pid !== undefined && !hasLiveProcess({ pid: session.pid, start: session.start ?? null });
-      const goesOn = found?.isKept === true && this.#sessions().some((one) => one.session === found.session);
-      if (isGone) return goesOn ? found.proof : { step: 'none', isOver: true };
+      const isKept = found?.isKept === true;
+      const goesOn =
+        isKept && (this.#web.has(found.session) || this.#sessions().some((one) => one.session === found.session));
+      if (isGone && !goesOn) return { step: 'none', isOver: true };
       const isOver = (!found || found.isLost) && (await this.#web.isOver(session, id)) === true;
       // It may have come into the record meanwhile.
       const now = isOver && !found ? this.#recorded(session, id, since) : found;

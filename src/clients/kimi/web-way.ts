@@ -53,6 +53,11 @@ export class KimiWebSessions {
     });
   }
 
+  /** Whether the last list has this session. */
+  has(id: string): boolean {
+    return this.#found.some(({ session }) => session.id === id);
+  }
+
   /** The records of the sessions of the last list. */
   get records(): string[] {
     return this.#found.flatMap(({ session }) => this.index.find(session.id)?.wire ?? []);
