@@ -7,7 +7,7 @@ import type { Way } from '../core/ports/way-in.ts';
 import { parleyHome } from '../platform/env.ts';
 import { parentOf, startedAt, startOf } from '../platform/process.ts';
 import { clientWindows } from '../sessions/client-window.ts';
-import type { WindowOptions } from '../sessions/client-window.ts';
+import type { ClientProcess, WindowOptions } from '../sessions/client-window.ts';
 import { FolderWatch } from '../sessions/follow.ts';
 import { askHolder, HeldSessions } from './held-session.ts';
 import type { HeldSession, HolderAnswer } from './held-session.ts';
@@ -46,12 +46,22 @@ export interface RecordedState {
   at: number;
 }
 
+/** A record that is read on at each look. */
+export interface FollowedRecord {
+  path: string;
+  look(): RecordedState;
+  /** Where this message first came into the conversation; null if it did not. */
+  placeOf(id: MessageId): number | null;
+}
+
 /** Reads a record for one message. Each call reads on. */
 export interface ProofReader {
   /** `isAtRest`: the client does nothing, so the last turn has ended. Null if the record does not have the message. */
   read(isAtRest: boolean): Exclude<RecordedProof, { step: 'none' }> | null;
   /** The conversation lost the message, or may have, before the model was known to have it. */
   readonly isLost: boolean;
+  /** The conversation has the message, so the next request has it, also if another process goes on with it. */
+  readonly isKept: boolean;
 }
 
 /** What a client whose terminal is held writes down about its conversations. */
@@ -60,16 +70,30 @@ export interface HeldRecords {
   isClient: WindowOptions['isClient'];
   /** It was never used here. */
   readonly isEmpty: boolean;
+  /** Its settings start Parley's server. */
+  readonly hasTools: boolean;
   find(id: string): RecordFile | null;
   /** The conversations of a folder, the oldest first. */
   inFolder(folder: string): RecordFile[];
-  /** The folders that change when a conversation begins or goes on in this folder. */
+  /** The folders that change when a conversation begins in this folder. */
   watched(folder: string): string[];
-  state(path: string): { look(): RecordedState };
+  follow(path: string): FollowedRecord;
   /** A reader of what was written after this time (Unix ms). */
-  reader(path: string, id: MessageId, since: number): ProofReader;
+  reader(record: FollowedRecord, id: MessageId, since: number): ProofReader;
   /** Its record does not say where a turn ends: it is at rest if it has written nothing for so long, and its screen shows no work. */
   restMs: number;
+  /** Its sessions that no window shows. */
+  served?: ServedSessions;
+}
+
+/** The sessions of a client that a server of it has. */
+export interface ServedSessions {
+  list(): Promise<LiveSession[]>;
+  readonly records: readonly string[];
+  way(session: LiveSession, proof: (id: MessageId, since: number) => Promise<RecordedProof>): Way | null;
+  has(id: string): boolean;
+  /** Whether the server cannot have this message any more; null if it has no such session. */
+  isOver(session: LiveSession, id: MessageId): Promise<boolean | null>;
 }
 
 /**
@@ -83,7 +107,7 @@ export class HeldLive implements LiveSessions {
   readonly #held: HeldSessions;
   readonly #stops = new Set<() => void>();
   readonly #readers = new Map<string, ProofReader>();
-  readonly #states = new Map<string, ReturnType<HeldRecords['state']>>();
+  readonly #followed = new Map<string, FollowedRecord>();
   /** The last attempt at each holder: one types after the other. */
   readonly #turns = new Map<number, Promise<unknown>>();
 
@@ -97,7 +121,11 @@ export class HeldLive implements LiveSessions {
 
   async list(): Promise<LiveSession[]> {
     const held = this.#sessions();
-    return [...held.map((one) => this.#asLive(one)), ...this.#openedByHand(held)];
+    return [
+      ...held.map((one) => this.#asLive(one)),
+      ...this.#openedByHand(held),
+      ...((await this.records.served?.list()) ?? []),
+    ];
   }
 
   watch(changed: () => void): () => void {
@@ -107,7 +135,8 @@ export class HeldLive implements LiveSessions {
     const look = (): void => {
       const held = this.#sessions();
       const all = [...held.map((one) => this.#asLive(one)), ...this.#openedByHand(held)];
-      folders.set([...new Set([this.#held.folder, ...this.#recordFolders(all)])]);
+      const served = this.records.served?.records ?? [];
+      folders.set([...new Set([this.#held.folder, ...this.#recordFolders(all), ...served.map(dirname)])]);
       const now = JSON.stringify([held, all]);
       if (now !== seen) changed();
       seen = now;
@@ -127,6 +156,8 @@ export class HeldLive implements LiveSessions {
 
   /** None while nothing may be typed: then mail waits for a hook, or for an empty composer, whichever comes first. */
   ways(session: LiveSession): readonly Way[] {
+    const onServer = this.records.served?.way(session, (id, since) => this.proof(session, id, since));
+    if (onServer) return [onServer];
     const held = this.#holderOf(session);
     if (held?.seen !== 'empty' || this.#doing(held).status !== 'idle') return [];
     const { holder } = held;
@@ -135,6 +166,7 @@ export class HeldLive implements LiveSessions {
         sessions: this.#held,
         holder,
         inTurn: (act) => this.#inTurn(holder.pid, act),
+        has: (id) => this.#has(session, id),
         proof: (id, since) => this.proof(session, id, since),
         recordFolders: () => this.#recordFolders([session]),
       }),
@@ -146,9 +178,17 @@ export class HeldLive implements LiveSessions {
     if (found?.proof.step === 'shown') return found.proof;
     const held = this.#holderOf(session);
     if (!held) {
-      // Who is known and gone cannot show it any more; of others nothing is known.
+      // Who is known and gone cannot show it any more; of others nothing is known. What the conversation has, a client that goes on with it shows.
       const isGone = session.pid !== undefined && !hasLiveProcess({ pid: session.pid, start: session.start ?? null });
-      return isGone ? { step: 'none', isOver: true } : (found?.proof ?? { step: 'none', isOver: false });
+      const isKept = found?.isKept === true;
+      const goesOn =
+        isKept &&
+        (this.records.served?.has(found.session) || this.#sessions().some((one) => one.session === found.session));
+      if (isGone && !goesOn) return { step: 'none', isOver: true };
+      const isOver = (!found || found.isLost) && (await this.records.served?.isOver(session, id)) === true;
+      // It may have come into the record meanwhile.
+      const now = isOver && !found ? this.#recorded(session, id, since) : found;
+      return now && !(now.isLost && isOver) ? now.proof : { step: 'none', isOver };
     }
     // A turn that goes on may still answer a request that had it.
     if (found?.isLost && this.#doing(held).status === 'idle') return { step: 'none', isOver: true };
@@ -181,6 +221,8 @@ export class HeldLive implements LiveSessions {
       pid: holder.pid,
       ...(holder.start !== null && { start: holder.start }),
       ...this.#doing(held),
+      mailComes: whenMailComes(held, this.#doing(held)),
+      ...(!this.records.hasTools && { hasNoTools: true }),
     };
   }
 
@@ -194,7 +236,7 @@ export class HeldLive implements LiveSessions {
   /** A turn that another process left open has ended with it. */
   #recordedDoing(session: string | null, since: number): Doing {
     const path = session === null ? null : (this.records.find(session)?.path ?? null);
-    const { turnSince, waitingFor, at } = path === null ? NOTHING : this.#state(path).look();
+    const { turnSince, waitingFor, at } = path === null ? NOTHING : this.#follow(path).look();
     if (at >= since && Date.now() - at < this.records.restMs) return { status: 'active' };
     if (turnSince === null || turnSince < since) return { status: 'idle' };
     return waitingFor === null ? { status: 'active' } : { status: 'waiting', waitingFor };
@@ -214,15 +256,17 @@ export class HeldLive implements LiveSessions {
       if (!last || !isOnly || isUnsure) return [];
       const start = startOf(pid);
       const process = { pid, ...(start !== null && { start }) };
-      return [{ client: records.client, id: last.id, folder, ...process, ...this.#recordedDoing(last.id, since) }];
+      const doing = this.#recordedDoing(last.id, since);
+      const mailComes = doing.status === 'idle' ? {} : { mailComes: AFTER_TURN };
+      return [{ client: records.client, id: last.id, folder, ...process, ...doing, ...mailComes }];
     });
   }
 
-  #state(path: string): ReturnType<HeldRecords['state']> {
-    const state = this.#states.get(path) ?? this.records.state(path);
-    this.#states.set(path, state);
-    for (const oldest of this.#states.keys()) if (this.#states.size > MOST_READERS) this.#states.delete(oldest);
-    return state;
+  #follow(path: string): FollowedRecord {
+    const record = this.#followed.get(path) ?? this.records.follow(path);
+    this.#followed.set(path, record);
+    for (const oldest of this.#followed.keys()) if (this.#followed.size > MOST_READERS) this.#followed.delete(oldest);
+    return record;
   }
 
   /** Looks in its own conversation and in those of its folder: a client without one begins one with the message. */
@@ -233,17 +277,24 @@ export class HeldLive implements LiveSessions {
       .filter((one) => one.id !== session.id && writtenAt(one) >= since - LATE_MS);
     const held = this.#holderOf(session);
     const isAtRest = held !== null && this.#doing(held).status === 'idle';
-    const found = [...(own ? [own] : []), ...others].flatMap(({ path }) => {
+    const found = [...(own ? [own] : []), ...others].flatMap(({ id: conversation, path }) => {
       const reader = this.#reader(path, id, since);
       const proof = reader.read(isAtRest);
-      return proof ? [{ proof, isLost: reader.isLost }] : [];
+      return proof ? [{ session: conversation, proof, isLost: reader.isLost, isKept: reader.isKept }] : [];
     });
     return found.find(({ proof }) => proof.step === 'shown') ?? found[0] ?? null;
   }
 
+  /** Whether its conversation has the message already: it was given before, and the client was killed or started again since. */
+  #has({ id: session }: LiveSession, id: MessageId): boolean {
+    const path = this.records.find(session)?.path;
+    const reader = path === undefined || this.#follow(path).placeOf(id) === null ? null : this.#reader(path, id, 0);
+    return reader !== null && reader.read(false) !== null && reader.isKept;
+  }
+
   #reader(path: string, id: MessageId, since: number): ProofReader {
     const key = JSON.stringify([path, id, since]);
-    const reader = this.#readers.get(key) ?? this.records.reader(path, id, since);
+    const reader = this.#readers.get(key) ?? this.records.reader(this.#follow(path), id, since);
     this.#readers.delete(key);
     this.#readers.set(key, reader);
     for (const oldest of this.#readers.keys()) if (this.#readers.size > MOST_READERS) this.#readers.delete(oldest);
@@ -264,6 +315,15 @@ export class HeldLive implements LiveSessions {
   }
 }
 
+const AFTER_TURN = 'at the end of its turn';
+
+/** Nothing is typed while it works, asks something, or has a draft. */
+function whenMailComes({ seen }: HeldSession, { status }: Doing): string {
+  if (status === 'starting') return 'when it has started';
+  if (status === 'idle') return seen === 'empty' ? 'now' : 'when its composer is empty';
+  return status === 'waiting' ? 'when its user has answered and its turn is over' : AFTER_TURN;
+}
+
 const NOTHING: RecordedState = { turnSince: null, waitingFor: null, at: 0 };
 
 /** When something was last written down of a conversation. */
@@ -272,7 +332,7 @@ export function writtenAt({ path }: Pick<RecordFile, 'path'>): number {
 }
 
 /** Without those that another one of them started: a client may start itself again. */
-function topmost(windows: ReturnType<typeof clientWindows> & {}): NonNullable<ReturnType<typeof clientWindows>> {
+function topmost(windows: readonly ClientProcess[]): ClientProcess[] {
   const all = new Set(windows.map(({ pid }) => pid));
   return windows.filter(({ pid }) => !all.has(parentOf(pid)));
 }

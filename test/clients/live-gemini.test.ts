@@ -17,27 +17,30 @@ const DEADLINE = 200_000;
 afterEach(closeAll);
 
 describe(`parley run gemini${real.why}`, () => {
-  real.it('gives an idle Gemini CLI its mail, before its first prompt and after, and sends its answers back', async () => {
-    const steps = [geminiShell('true'), say('It is 8080.'), say('It is 9090.')];
-    const { model, send, shown, inbox, terminal, settings } = await aWindow(steps, { args: ['--yolo'] });
-    for (const [question, answer] of [
-      ['Which port?', 'It is 8080.'],
-      ['And the other one?', 'It is 9090.'],
-    ] as const) {
-      const id = await send(question);
-      expect((await model.saw(question)).count(question)).toBe(1);
-      const { receipts } = await shown(id);
-      expect(receipts.findLast(({ step }) => step === 'shown')?.evidence).toMatchObject({
-        way: 'terminal',
-        record: expect.stringMatching(/chats\/session-.*\.jsonl$/),
-      });
-      await within(DEADLINE, async () => (await inbox()).includes(answer));
-      // It draws its screen again, and is read as before.
-      await terminal.tmux('resize-window', '-t', terminal.pane, '-x', '90', '-y', '30');
-    }
-    expect(model.main).toHaveLength(3);
-    expect(settings.before).toBe(settings.now());
-  });
+  real.it(
+    'gives an idle Gemini CLI its mail, before its first prompt and after, and sends its answers back',
+    async () => {
+      const steps = [geminiShell('true'), say('It is 8080.'), say('It is 9090.')];
+      const { model, send, shown, inbox, terminal, settings } = await aWindow(steps, { args: ['--yolo'] });
+      for (const [question, answer] of [
+        ['Which port?', 'It is 8080.'],
+        ['And the other one?', 'It is 9090.'],
+      ] as const) {
+        const id = await send(question);
+        expect((await model.saw(question)).count(question)).toBe(1);
+        const { receipts } = await shown(id);
+        expect(receipts.findLast(({ step }) => step === 'shown')?.evidence).toMatchObject({
+          way: 'terminal',
+          record: expect.stringMatching(/chats\/session-.*\.jsonl$/),
+        });
+        await within(DEADLINE, async () => (await inbox()).includes(answer));
+        // It draws its screen again, and is read as before.
+        await terminal.tmux('resize-window', '-t', terminal.pane, '-x', '90', '-y', '30');
+      }
+      expect(model.main).toHaveLength(3);
+      expect(settings.before).toBe(settings.now());
+    },
+  );
 
   real.it('leaves a draft as it is, and mail comes when the composer is empty again', async () => {
     const { model, terminal, send, trace } = await aWindow([say('hello back')]);

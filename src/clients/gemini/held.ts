@@ -2,9 +2,10 @@ import type { HeldClient, HeldPlace } from '../../delivery/client.ts';
 import { parentOf } from '../../platform/process.ts';
 import type { ClientState, StateReader } from '../../sessions/client-state.ts';
 import { clientWindows } from '../../sessions/client-window.ts';
+import type { Screen } from '../../sessions/terminal.ts';
 import { isUuid } from '../launch.ts';
 import { FollowedChat, geminiHome, GeminiIndex } from './record.ts';
-import { isGemini } from './state.ts';
+import { geminiHolds, isGemini } from './state.ts';
 
 /** For 40 ms after it has read a paste, Gemini CLI takes an Enter for a part of it; on a busy machine that can take longer. */
 const SHOWN_MS = 500;
@@ -38,6 +39,10 @@ export class HeldGemini implements HeldClient {
   }
 
   look(): void {}
+
+  holds(screen: Screen, text: string): boolean {
+    return geminiHolds(screen, text);
+  }
 
   #latest(): ClientState {
     const path = this.#path();

@@ -1,6 +1,8 @@
 import type { Env } from '../../core/env.ts';
 import type { MessageId } from '../../core/names.ts';
 import { HeldLive } from '../../delivery/held-live.ts';
+import type { FollowedRecord } from '../../delivery/held-live.ts';
+import { hasServer } from '../launch.ts';
 import { ChatProof } from './proof.ts';
 import { FollowedChat, geminiHome, GeminiIndex } from './record.ts';
 import { isGemini } from './state.ts';
@@ -18,11 +20,14 @@ export class GeminiLive extends HeldLive {
       get isEmpty() {
         return index.isEmpty;
       },
+      get hasTools() {
+        return hasServer(`${index.home}/settings.json`, 'gemini');
+      },
       find: index.find.bind(index),
       inFolder: index.inFolder.bind(index),
       watched: index.watched.bind(index),
-      state: (path: string) => new FollowedChat(path),
-      reader: (path: string, id: MessageId) => new ChatProof(path, id),
+      follow: (path: string) => new FollowedChat(path),
+      reader: ({ path }: FollowedRecord, id: MessageId) => new ChatProof(path, id),
       restMs: REST_MS,
     };
     super(env, records, scan);

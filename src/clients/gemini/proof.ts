@@ -1,10 +1,10 @@
 import type { MessageId } from '../../core/names.ts';
 import type { MessageTurn, RecordedProof, ShownProof } from '../../core/ports/live-session.ts';
 import type { HookRecord } from '../../delivery/client.ts';
-import { fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
+import { fencedIds, idInFence } from '../../delivery/fit.ts';
 import type { ProofReader } from '../../delivery/held-live.ts';
 import { linesFrom } from '../../sessions/follow.ts';
-import { chatLine, GeminiIndex } from './record.ts';
+import { chatLine, GeminiIndex, mailIn } from './record.ts';
 import type { ChatEntry } from './record.ts';
 
 interface Turn {
@@ -37,8 +37,7 @@ export class ChatProof implements ProofReader {
     readonly id: MessageId,
   ) {}
 
-  /** Whether the conversation has it: then the next request has it, too. */
-  get isIn(): boolean {
+  get isKept(): boolean {
     return this.#isIn;
   }
 
@@ -68,7 +67,8 @@ export class ChatProof implements ProofReader {
     const isNew = !this.#seen.has(entry.id);
     this.#seen.add(entry.id);
     if (entry.type === 'user') return this.#said(entry, from);
-    if (entry.type === 'info' && /^Request cancelled/.test(entry.texts.join(''))) return this.#close('interrupted');
+    if (entry.type === 'info' && entry.texts.join('').startsWith('Request cancelled'))
+      return this.#close('interrupted');
     if (!isNew || !entry.isAnswer) return;
     if (this.#isIn) this.#shownAt ??= from;
     if (this.#turn) this.#turn.answer = entry.texts.join('');
@@ -110,15 +110,6 @@ export class ChatProof implements ProofReader {
   }
 }
 
-/** What Gemini CLI puts around the text of a hook, with `<` and `>` written as entities in the text. */
-const CONTEXT = '<hook_context>';
-
-/** The mail in one text of the record: the text itself, or what a hook added to it. */
-function mailIn(text: string): string[] {
-  const at = text.lastIndexOf(`${CONTEXT}[parley `);
-  return [text, ...(at < 0 ? [] : [text.slice(at + CONTEXT.length)])].filter(isMailText);
-}
-
 /** What the record of a session shows of the mail that our hook printed there. */
 export class GeminiHookRecord implements HookRecord {
   readonly #index: GeminiIndex;
@@ -145,6 +136,6 @@ export class GeminiHookRecord implements HookRecord {
   }
 
   stays(id: MessageId): boolean {
-    return this.#readers?.find((reader) => reader.id === id)?.isIn === true;
+    return this.#readers?.find((reader) => reader.id === id)?.isKept === true;
   }
 }

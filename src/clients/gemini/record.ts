@@ -1,7 +1,9 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import type { Env } from '../../core/env.ts';
-import type { RecordedState, RecordFile } from '../../delivery/held-live.ts';
+import type { MessageId } from '../../core/names.ts';
+import { fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
+import type { FollowedRecord, RecordedState, RecordFile } from '../../delivery/held-live.ts';
 import { namesIn } from '../../delivery/hook-session.ts';
 import { userHome } from '../../platform/env.ts';
 import { linesFrom } from '../../sessions/follow.ts';
@@ -136,27 +138,43 @@ function textsIn({ text, functionResponse }: Record<string, unknown>): string[] 
  * What a record says the client does. It does not say where a turn ends: an answer with words may go on with a tool. So this only tells
  * when the client surely works, and the screen must show the rest.
  */
-export class FollowedChat {
+export class FollowedChat implements FollowedRecord {
   #offset = 0;
+  readonly #mail = new Map<string, number>();
   #state: RecordedState = { turnSince: null, waitingFor: null, at: 0 };
 
   constructor(readonly path: string) {}
 
   look(): RecordedState {
-    for (const { text, to } of linesFrom(this.path, this.#offset)) {
+    for (const { text, from, to } of linesFrom(this.path, this.#offset)) {
       this.#offset = to;
       const line = chatLine(text);
-      if (line && 'entry' in line) this.#take(line.entry);
+      if (line && 'entry' in line) this.#take(line.entry, from);
       // A request that failed or was cancelled is taken out of the conversation.
       else if (line) this.#state = { ...this.#state, turnSince: null };
     }
     return this.#state;
   }
 
-  #take({ type, at, texts, isAnswer }: ChatEntry): void {
+  placeOf(id: MessageId): number | null {
+    this.look();
+    return this.#mail.get(idInFence(id)) ?? null;
+  }
+
+  #take({ type, at, texts, isAnswer }: ChatEntry, from: number): void {
+    for (const id of texts.flatMap(mailIn).flatMap(fencedIds)) if (!this.#mail.has(id)) this.#mail.set(id, from);
     const isWork = type === 'user' || (isAnswer && texts.join('') === '');
     this.#state = { turnSince: isWork ? at : null, waitingFor: null, at };
   }
+}
+
+/** What Gemini CLI puts around the text of a hook, with `<` and `>` written as entities in the text. */
+const CONTEXT = '<hook_context>';
+
+/** The mail in one text of the record: the text itself, or what a hook added to it. */
+export function mailIn(text: string): string[] {
+  const at = text.lastIndexOf(`${CONTEXT}[parley `);
+  return [text, ...(at < 0 ? [] : [text.slice(at + CONTEXT.length)])].filter(isMailText);
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { ReadComposer } from '../../sessions/terminal.ts';
+import type { ReadComposer, Screen } from '../../sessions/terminal.ts';
 
 /**
  * Gemini CLI 0.61: the composer is a grey block with `>` in its first row (`*` where it asks before no tool), between half blocks or blank rows, and what its user said before looks the same. So only the words
@@ -21,6 +21,16 @@ export const geminiComposer: ReadComposer = ({ lines, cursor }) => {
 /** The options of a question; the one that Enter would choose has a dot. */
 const QUESTION = /^[\s│]*● (?:\d+\. )?\S/;
 const WORKS = /\(esc to cancel\b|^\s*[\u2801-\u28ff] \S/;
+
+/** Whether the composer holds this very text. A long one is shown as `[Pasted Text: 40 lines]`. */
+export function geminiHolds({ lines }: Screen, text: string): boolean {
+  const row = lines.findLastIndex((line, at) => /^ [>*] /.test(line) && /^▄*$/.test(lines[at - 1] ?? ''));
+  const rest = lines.slice(row).map((line) => line.slice(3));
+  const end = rest.findLastIndex((line, at) => at > 0 && /^▀+$/.test(line));
+  const plain = (shown: string): string => shown.replaceAll(/\s+/g, '');
+  const shown = plain(rest.slice(0, end < 0 ? rest.findIndex((line) => line === '') : end).join(''));
+  return row >= 0 && (shown === plain(text) || /^\[PastedText:\d+(?:lines|chars)\]$/.test(shown));
+}
 
 /** Whether a process is a Gemini CLI: a script of its package, or the link to it. It starts itself a second time. */
 export function isGemini(words: readonly string[]): boolean {

@@ -32,7 +32,9 @@ export function readGemini(body: unknown, headers: Headers): Asked {
     ...(systemInstruction?.parts ?? []).map((part): Piece => ({ role: 'system', kind: 'prompt', text: textOf(part) })),
     ...contents.flatMap(({ role, parts = [] }) => parts.map((part) => pieceOf(role, part))),
   ];
-  const names = tools.flatMap(({ functionDeclarations = [] }) => functionDeclarations.flatMap(({ name }) => name ?? []));
+  const names = tools.flatMap(({ functionDeclarations = [] }) =>
+    functionDeclarations.flatMap(({ name }) => name ?? []),
+  );
   return new Asked('gemini', pieces, names, headers, body);
 }
 

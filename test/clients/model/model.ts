@@ -94,7 +94,9 @@ export class Model {
       return this.#turnOf(request, readResponses, answerResponses);
     const gemini = request.method === 'POST' ? geminiMethod(pathname) : null;
     if (gemini)
-      return this.#turnOf(request, readGemini, (_asked, step, turn) => answerGemini(step, turn, gemini !== 'generateContent'));
+      return this.#turnOf(request, readGemini, (_asked, step, turn) =>
+        answerGemini(step, turn, gemini !== 'generateContent'),
+      );
     if (pathname === '/v1/messages/count_tokens') return json({ input_tokens: 10 });
     this.strays.push(`${request.method} ${pathname}`);
     return json(
