@@ -5,9 +5,9 @@ import type { MessageId } from '../core/names.ts';
 import type { LiveSession, LiveSessions, RecordedProof } from '../core/ports/live-session.ts';
 import type { Way } from '../core/ports/way-in.ts';
 import { parleyHome } from '../platform/env.ts';
-import { parentOf, startedAt, startOf } from '../platform/process.ts';
+import { startedAt, startOf } from '../platform/process.ts';
 import { clientWindows } from '../sessions/client-window.ts';
-import type { ClientProcess, WindowOptions } from '../sessions/client-window.ts';
+import type { WindowOptions } from '../sessions/client-window.ts';
 import { FolderWatch } from '../sessions/follow.ts';
 import { askHolder, HeldSessions } from './held-session.ts';
 import type { HeldSession, HolderAnswer } from './held-session.ts';
@@ -246,7 +246,7 @@ export class HeldLive implements LiveSessions {
     const { records } = this;
     if (records.isEmpty) return [];
     const ours = new Set(held.map(({ program }) => program.pid));
-    const windows = topmost(this.scan(records.isClient) ?? []).filter(({ pid }) => !ours.has(pid));
+    const windows = this.scan(records.isClient)?.filter(({ pid }) => !ours.has(pid)) ?? [];
     return windows.flatMap(({ pid, folder }) => {
       const since = startedAt(pid) ?? 0;
       const isOnly = windows.filter((one) => one.folder === folder).length === 1;
@@ -329,10 +329,4 @@ const NOTHING: RecordedState = { turnSince: null, waitingFor: null, at: 0 };
 /** When something was last written down of a conversation. */
 export function writtenAt({ path }: Pick<RecordFile, 'path'>): number {
   return statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
-}
-
-/** Without those that another one of them started: a client may start itself again. */
-function topmost(windows: readonly ClientProcess[]): ClientProcess[] {
-  const all = new Set(windows.map(({ pid }) => pid));
-  return windows.filter(({ pid }) => !all.has(parentOf(pid)));
 }

@@ -1,11 +1,9 @@
 import type { HeldClient, HeldPlace } from '../../delivery/client.ts';
-import { parentOf } from '../../platform/process.ts';
 import type { ClientState, StateReader } from '../../sessions/client-state.ts';
-import { clientWindows } from '../../sessions/client-window.ts';
 import type { Screen } from '../../sessions/terminal.ts';
 import { isUuid } from '../launch.ts';
 import { FollowedChat, geminiHome, GeminiIndex } from './record.ts';
-import { geminiHolds, isGemini } from './state.ts';
+import { geminiHolds, geminiWindows, isGemini } from './state.ts';
 
 /** For 40 ms after it has read a paste, Gemini CLI takes an Enter for a part of it; on a busy machine that can take longer. */
 const SHOWN_MS = 500;
@@ -20,7 +18,7 @@ export class HeldGemini implements HeldClient {
 
   constructor(
     readonly place: HeldPlace,
-    readonly scan = clientWindows,
+    readonly scan = geminiWindows,
   ) {
     this.#index = new GeminiIndex(geminiHome(place.env));
   }
@@ -61,9 +59,7 @@ export class HeldGemini implements HeldClient {
 
   #hasOther(): boolean {
     const { folder, pid } = this.place;
-    return (this.scan(isGemini) ?? []).some(
-      (one) => one.folder === folder && one.pid !== pid && parentOf(one.pid) !== pid,
-    );
+    return (this.scan(isGemini) ?? []).some((one) => one.folder === folder && one.pid !== pid);
   }
 }
 

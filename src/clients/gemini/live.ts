@@ -5,14 +5,14 @@ import type { FollowedRecord } from '../../delivery/held-live.ts';
 import { hasServer } from '../launch.ts';
 import { ChatProof } from './proof.ts';
 import { FollowedChat, geminiHome, GeminiIndex } from './record.ts';
-import { isGemini } from './state.ts';
+import { geminiWindows, isGemini } from './state.ts';
 
 /** While it works it draws its screen many times in a second, so the holder knows of that long before this. */
 const REST_MS = 1000;
 
 /** The running sessions of Gemini CLI 0.61. */
 export class GeminiLive extends HeldLive {
-  constructor(env: Env, scan?: HeldLive['scan']) {
+  constructor(env: Env, scan: HeldLive['scan'] = geminiWindows) {
     const index = new GeminiIndex(geminiHome(env));
     const records = {
       client: 'gemini',

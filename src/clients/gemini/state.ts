@@ -1,3 +1,5 @@
+import { parentOf } from '../../platform/process.ts';
+import { clientWindows } from '../../sessions/client-window.ts';
 import type { ReadComposer, Screen } from '../../sessions/terminal.ts';
 
 /**
@@ -32,7 +34,14 @@ export function geminiHolds({ lines }: Screen, text: string): boolean {
   return row >= 0 && (shown === plain(text) || /^\[PastedText:\d+(?:lines|chars)\]$/.test(shown));
 }
 
-/** Whether a process is a Gemini CLI: a script of its package, or the link to it. It starts itself a second time. */
+/** The windows of Gemini CLI. It starts itself a second time: the first of the two processes counts. */
+export const geminiWindows: typeof clientWindows = (isClient) => {
+  const windows = clientWindows(isClient);
+  const all = new Set(windows?.map(({ pid }) => pid));
+  return windows?.filter(({ pid }) => !all.has(parentOf(pid))) ?? null;
+};
+
+/** Whether a process is a Gemini CLI: a script of its package, or the link to it. */
 export function isGemini(words: readonly string[]): boolean {
   const script = words.slice(1).find((word) => word !== '' && !word.startsWith('-')) ?? '';
   return /(?:^|\/)gemini$|\/@google\/gemini-cli\/.*\.js$/.test(script);
