@@ -36,6 +36,8 @@ export interface RunningClient {
   ways: readonly string[];
   /** Mail is typed into its composer. So it waits for the end of a turn, and for a composer without a draft. */
   isTyped?: true;
+  /** How long after a paste it takes Enter for Enter, in ms; at once if it is not given. */
+  enterMs?: number;
   /** Promises that the client cannot keep, each with the reason. */
   cannot?: Partial<Record<Promised, string>>;
   /** Writes its settings into this home, for this model. Nothing asks its user anything before the first prompt. */
@@ -151,7 +153,7 @@ export class Machine {
   async start({ asks = false, args = [] as string[] } = {}): Promise<Terminal> {
     const env = { ...this.prepared.env, PARLEY_NO_DAEMON: '1' };
     const words = [PARLEY, 'run', this.running.word, ...args, ...this.prepared.args(asks)];
-    this.#window = await aTerminal(this.place, words, { env });
+    this.#window = await aTerminal(this.place, words, { env, enterMs: this.running.enterMs });
     return this.#window;
   }
 
