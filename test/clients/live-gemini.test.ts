@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { PARLEY, Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
-import { gate, say, type Step } from './model/steps.ts';
+import { gate, refuse, say, type Step } from './model/steps.ts';
 import { aGemini, geminiShell } from './support/gemini.ts';
 import { closeAll, opens } from './support/opened.ts';
 import { aPlace } from './support/place.ts';
@@ -83,6 +83,15 @@ describe(`parley run gemini${real.why}`, () => {
       await shown(id);
     }
     expect(ids.map((_id, n) => model.last.count(`CANARY-${n}-`))).toEqual(ids.map(() => 1));
+  });
+
+  real.it('gives mail again by itself whose request failed, and calls it shown only then', async () => {
+    const { model, send, shown, trace } = await aWindow([refuse(400), refuse(400), say('now')]);
+    const id = await send('CANARY it is red');
+    await model.request(2);
+    expect((await trace(id)).receipts.some(({ step }) => step === 'shown')).toBe(false);
+    await shown(id);
+    expect([model.main.length, model.last.count('CANARY it is red')]).toEqual([3, 1]);
   });
 
   real.it('types nothing while it asks whether the folder is trusted, and mail comes after that', async () => {

@@ -17,6 +17,7 @@ export const gemini: RunningClient = {
   enterMs: ENTER_MS,
   cannot: {
     compacted: 'it does not say that it has compressed the conversation',
+    refused: 'it takes a request that failed out of the conversation, so Parley gives the mail again by itself',
   },
   prepare(place, model) {
     const code = aGemini({ place, model });
