@@ -83,8 +83,15 @@ export class Gemini {
       (screen) => [`> ${prompt}`, `* ${prompt}`].some((line) => screen.includes(line)),
       `show ${prompt}`,
     );
-    await Bun.sleep(ENTER_MS);
-    await terminal.keys('Enter');
+    // On a busy machine it may take the first Enter for a part of the paste. In an empty composer Enter does nothing.
+    for (let isSent = false; !isSent;) {
+      await Bun.sleep(ENTER_MS);
+      await terminal.keys('Enter');
+      isSent = await terminal.shows(/Type your message|esc to cancel|Allow once/, 3000).then(
+        () => true,
+        () => false,
+      );
+    }
   }
 }
 
