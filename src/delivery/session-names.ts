@@ -112,7 +112,9 @@ export class SessionNames {
       if (own && session !== null) return this.#bound(own, session);
       if (own) return own;
       const had = (one: NamedSession): boolean => session !== null && [...one.earlier, one.session].includes(session);
-      const before = known.find((one) => one.client === client && had(one) && !isRunning(one));
+      // One whose process nobody knew when it got its name.
+      const isSame = (one: NamedSession): boolean => one.pid === 0 && one.session === session;
+      const before = known.find((one) => one.client === client && had(one) && (isSame(one) || !isRunning(one)));
       const name = before?.name ?? free(client, folder, known, isTaken, isRunning);
       const last = before ?? known.find((one) => one.name === name);
       return this.#begin({ ...acting, folder: before?.folder ?? folder }, name, last, before?.isChosen);
@@ -259,6 +261,12 @@ function free(
 /** Whether the process that has the name still runs. */
 export function hasLiveProcess({ pid, start }: Pick<NamedSession, 'pid' | 'start'>): boolean {
   return isProcessAlive(pid) && (start === null || startOf(pid) === start);
+}
+
+/** Whether the last session of a name is there: its process runs; if that is not known, a window shows it. `all` null: nobody can tell. */
+export function isShown(one: NamedSession, all: readonly LiveSession[] | null): boolean {
+  if (one.pid > 0) return hasLiveProcess(one);
+  return one.session !== null && (all?.some(({ id }) => id === one.session) ?? true);
 }
 
 /** The last part of a path as a part of a name: lower-case ASCII. */

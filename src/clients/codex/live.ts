@@ -1,21 +1,20 @@
-import { readFileSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { dirname } from 'node:path';
 import type { Env } from '../../core/env.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { LiveSession, LiveSessions, RecordedProof } from '../../core/ports/live-session.ts';
 import type { Way } from '../../core/ports/way-in.ts';
 import { hasLiveProcess } from '../../delivery/session-names.ts';
-import { realPath } from '../../platform/files.ts';
-import { parentOf, startOf, ttyOf } from '../../platform/process.ts';
-import { clientWindows, type ClientProcess } from '../../sessions/client-window.ts';
+import { startedAt } from '../../platform/process.ts';
+import { clientWindows } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError } from '../../wire/jsonrpc.ts';
 import { rolloutPlaceAt, RolloutProof } from './proof.ts';
 import { rolloutOf } from './rollout.ts';
 import { CodexDaemon, codexHome, isThreadFree, stateOf } from './rpc.ts';
 import type { Thread } from './rpc.ts';
-import { isCodexWindow } from './state.ts';
 import { SILENT_MS, TurnWay } from './turn-way.ts';
+import { codexWindows, loadedAt, processOf } from './windows.ts';
+import type { CodexWindow } from './windows.ts';
 
 /** The daemon tells nobody that a window was closed. */
 const TICK_MS = 2000;
@@ -26,9 +25,12 @@ const BEGIN_MS = 300;
 const MOST_READERS = 200;
 
 /**
- * The running sessions of Codex 0.166: the user's threads that its daemon has loaded, in a folder where a window of Codex (its TUI) runs.
- * The daemon does not say which window shows which thread, and unloads one without a window only after a minute. So while a folder has
- * fewer windows than threads, as after `/new`, all its threads are uncertain. A window that was started with --no-daemon has no thread here.
+ * The running sessions of Codex 0.166: the threads of the user that a window of Codex (its TUI) shows. A window serves tools to each thread
+ * that it begins or resumes, and the daemon tells at which port; so the process that listens there has the thread. It shows the one that
+ * was loaded last: after `/new` the daemon keeps the one before for a minute, and in a window that was ended as well.
+ *
+ * A thread that `parley run` began has no such port. It belongs to a window of its folder that has no other thread. While there are fewer
+ * such windows than threads, these are uncertain.
  */
 export class CodexLive implements LiveSessions {
   readonly #daemon: CodexDaemon;
@@ -36,6 +38,8 @@ export class CodexLive implements LiveSessions {
   readonly #readers = new Map<string, RolloutProof>();
   /** Since when each thread is idle without a break (ms), as far as this process saw it. */
   readonly #freeSince = new Map<string, number>();
+  /** The port of each thread's window, as of the time when the thread was loaded. */
+  readonly #ports = new Map<string, { loaded: number; port: number | null }>();
   #isClosed = false;
 
   constructor(
@@ -50,26 +54,8 @@ export class CodexLive implements LiveSessions {
   async list(): Promise<LiveSession[]> {
     await this.#daemon.connect();
     this.#look();
-    const threads = this.#threads();
-    if (threads.length === 0) return [];
-    const windows = this.#windows();
-    return threads.flatMap((thread) => {
-      const here = windows?.filter(({ folder }) => folder === thread.cwd);
-      if (here?.length === 0) return [];
-      const count = threads.filter(({ cwd }) => cwd === thread.cwd).length;
-      const isUncertain = here !== undefined && here.length < count;
-      const isOnly = here?.length === 1 && count === 1;
-      return [
-        {
-          client: 'codex',
-          id: thread.id,
-          folder: thread.cwd,
-          ...stateOf(thread),
-          ...(isUncertain && { isUncertain }),
-          ...(isOnly && processOf(here)),
-        },
-      ];
-    });
+    await this.#learnPorts();
+    return this.#sessions();
   }
 
   watch(changed: () => void): () => void {
@@ -99,8 +85,8 @@ export class CodexLive implements LiveSessions {
     return stop;
   }
 
-  ways({ id, folder }: LiveSession): readonly Way[] {
-    const hasWindow = (): boolean => this.#windows()?.some((window) => window.folder === folder) ?? true;
+  ways({ id }: LiveSession): readonly Way[] {
+    const hasWindow = (): boolean => this.#sessions().some((one) => one.id === id);
     return [new TurnWay(this.#daemon, id, hasWindow, this.silentMs)];
   }
 
@@ -181,52 +167,77 @@ export class CodexLive implements LiveSessions {
     return [...this.#daemon.threads.values()].filter(({ isUsers }) => isUsers);
   }
 
-  /** The windows that the daemon of this home may serve, with the folder in which each works. Null where the system does not tell. */
-  #windows(): ClientProcess[] | null {
-    const windows = this.scan(isCodexWindow)?.filter((window) => this.#isServed(window));
-    return windows?.map((window) => ({ ...window, folder: workFolder(window) })) ?? null;
+  #windows(): CodexWindow[] | null {
+    return codexWindows(this.#daemon.home, this.scan);
   }
 
-  #isServed({ pid, words }: ClientProcess): boolean {
-    if (words.some((word) => /^--(no-daemon|remote)(=|$)/.test(word))) return false;
-    try {
-      const env = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0');
-      const valueOf = (name: string): string | undefined =>
-        env.find((entry) => entry.startsWith(`${name}=`))?.slice(name.length + 1);
-      return codexHome({ HOME: valueOf('HOME'), CODEX_HOME: valueOf('CODEX_HOME') }) === this.#daemon.home;
-    } catch {
-      return false;
-    }
+  /** Asks for the ports of threads that were loaded since. One that resumes a thread loads it again. */
+  async #learnPorts(): Promise<void> {
+    const threads = this.#threads();
+    for (const id of this.#ports.keys()) if (!threads.some((thread) => thread.id === id)) this.#ports.delete(id);
+    await Promise.all(
+      threads.map(async ({ id }) => {
+        const loaded = loadedAt(this.#daemon.home, id);
+        if (this.#ports.get(id)?.loaded === loaded) return;
+        try {
+          this.#ports.set(id, { loaded, port: await this.#daemon.windowPort(id) });
+        } catch (error) {
+          // A Codex that does not know this call. Otherwise the thread or the daemon is gone, and the next look asks again.
+          if (error instanceof RemoteError && /unknown variant/.test(error.message))
+            this.#ports.set(id, { loaded, port: null });
+          else this.#ports.delete(id);
+        }
+      }),
+    );
   }
+
+  /** The sessions, as of the last time when ports were asked for. A thread that was loaded since is none yet. */
+  #sessions(): LiveSession[] {
+    const known = this.#threads().flatMap((thread) => {
+      const loaded = loadedAt(this.#daemon.home, thread.id);
+      const entry = this.#ports.get(thread.id);
+      return entry?.loaded === loaded ? [{ thread, loaded, port: entry.port }] : [];
+    });
+    if (known.length === 0) return [];
+    const windows = this.#windows();
+    if (windows === null) return known.map(({ thread }) => sessionOf(thread));
+    const shown = windows.flatMap((window) => {
+      const [latest] = known
+        .filter(({ port }) => port !== null && window.ports.includes(port))
+        .toSorted((a, b) => b.loaded - a.loaded);
+      return latest ? [{ window, thread: latest.thread }] : [];
+    });
+    const others = windows.filter((window) => !isAlone(window) && !shown.some((one) => one.window === window));
+    const loose = known.filter(({ port }) => port === null);
+    return [
+      ...shown.map(({ window, thread }) => ({ ...sessionOf(thread), ...processOf(window) })),
+      ...loose.flatMap(({ thread, loaded }) => {
+        const [window, ...more] = others.filter((one) => one.folder === thread.cwd && mayShow(one, loaded));
+        if (!window) return [];
+        const count = loose.filter((one) => one.thread.cwd === thread.cwd).length;
+        const isUncertain = more.length + 1 < count;
+        const isOnly = more.length === 0 && count === 1;
+        return [{ ...sessionOf(thread), ...(isUncertain && { isUncertain }), ...(isOnly && processOf(window)) }];
+      }),
+    ];
+  }
+}
+
+function sessionOf(thread: Thread): LiveSession {
+  return { client: 'codex', id: thread.id, folder: thread.cwd, ...stateOf(thread) };
+}
+
+/** Whether a window runs without the daemon. */
+function isAlone({ threads, words }: CodexWindow): boolean {
+  return threads.length > 0 || words.includes('--no-daemon');
+}
+
+/** A window loads what it shows: a thread that was loaded before the window was started is another's. */
+function mayShow({ pid }: CodexWindow, loaded: number): boolean {
+  return loaded === 0 || (startedAt(pid) ?? 0) <= loaded;
 }
 
 /** Whether the window that a message was handed to is known to be gone. */
 function hasEnded({ pid, start }: LiveSession): boolean {
   return pid !== undefined && !hasLiveProcess({ pid, start: start ?? null });
-}
-
-/** Where a window works: `--cd` names another folder than the one in which it was started. */
-function workFolder({ folder, words }: ClientProcess): string {
-  const at = words.findIndex((word) => /^(-C|--cd)(=|$)/.test(word));
-  const word = words[at] ?? '';
-  const named = word.includes('=') ? word.slice(word.indexOf('=') + 1) : words[at + 1];
-  return at < 0 || !named ? folder : realPath(resolve(folder, named));
-}
-
-/** The process that was started in the terminal: npm's script, if it started the program. */
-function processOf([window]: readonly ClientProcess[]): Pick<LiveSession, 'pid' | 'start'> {
-  if (!window) return {};
-  const parent = parentOf(window.pid);
-  const pid = ttyOf(parent) === window.tty && isLauncher(parent) ? parent : window.pid;
-  const start = startOf(pid);
-  return { pid, ...(start !== null && { start }) };
-}
-
-function isLauncher(pid: number): boolean {
-  try {
-    const [, script = ''] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-    return /\/codex(\.js)?$/.test(script);
-  } catch {
-    return false;
-  }
 }
