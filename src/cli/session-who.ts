@@ -4,7 +4,7 @@ import type { Env } from '../core/env.ts';
 import type { Who } from '../core/mail/workspace.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import { isShared, sharedMailbox } from '../delivery/client-bindings.ts';
-import { isShown, SessionNames } from '../delivery/session-names.ts';
+import { hasManySessions, isShown, SessionNames } from '../delivery/session-names.ts';
 import type { ActingSession, NamedSession } from '../delivery/session-names.ts';
 import { parleyHome } from '../platform/env.ts';
 import { ancestors, isClient, starterOf } from '../platform/process.ts';
@@ -59,7 +59,7 @@ function clientProcess(sharesProcess: boolean): number {
   const above = [...ancestors()];
   const starter = starterOf(process.pid) ?? above.find(isClient)?.pid ?? 0;
   // Codex also runs without its daemon; then the session has a process of its own.
-  const isDaemon = above.some(({ pid, words }) => pid === starter && words.includes('app-server'));
+  const isDaemon = above.some(({ pid, words }) => pid === starter && hasManySessions(words));
   return sharesProcess && isDaemon ? 0 : starter;
 }
 
