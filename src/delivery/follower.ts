@@ -1,5 +1,6 @@
 import type { Delivered } from '../core/mail/deliver.ts';
 import type { Who, Workspace } from '../core/mail/workspace.ts';
+import { takenBy } from '../core/mail/shared.ts';
 import type { ReadMailbox } from '../core/mail/shared.ts';
 import { byTime } from '../core/message.ts';
 import type { Message } from '../core/message.ts';
@@ -17,6 +18,8 @@ import type { Phrases } from './fit.ts';
 import { unprovenCopies, isPushed, isRefusedBy, handOver, resolveHandover } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
 import type { OfferedDeps } from './hook-offered.ts';
+import { nudge, Nudges } from './nudges.ts';
+import type { NudgeText, Unasked } from './nudges.ts';
 import { PrintedTexts } from './printed-texts.ts';
 import { StuckMail } from './stuck-mail.ts';
 import { endQuiet, noteHindrance, WakeBudget } from './wake-budget.ts';
@@ -84,6 +87,9 @@ export class Follower {
   readonly #answers: Answers;
   readonly #wakes: WakeBudget;
   readonly #stuckMail: StuckMail;
+  readonly #nudges: Nudges;
+  /** Mail that idle sessions have and are not asked about, by session, as of this look. */
+  readonly #unasked = new Map<string, Unasked[]>();
   readonly #printed: PrintedTexts | null;
   readonly #loop: Promise<void>;
 
@@ -93,6 +99,14 @@ export class Follower {
     this.#printed = home ? new PrintedTexts(home, deps.hookRecordOf, deps.log) : null;
     this.#stuckMail = new StuckMail(deps.workspace);
     this.#wakes = new WakeBudget(deps.settings.wakesPerHour, () => deps.workspace.now());
+    this.#nudges = new Nudges({
+      proofOf: (handover) => this.#proofOf(handover),
+      hindrance: async (mailbox, id, session) => {
+        const message = await mailbox.who.home.journal.message(id);
+        return message && this.#wakes.hindrance(mailbox, message, session);
+      },
+      now: () => deps.workspace.now(),
+    });
     this.#answers = new Answers({
       workspace: deps.workspace,
       captureRemote: deps.settings.captureRemote,
@@ -151,11 +165,14 @@ export class Follower {
     this.#isRecovered = true;
     await this.#printed?.settle(this.#live);
     await this.#tick();
+    this.#unasked.clear();
     for (const { who } of this.#mailboxes.values()) await this.#resolve(who);
+    for (const { live } of found) await this.#nudge(live);
     for (const session of await this.#stuckMail.forgetEnded()) this.#pauses.delete(session);
     const byMailbox = Map.groupBy(reads, ({ mailbox }) => mailbox.who.name);
     for (const [name, { arrivals }] of this.#mailboxes) {
-      if (byMailbox.has(name)) continue;
+      // What is being handed over to a session that has just ended is resolved by a later look.
+      if (byMailbox.has(name) || [...this.#trying].some((key) => key.startsWith(`${name} `))) continue;
       arrivals.close();
       this.#mailboxes.delete(name);
     }
@@ -226,6 +243,10 @@ export class Follower {
       if (isTrying && !this.#mayBeStuck(handover)) continue;
       const proof = await this.#proofOf(handover);
       if (proof?.step === 'accepted') await this.#noteStuck(who, handover, proof);
+      if (proof?.step === 'accepted' && proof.needsTurn) {
+        const unasked = { mailbox: { who, ...takenBy(handover.taker) }, handover };
+        this.#unasked.set(handover.to.id, [...(this.#unasked.get(handover.to.id) ?? []), unasked]);
+      }
       if (!proof || isTrying) continue;
       const outcome = await resolveHandover(who, handover, proof, this.deps.workspace.now());
       if (outcome === 'unknown') continue;
@@ -240,6 +261,29 @@ export class Follower {
       // A session that runs and did not keep it may lose it again at once.
       if (outcome === 'waits again' && this.#live.some((one) => one.id === id && one.pid === handover.to.pid))
         this.#pause(id);
+    }
+  }
+
+  /** Wakes an idle session for mail that it has and that its model was not asked with. Not while its model does not answer. */
+  async #nudge(live: LiveSession): Promise<void> {
+    const unasked = this.#unasked.get(live.id);
+    const [way] = unasked && live.status === 'idle' ? (this.deps.clients.get(live.client)?.ways(live) ?? []) : [];
+    if (!unasked || !way || (this.#pauses.get(live.id)?.until ?? 0) > this.deps.workspace.now()) return;
+    const next = await this.#nudges.prepare(live, way, unasked);
+    if (!next) return;
+    this.#wakes.note(live.id);
+    if (this.#stuckMail.isStuck(live.id)) this.#hold(live.id);
+    const attempt = this.#tryNudge(live, way, next).finally(() => this.#running.delete(attempt));
+    this.#running.add(attempt);
+  }
+
+  async #tryNudge({ client, id: session }: LiveSession, way: Way, next: NudgeText): Promise<void> {
+    try {
+      const { outcome } = await nudge(way, next, this.#stop.signal);
+      if (outcome === 'left') this.#wakes.undo(session);
+      this.deps.log('mail_nudged', { client, session, way: way.name, outcome });
+    } catch (error) {
+      this.#complain('nudge_trouble', error, { client, session });
     }
   }
 
