@@ -67,11 +67,19 @@ function running(live: LiveSession, way: WayName | null): AgentSession {
   };
 }
 
+/** Why a session has this way and not a faster one. */
+const REASONS: Partial<Record<WayName, string>> = { queue: ', because its window runs without the daemon of Codex' };
+
 /** One session in a line for people: `claude in ~/api, idle, by socket`. */
 export function sessionLine({ client, folder, state, waitingFor, way }: AgentSession, env: Env): string {
   const home = userHome(env);
   const where = folder === home || folder.startsWith(`${home}/`) ? `~${folder.slice(home.length)}` : folder;
   const waits = waitingFor === undefined ? state : `${state} (${waitingFor})`;
-  const how = state === 'not running' ? '' : way === null ? ', mail comes with its next prompt' : `, by ${way}`;
+  const how =
+    state === 'not running'
+      ? ''
+      : way === null
+        ? ', mail comes with its next prompt'
+        : `, by ${way}${REASONS[way] ?? ''}`;
   return `${client} in ${where}, ${waits}${how}`;
 }

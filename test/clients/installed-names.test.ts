@@ -175,6 +175,31 @@ describe(`windows of Codex after \`parley install\`${codex.why}`, () => {
   });
 });
 
+describe(`a window of Codex without its daemon, after \`parley install\`${codex.why}`, () => {
+  codex.it('has a name at once, and after its first prompt mail comes by its queue, with proof', async () => {
+    const { model, code, does, inbox, opened, names } = await aCodexMachine();
+    const window = await opened(['--no-daemon']);
+    await within(DEADLINE, async () => names.all()[0]?.pid === window.pid);
+    model.script(say('one'), say('This is the window.'), say('after /new'));
+    await does('send', '@codex', 'CANARY early', '--fyi', '--as', 'me');
+    await code.turn(window, 'hello');
+    // Its hook brought that.
+    expect((await model.request(1)).count('CANARY early')).toBe(1);
+    expect(await does('agents')).toContain('by queue, because its window runs without the daemon of Codex');
+    const { id } = JSON.parse(await does('send', '@codex.project', 'Who is there?', '--as', 'me', '--json')) as {
+      id: string;
+    };
+    expect((await model.saw('Who is there?')).count('Who is there?')).toBe(1);
+    await window.shows('This is the window.');
+    await within(DEADLINE, async () => (await inbox()).some(({ body }) => body === 'This is the window.'));
+    const trace = await does('trace', id);
+    expect(trace).toContain('shown');
+    expect(trace).toContain('queue');
+    expect(names.all().map(({ name }) => name)).toEqual([AgentName.parse('codex.project')]);
+    await does('down');
+  });
+});
+
 async function aCodexMachine() {
   const model = opens(aModel([]));
   const place = await aPlace();

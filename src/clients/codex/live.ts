@@ -9,12 +9,15 @@ import { clientWindows } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError } from '../../wire/jsonrpc.ts';
 import { rolloutPlaceAt, RolloutProof } from './proof.ts';
-import { rolloutOf } from './rollout.ts';
+import { isUsers, readRollout, rolloutOf } from './rollout.ts';
+import type { RolloutPlace } from './rollout.ts';
 import { CodexDaemon, codexHome, isThreadFree, stateOf } from './rpc.ts';
 import type { Thread } from './rpc.ts';
 import { SILENT_MS, TurnWay } from './turn-way.ts';
-import { codexWindows, loadedAt, processOf } from './windows.ts';
+import { takeBack, WindowQueueWay } from './window-queue.ts';
+import { codexWindows, hasLoadedThreads, loadedAt, processOf, programOf } from './windows.ts';
 import type { CodexWindow } from './windows.ts';
+import type { CodexPlace } from './queue.ts';
 
 /** The daemon tells nobody that a window was closed. */
 const TICK_MS = 2000;
@@ -31,6 +34,8 @@ const MOST_READERS = 200;
  *
  * A thread that `parley run` began has no such port. It belongs to a window of its folder that has no other thread. While there are fewer
  * such windows than threads, these are uncertain.
+ *
+ * A window without the daemon runs its threads itself, and holds their locks. It shows the one that it loaded last.
  */
 export class CodexLive implements LiveSessions {
   readonly #daemon: CodexDaemon;
@@ -40,6 +45,8 @@ export class CodexLive implements LiveSessions {
   readonly #freeSince = new Map<string, number>();
   /** The port of each thread's window, as of the time when the thread was loaded. */
   readonly #ports = new Map<string, { loaded: number; port: number | null }>();
+  /** How far the record of each thread was read that a window runs without the daemon. */
+  readonly #places = new Map<string, RolloutPlace>();
   #isClosed = false;
 
   constructor(
@@ -65,7 +72,8 @@ export class CodexLive implements LiveSessions {
     let seen = this.#picture();
     const look = (): void => {
       // Codex makes the folder of a record with the first turn.
-      folders.set([...new Set(this.#threads().flatMap(({ path }) => (path === null ? [] : [dirname(path)])))]);
+      const paths = [...this.#threads(), ...this.#places.values()].flatMap(({ path }) => path ?? []);
+      folders.set([...new Set(paths.map((path) => dirname(path)))]);
       const now = this.#picture();
       if (now === seen) return;
       seen = now;
@@ -85,8 +93,12 @@ export class CodexLive implements LiveSessions {
     return stop;
   }
 
-  ways({ id }: LiveSession): readonly Way[] {
+  ways({ id, status }: LiveSession): readonly Way[] {
     const hasWindow = (): boolean => this.#sessions().some((one) => one.id === id);
+    const alone = this.#alone(id);
+    // In a turn the hook brings it earlier.
+    if (alone && status !== 'idle') return [];
+    if (alone) return [new WindowQueueWay(this.#place(alone), this.#daemon.home, id, hasWindow)];
     return [new TurnWay(this.#daemon, id, hasWindow, this.silentMs)];
   }
 
@@ -96,7 +108,7 @@ export class CodexLive implements LiveSessions {
     const path = this.#daemon.threads.get(session.id)?.path ?? rolloutOf(this.#daemon.home, session.id);
     const recorded = () => (path === null ? null : this.#reader(path, id, since).read().of(id));
     let found = recorded();
-    const isOver = found === null && (await this.#isOver(session.id, id));
+    const isOver = found === null && (await this.#isOver(session, id));
     // It may have come into the record meanwhile.
     found ??= recorded();
     if (found === 'unknown') return { step: 'none', isOver: false };
@@ -114,10 +126,13 @@ export class CodexLive implements LiveSessions {
 
   /**
    * Whether Codex cannot have this message, as far as its record does not say otherwise. What waits for a running turn is in the memory of
-   * the daemon, and gone with the turn. The queue of a thread outlives the daemon, so without a daemon nobody knows.
+   * the daemon, and gone with the turn. The queue of a thread outlives the daemon and the window: what is there is taken back first.
    */
-  async #isOver(thread: string, id: MessageId): Promise<boolean> {
-    if (!this.#daemon.isConnected) return false;
+  async #isOver(session: LiveSession, id: MessageId): Promise<boolean> {
+    const { id: thread } = session;
+    if (this.#alone(thread)) return false;
+    if (!this.#daemon.isConnected)
+      return hasEnded(session) && this.#daemon.isDead() && takeBack(this.#place(), thread, [id]);
     const since = this.#freeSince.get(thread);
     const isIdle = since !== undefined && performance.now() - since >= this.silentMs;
     try {
@@ -158,9 +173,7 @@ export class CodexLive implements LiveSessions {
 
   /** What the list is made of, to be compared. */
   #picture(): string {
-    const threads = this.#threads();
-    const windows = threads.length === 0 ? [] : this.#windows();
-    return JSON.stringify([this.#daemon.isConnected, threads, windows]);
+    return JSON.stringify([this.#daemon.isConnected, this.#threads(), this.#windows()]);
   }
 
   #threads(): Thread[] {
@@ -168,7 +181,32 @@ export class CodexLive implements LiveSessions {
   }
 
   #windows(): CodexWindow[] | null {
-    return codexWindows(this.#daemon.home, this.scan);
+    const { home } = this.#daemon;
+    return this.#threads().length > 0 || hasLoadedThreads(home) ? codexWindows(home, this.scan) : [];
+  }
+
+  /** The window that runs this thread without the daemon. */
+  #alone(thread: string): CodexWindow | undefined {
+    return this.#windows()?.find(({ threads }) => threads.includes(thread));
+  }
+
+  #place(window?: CodexWindow): CodexPlace {
+    const { home } = this.#daemon;
+    return { program: programOf(window, this.env), cwd: home, env: { ...this.env, CODEX_HOME: home } };
+  }
+
+  /** The session of a window that runs without the daemon. */
+  #aloneIn(window: CodexWindow): LiveSession[] {
+    const { home } = this.#daemon;
+    for (const id of window.threads) {
+      const path = this.#places.get(id)?.path ?? rolloutOf(home, id);
+      if (path !== null && !isUsers(path)) continue;
+      const place = path === null ? null : readRollout(this.#places.get(id) ?? { path, offset: 0 }).next;
+      if (place) this.#places.set(id, place);
+      const status = place?.turn === undefined ? 'idle' : 'active';
+      return [{ client: 'codex', id, folder: window.folder, status, ...processOf(window) }];
+    }
+    return [];
   }
 
   /** Asks for the ports of threads that were loaded since. One that resumes a thread loads it again. */
@@ -198,7 +236,6 @@ export class CodexLive implements LiveSessions {
       const entry = this.#ports.get(thread.id);
       return entry?.loaded === loaded ? [{ thread, loaded, port: entry.port }] : [];
     });
-    if (known.length === 0) return [];
     const windows = this.#windows();
     if (windows === null) return known.map(({ thread }) => sessionOf(thread));
     const shown = windows.flatMap((window) => {
@@ -219,6 +256,7 @@ export class CodexLive implements LiveSessions {
         const isOnly = more.length === 0 && count === 1;
         return [{ ...sessionOf(thread), ...(isUncertain && { isUncertain }), ...(isOnly && processOf(window)) }];
       }),
+      ...windows.flatMap((window) => this.#aloneIn(window)),
     ];
   }
 }

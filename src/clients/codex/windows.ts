@@ -1,8 +1,10 @@
-import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
+import type { Env } from '../../core/env.ts';
 import type { LiveSession } from '../../core/ports/live-session.ts';
 import { realPath } from '../../platform/files.ts';
 import { parentOf, startOf, ttyOf } from '../../platform/process.ts';
+import { onPath } from '../../platform/search-path.ts';
 import type { clientWindows, ClientProcess } from '../../sessions/client-window.ts';
 import { codexHome } from './rpc.ts';
 import { isCodexWindow } from './state.ts';
@@ -27,6 +29,19 @@ export function loadedAt(home: string, thread: string): number {
 }
 
 const LOCKS = 'thread-writer-locks';
+
+/** Whether any thread of this home is loaded. Costs one listing. */
+export function hasLoadedThreads(home: string): boolean {
+  return (
+    existsSync(`${home}/${LOCKS}`) && readdirSync(`${home}/${LOCKS}`).some((name) => /^[0-9a-f-]{36}\.lock$/.test(name))
+  );
+}
+
+/** The program of a window, or the one of the user: an update removes the file that a window runs. */
+export function programOf(window: CodexWindow | undefined, env: Env): string {
+  const file = window && linkAt(`/proc/${window.pid}/exe`);
+  return file && existsSync(file) ? file : (onPath('codex', env) ?? 'codex');
+}
 
 function usesHome({ pid, words }: ClientProcess, home: string): boolean {
   if (words.some((word) => /^--remote(=|$)/.test(word))) return false;
