@@ -9,7 +9,7 @@ import type { Described } from '../core/schema.ts';
 import { startedByClient } from '../platform/authority.ts';
 import { replaceFile } from '../platform/files.ts';
 import { locked } from '../platform/lock-file.ts';
-import { isProcessAlive, parentOf, startOf, wordsOf } from '../platform/process.ts';
+import { commandLine, isProcessAlive, parentOf, startOf } from '../platform/process.ts';
 import { HookSessionFolder, namesIn } from './hook-session.ts';
 
 /** The last session ids of a name that are remembered. */
@@ -169,7 +169,7 @@ export class SessionNames {
   /** The name of the session whose client started this process, and what says so; null: none did. */
   above(env: Env): { name: AgentName; from: string } | null {
     const named = this.all();
-    for (let pid = process.ppid; pid > 1 && !hasManySessions(wordsOf(pid)); pid = parentOf(pid)) {
+    for (let pid = process.ppid; pid > 1 && !hasManySessions(commandLine(pid)); pid = parentOf(pid)) {
       const [only, ...others] = named.filter((one) => one.pid === pid && hasLiveProcess(one));
       // A terminal may look like a client. Nobody's own shell is a session.
       if (only && others.length === 0)

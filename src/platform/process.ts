@@ -182,14 +182,14 @@ function fromProc(pid: number): Found | null {
   return {
     pid,
     parent: parentOf(pid),
-    words: wordsOf(pid),
+    words: commandLine(pid),
     program: linkAt(pid),
     env: listIn(`/proc/${pid}/environ`),
   };
 }
 
 /** The words that a process was started with; none if the system does not tell. */
-export function wordsOf(pid: number): string[] {
+export function commandLine(pid: number): string[] {
   return listIn(`/proc/${pid}/cmdline`);
 }
 
