@@ -36,12 +36,17 @@ export class WindowQueueWay implements Way {
     if (signal.aborted || !this.hasWindow()) return left('the window of Codex is closed', true);
     const ids = parcels.map(({ id }) => id);
     const record = new RolloutProof(path, mentionsAny(path, ids) ? 0 : endOfLines(path), ids);
+    let isAdding = false;
     try {
       await queue(this.place, this.thread, async (items) => {
-        for (const { id, text } of parcels)
-          if (record.read().of(id) === null && !(await items.has(id))) await items.add(id, text);
+        for (const { id, text } of parcels) {
+          if (record.read().of(id) !== null || (await items.has(id))) continue;
+          isAdding = true;
+          await items.add(id, text);
+        }
       });
     } catch (error) {
+      if (!isAdding) return left(wordsOf(error), true);
       if (await this.#takenBack(ids, record)) return left(wordsOf(error), true);
       return this.#offered(wordsOf(error));
     }
