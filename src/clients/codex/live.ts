@@ -22,6 +22,8 @@ import type { CodexPlace } from './queue.ts';
 /** The daemon tells nobody that a window was closed. */
 const TICK_MS = 2000;
 const RECORD_MS = 100;
+/** The daemon unloads an idle thread without a window after a minute. */
+const UNLOAD_MS = 75_000;
 /** In this time the status of a thread tells that a turn begins. */
 const BEGIN_MS = 300;
 /** Records that are read on from where the last look ended. */
@@ -32,8 +34,9 @@ const MOST_READERS = 200;
  * that it begins or resumes, and the daemon tells at which port; so the process that listens there has the thread. It shows the one that
  * was loaded last: after `/new` the daemon keeps the one before for a minute, and in a window that was ended as well.
  *
- * A thread that `parley run` began has no such port. It belongs to a window of its folder that has no other thread. While there are fewer
- * such windows than threads, these are uncertain.
+ * A thread that `parley run` began has no such port, and one that was resumed in a turn has that of an ended window. It belongs to the
+ * window that was started with its id; else to one of its folder that has no other thread. While there are fewer such windows than
+ * threads, these are uncertain.
  *
  * A window without the daemon runs its threads itself, and holds their locks. It shows the one that it loaded last.
  */
@@ -229,6 +232,19 @@ export class CodexLive implements LiveSessions {
     );
   }
 
+  /**
+   * Whether a window without a thread of its own may show this one. It loads what it shows. Only a thread with a running turn stays loaded
+   * as it was when a window resumes it; but what is idle for longer than the daemon keeps a thread for nobody has a window.
+   */
+  #mayShow(
+    { pid }: CodexWindow,
+    { thread, loaded, port }: { thread: Thread; loaded: number; port: number | null },
+  ): boolean {
+    if (port === null && (loaded === 0 || (startedAt(pid) ?? 0) <= loaded)) return true;
+    const since = this.#freeSince.get(thread.id);
+    return since !== undefined && performance.now() - since > UNLOAD_MS;
+  }
+
   /** The sessions, as of the last time when ports were asked for. A thread that was loaded since is none yet. */
   #sessions(): LiveSession[] {
     const known = this.#threads().flatMap((thread) => {
@@ -238,23 +254,31 @@ export class CodexLive implements LiveSessions {
     });
     const windows = this.#windows();
     if (windows === null) return known.map(({ thread }) => sessionOf(thread));
+    const taken = new Set<Thread>();
     const shown = windows.flatMap((window) => {
       const [latest] = known
         .filter(({ port }) => port !== null && window.ports.includes(port))
         .toSorted((a, b) => b.loaded - a.loaded);
-      return latest ? [{ window, thread: latest.thread }] : [];
+      const thread = (latest ?? known.find((one) => window.words.includes(one.thread.id)))?.thread;
+      if (!thread || isAlone(window) || taken.has(thread)) return [];
+      taken.add(thread);
+      return [{ window, thread }];
     });
     const others = windows.filter((window) => !isAlone(window) && !shown.some((one) => one.window === window));
-    const loose = known.filter(({ port }) => port === null);
+    const isServed = (port: number | null): boolean =>
+      port !== null && windows.some(({ ports }) => ports.includes(port));
+    const loose = known.flatMap((one) => {
+      if (isServed(one.port) || taken.has(one.thread)) return [];
+      const here = others.filter((window) => window.folder === one.thread.cwd && this.#mayShow(window, one));
+      return here.length === 0 ? [] : [{ ...one, here }];
+    });
     return [
       ...shown.map(({ window, thread }) => ({ ...sessionOf(thread), ...processOf(window) })),
-      ...loose.flatMap(({ thread, loaded }) => {
-        const [window, ...more] = others.filter((one) => one.folder === thread.cwd && mayShow(one, loaded));
-        if (!window) return [];
+      ...loose.map(({ thread, here: [window, ...more] }) => {
         const count = loose.filter((one) => one.thread.cwd === thread.cwd).length;
         const isUncertain = more.length + 1 < count;
-        const isOnly = more.length === 0 && count === 1;
-        return [{ ...sessionOf(thread), ...(isUncertain && { isUncertain }), ...(isOnly && processOf(window)) }];
+        const isOnly = window && more.length === 0 && count === 1;
+        return { ...sessionOf(thread), ...(isUncertain && { isUncertain }), ...(isOnly && processOf(window)) };
       }),
       ...windows.flatMap((window) => this.#aloneIn(window)),
     ];
@@ -268,11 +292,6 @@ function sessionOf(thread: Thread): LiveSession {
 /** Whether a window runs without the daemon. */
 function isAlone({ threads, words }: CodexWindow): boolean {
   return threads.length > 0 || words.includes('--no-daemon');
-}
-
-/** A window loads what it shows: a thread that was loaded before the window was started is another's. */
-function mayShow({ pid }: CodexWindow, loaded: number): boolean {
-  return loaded === 0 || (startedAt(pid) ?? 0) <= loaded;
 }
 
 /** Whether the window that a message was handed to is known to be gone. */
