@@ -19,7 +19,8 @@ import type { Handover } from './hand-over.ts';
 import type { OfferedDeps } from './hook-offered.ts';
 import { PrintedTexts } from './printed-texts.ts';
 import { StuckMail } from './stuck-mail.ts';
-import { endQuiet, noteHindrance, WakeBudget } from './wake-budget.ts';
+import { endQuiet, HOUR_MS, noteHindrance, WakeBudget } from './wake-budget.ts';
+import { WakeDigests } from './wake-digest.ts';
 
 /** A mailbox that a session reads, and the context that its mail must match. */
 export interface SessionMailbox extends ReadMailbox {
@@ -83,6 +84,7 @@ export class Follower {
   #sessions: readonly { live: LiveSession; mailboxes: readonly SessionMailbox[] }[] = [];
   readonly #answers: Answers;
   readonly #wakes: WakeBudget;
+  readonly #digests: WakeDigests;
   readonly #stuckMail: StuckMail;
   readonly #printed: PrintedTexts | null;
   readonly #loop: Promise<void>;
@@ -93,6 +95,7 @@ export class Follower {
     this.#printed = home ? new PrintedTexts(home, deps.hookRecordOf, deps.log) : null;
     this.#stuckMail = new StuckMail(deps.workspace);
     this.#wakes = new WakeBudget(deps.settings.wakesPerHour, () => deps.workspace.now());
+    this.#digests = new WakeDigests(deps.workspace);
     this.#answers = new Answers({
       workspace: deps.workspace,
       captureRemote: deps.settings.captureRemote,
@@ -151,7 +154,10 @@ export class Follower {
     this.#isRecovered = true;
     await this.#printed?.settle(this.#live);
     await this.#tick();
-    for (const { who } of this.#mailboxes.values()) await this.#resolve(who);
+    for (const { who } of this.#mailboxes.values()) {
+      await this.#resolve(who);
+      await this.#digests.refresh(who);
+    }
     for (const session of await this.#stuckMail.forgetEnded()) this.#pauses.delete(session);
     const byMailbox = Map.groupBy(reads, ({ mailbox }) => mailbox.who.name);
     for (const [name, { arrivals }] of this.#mailboxes) {
@@ -214,6 +220,7 @@ export class Follower {
   async #recover(): Promise<void> {
     const [home] = this.deps.workspace.homes;
     if (!home) return;
+    this.#wakes.recall(await home.journal.receiptsSince(this.deps.workspace.now() - HOUR_MS));
     for (const name of await home.journal.mailboxesWithMail('')) await this.#resolve({ name, home });
   }
 
@@ -278,12 +285,13 @@ export class Follower {
 
   /** Gives one mailbox's mail to one of its sessions: an idle one if there is one, else one that works. */
   async #push(sessions: { live: LiveSession; mailbox: SessionMailbox }[]): Promise<void> {
+    const areSpent = sessions.every(({ live }) => live.status === 'idle' && this.#wakes.isSpent(live.id));
     const idle = ({ mailbox }: { mailbox: SessionMailbox }): number => mailbox.idleSince ?? 0;
     for (const { live, mailbox } of sessions.toSorted((a, b) => rankOf(a.live) - rankOf(b.live) || idle(a) - idle(b))) {
       const [way] = rankOf(live) === LAST ? [] : (this.deps.clients.get(live.client)?.ways(live) ?? []);
       const pause = this.#pauses.get(live.id);
       if (!way || (pause && pause.until > this.deps.workspace.now())) continue;
-      const ids = this.#together(live, await this.#pushable(mailbox, live), pause !== undefined);
+      const ids = this.#together(live, await this.#pushable(mailbox, live, areSpent), pause !== undefined);
       if (ids.length === 0) continue;
       if (live.status === 'idle') this.#wakes.note(live.id);
       if (this.#stuckMail.isStuck(live.id)) this.#hold(live.id);
@@ -314,8 +322,15 @@ export class Follower {
     return some.slice(0, many).map(({ id }) => id);
   }
 
-  /** What should be handed over now, oldest first. What was judged before costs one listing, however much waits. */
-  async #pushable(mailbox: SessionMailbox, { id: session, status }: LiveSession): Promise<Pushable[]> {
+  /**
+   * What should be handed over now, oldest first. What was judged before costs one listing, however much waits. `areSpent`: no session of
+   * this mailbox may be woken again yet, so what comes goes into a digest.
+   */
+  async #pushable(
+    mailbox: SessionMailbox,
+    { id: session, status }: LiveSession,
+    areSpent: boolean,
+  ): Promise<Pushable[]> {
     const { who, match, waitMs } = mailbox;
     const { mailboxes, journal } = who.home;
     const place = (id: MessageId): string => `${keyOf(who, id)} ${match} ${session}`;
@@ -326,6 +341,8 @@ export class Follower {
     if (!(await mailboxes.ids(who.name, true)).some(isNews)) return [];
     await mailboxes.adopt(who.name);
     const found: (Pushable & { ts: string })[] = [];
+    const overBudget: Message[] = [];
+    let spent = '';
     for (const id of (await mailboxes.ids(who.name, true)).filter(isNews)) {
       const message = (await mailboxes.read(who.name, id))?.message;
       const copy = message && (await journal.copy(who.name, id));
@@ -341,6 +358,11 @@ export class Follower {
         continue;
       }
       const hindrance = await this.#wakes.hindrance(mailbox, message, session);
+      if (hindrance?.isOverBudget && areSpent && copy.attention.reason !== 'digest') {
+        overBudget.push(message);
+        spent = hindrance.because;
+        continue;
+      }
       if (hindrance && (status === 'idle' || !hindrance.whileIdle)) {
         this.#skipped.add(hindrance.whileIdle ? placeWhileIdle(id) : place(id));
         await noteHindrance(who, id, hindrance.because, this.deps.workspace.now());
@@ -350,6 +372,8 @@ export class Follower {
       const isUrgent = attention.injection === 'immediate';
       found.push({ id, ts: message.ts, isUrgent, wantsAnswer: wantsAnswer({ message, attention }) });
     }
+    const isListed = overBudget.length > 0 && (await this.#digests.add(who, overBudget, spent));
+    if (!isListed) for (const { id } of overBudget) await noteHindrance(who, id, spent, this.deps.workspace.now());
     return found.sort(byTime);
   }
 
@@ -362,7 +386,16 @@ export class Follower {
         this.#proofOf({ id, to: live, at, way: way.name });
       const reader = { name: taker ?? who.name, home: who.home };
       const wrap = (copies: readonly Delivered[]) => this.#parcels(reader, copies, live.status === 'idle');
-      const reached = await handOver(who, ids, { way, session: live, taker, wrap, proof, now: workspace.now, signal });
+      const reached = await handOver(who, ids, {
+        way,
+        session: live,
+        wakes: live.status === 'idle',
+        taker,
+        wrap,
+        proof,
+        now: workspace.now,
+        signal,
+      });
       const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
       if (reached.outcome !== 'shown') this.#answers.end(live.id);
       else this.#stuckMail.recover(live.id, at);

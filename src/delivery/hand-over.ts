@@ -8,6 +8,7 @@ import { takenBy } from '../core/mail/shared.ts';
 import { receiptsOf } from '../core/mail/workspace.ts';
 import type { Who } from '../core/mail/workspace.ts';
 import { byTime } from '../core/message.ts';
+import { receipt } from '../core/receipt.ts';
 import { newHolder } from '../platform/holder.ts';
 
 /** What is handed to running sessions is held under this name, also over a restart of the program that handed it over. */
@@ -28,6 +29,8 @@ export type HandOverOutcome =
 export interface HandOverOptions {
   way: Way;
   session: HandoverTarget;
+  /** The session is idle, and this begins a turn. */
+  wakes: boolean;
   /** The mailbox is shared, and what is shown becomes this agent's. */
   taker?: AgentName | undefined;
   /** Renders the claimed copies, oldest first. If it throws, everything waits again. */
@@ -56,14 +59,15 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
   if (claim.copies.length === 0) return { outcome: 'nothing' };
   const copies = claim.copies.toSorted((a, b) => byTime(a.message, b.message));
   const claimed = copies.map(({ message }) => message.id);
-  const at = (): string => new Date(options.now()).toISOString();
   const { client, id: to, folder, pid, start } = session;
   const process = { ...(pid && { pid }), ...(start && { start }) };
-  const evidence = { way: way.name, client, session: to, folder, ...process, ...takenBy(taker) };
+  const wake = options.wakes && { woke: true };
+  const evidence = { way: way.name, client, session: to, folder, ...process, ...takenBy(taker), ...wake };
   let parcels: readonly Parcel[];
   try {
     parcels = await options.wrap(copies);
-    for (const id of claimed) await journal.record(who.name, id, { step: 'offered', at: at(), evidence });
+    const offered = receipt('offered', options.now(), evidence);
+    for (const id of claimed) await journal.record(who.name, id, offered);
   } catch (error) {
     await mailboxes.release(claim, claimed, { because: 'it could not be made ready' });
     throw error;

@@ -287,11 +287,18 @@ export class OfferedTexts {
     for (const { id, state, message } of obligations) {
       if (!message || state === 'deferred' || left.has(id)) continue;
       const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
-      if (!copy || !wasShownTo(this.session.id, copy)) continue;
+      if (!copy || !(wasShownTo(this.session.id, copy) || (await this.#wasListed(who, copy)))) continue;
       mail.push({ message, attention: copy.attention, attempt: copy.attempt + 1 });
     }
     if (mail.length === 0) this.#remove(COMPACTED);
     return mail;
+  }
+
+  /** Was this session shown a digest that lists the copy, and it still waits? See wake-digest.ts. */
+  async #wasListed({ name, home }: Who, { state, receipts }: Trace['copies'][number]): Promise<boolean> {
+    const digest = receipts.findLast(({ evidence }) => 'digest' in evidence)?.evidence['digest'];
+    if (state !== 'stored' || digest === undefined) return false;
+    return (await home.journal.copy(name, String(digest) as MessageId))?.settledBy?.['session'] === this.session.id;
   }
 
   /** What was shown again whole gets a receipt; a knock or pointer has one already. What did not fit follows at the next event. */

@@ -132,6 +132,8 @@ export interface Records {
   search(words: string, page: Page, onProgress?: (left: number) => void): Promise<HistoryRow[]>;
   /** One message with all its evidence; null if the id is unknown. */
   trace(id: MessageId): Promise<Trace | null>;
+  /** The receipts of all mailboxes since then (Unix ms), oldest first. Only the newest few thousand are looked through. */
+  receiptsSince(since: number): Promise<(Receipt & { mailbox: AgentName; id: MessageId })[]>;
 }
 
 export interface JournalTroubles {
