@@ -111,6 +111,25 @@ describe.skipIf(!hasTmux)(`a dialog of Claude Code with its hook beside it${why}
   );
 
   it(
+    'is answered outside of tmux by a hook that the client starts a moment later [CCC-183]',
+    async () => {
+      const { session, asked, waits, decided } = await asks({ questions: [database()] });
+      const { places } = session.questions;
+      const questions = new ClaudeQuestions({
+        live: () => places.live(),
+        terminalOf: async () => null,
+        transcriptOf: (conversation) => places.transcriptOf(conversation),
+      });
+      const answering = questions.answer(asked.call, [{ options: [1] }], NEVER);
+      await Bun.sleep(50);
+      waits('AskUserQuestion', { questions: [database()] }, { answers: { 'Which database?': 'MongoDB' } });
+      expect(await answering).toEqual({ outcome: 'answered' });
+      expect(decided).toHaveLength(1);
+    },
+    SLOW,
+  );
+
+  it(
     'that is closed ends its hook at the next look',
     async () => {
       const { session, waits, ends, press } = await asks({ permission: 'touch one' }, { permission: 'touch two' });

@@ -19,6 +19,8 @@ const SETTLED_MS = 300;
 /** and in the first seconds of a client: of 20 answers at the age of 2 s four were, at 5 s none. */
 const YOUNG_MS = 5000;
 
+/** Limit for the hook to start beside a dialog that is open, ms. */
+const HOOK_MS = 5000;
 /** Limit for the end of a call that was allowed, ms. One that runs may take hours. */
 const ALLOWED_MS = 500;
 /** Limit for the end of a call that was denied, ms. */
@@ -61,10 +63,11 @@ export class ClaudeQuestions implements QuestionDriver {
       const found = await this.#look();
       if (found?.open.call !== call) return { outcome: 'gone' };
       const { live, open } = found;
-      const byHook = signal.aborted ? null : await this.#answerByHook(found, choices);
-      if (byHook) return byHook;
       const terminal = await this.places.terminalOf(live);
-      if (!terminal) return left('Claude Code runs outside of tmux, where no key can be pressed');
+      const byHook = await this.#answerByHook(found, choices, signal, terminal ? 0 : HOOK_MS);
+      if (byHook) return byHook;
+      if (!terminal)
+        return left('Claude Code runs outside of tmux, and no hook of `ccc setup` waits beside its dialog; answer there');
       if (!runsIn(live.pid, terminal.tty)) return left(`Claude Code does not run in ${terminal.name}`);
       const turn = takeTurn(terminal.tty);
       if (turn === null) return left('another program types into this terminal just now');
@@ -110,7 +113,7 @@ export class ClaudeQuestions implements QuestionDriver {
   }
 
   /** The hook of the dialog that is open, if it is sure that it is of this one, and its call. */
-  #hookOf({ sessionId }: ClaudeSession): { hook: WaitingHook; call: OpenCall } | null {
+  #hookOf({ sessionId }: ClaudeSession): HookOfCall | null {
     const [hook, ...others] = hooksBeside(sessionId);
     const calls = this.#calls.open.filter((call) => hook && isOf(hook, call));
     const [call] = calls;
@@ -139,14 +142,21 @@ export class ClaudeQuestions implements QuestionDriver {
     return { call: hookCall(live, id), kind: 'permission', questions, askedAt: askedAtOf(live) };
   }
 
-  /** Null if it is not answered this way. */
+  /** Null if it is not answered this way. `waitMs`: how long to wait for a hook that the client has not started yet. */
   async #answerByHook(
     { live, open }: { live: ClaudeSession; open: OpenQuestion },
     choices: readonly Choice[],
+    signal: AbortSignal,
+    waitMs: number,
   ): Promise<Answering | null> {
-    if (!(await this.#isOpen(live, open))) return { outcome: 'gone' };
-    // Nothing is awaited from here to the decision.
-    const found = this.#hookOf(live);
+    let found: HookOfCall | null;
+    for (const until = performance.now() + waitMs; ; await Bun.sleep(LOOK_MS)) {
+      if (signal.aborted) return null;
+      if (!(await this.#isOpen(live, open))) return { outcome: 'gone' };
+      // Nothing is awaited from here to the decision.
+      found = this.#hookOf(live);
+      if (found || performance.now() >= until) break;
+    }
     if (!found || !this.#isCallOf(live, open, found.call)) return null;
     const decision = decisionFor(open, choices, found.hook.input);
     if (!decision) return null;
@@ -201,6 +211,11 @@ export class ClaudeQuestions implements QuestionDriver {
       await Bun.sleep(LOOK_MS);
     }
   }
+}
+
+interface HookOfCall {
+  hook: WaitingHook;
+  call: OpenCall;
 }
 
 function isOf({ tool, input }: WaitingHook, call: OpenCall): boolean {
