@@ -295,6 +295,24 @@ describe('mail for the client', () => {
     expect(await api.shell('drain')).toMatch(/five\n\n[^]*six\n/);
   });
 
+  it('is shown and taken by `parley watch` of a session, too, and counted by `parley`', async () => {
+    const machine = await installed();
+    const api = await session(machine, 'api').starts();
+    await send(machine, '@claude.api', 'mine');
+    const id = await send(machine, '@claude', 'for any');
+    expect(await api.shell()).toContain('You are @claude.api: 2 waiting');
+    // Two lines, and then it is told to end.
+    const twoLines =
+      'mkfifo said; "$0" "$@" > said & { read -r a; read -r b; } < said; kill $!; wait; rm said; echo "$a$b"';
+    const seen = await api.runs(twoLines, 'watch', '--json');
+    const taken = await api.runs(twoLines, 'watch', '--take', '--json');
+    for (const { out } of [seen, taken]) expect(out).toMatch(/(?=.*"mine")(?=.*"for any")/);
+    expect(await api.shell('inbox')).toContain('inbox empty');
+    expect(await machine.does('parley', ['trace', id])).toContain('taken by @claude.api');
+    await send(machine, '@claude', 'another');
+    expect(await api.shell('take', '--lease', '1m')).toContain('cannot be held; take it: parley take');
+  });
+
   it('waits for the others again if its reader ends before its model was asked', async () => {
     const machine = await installed();
     const [api, web] = [await session(machine, 'api').starts(), await session(machine, 'web').starts()];
