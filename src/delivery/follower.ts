@@ -1,4 +1,5 @@
 import type { Delivered } from '../core/mail/deliver.ts';
+import { settleShown } from '../core/mail/offered.ts';
 import type { Who, Workspace } from '../core/mail/workspace.ts';
 import type { ReadMailbox } from '../core/mail/shared.ts';
 import { byTime } from '../core/message.ts';
@@ -11,10 +12,11 @@ import type { Watch } from '../core/ports/mailboxes.ts';
 import type { Parcel, Way } from '../core/ports/way-in.ts';
 import type { Log } from '../core/service.ts';
 import { Wakeup } from '../core/wait.ts';
+import { newHolder } from '../platform/holder.ts';
 import { Answers, wantsAnswer } from './answers.ts';
 import { shortBody } from './fit.ts';
 import type { Phrases } from './fit.ts';
-import { unprovenCopies, isPushed, isRefusedBy, handOver, resolveHandover } from './hand-over.ts';
+import { unprovenCopies, handoverInDoubt, isPushed, isRefusedBy, handOver, resolveHandover } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
 import type { OfferedDeps } from './hook-offered.ts';
 import { PrintedTexts } from './printed-texts.ts';
@@ -55,6 +57,7 @@ export interface FollowerLimits {
 }
 
 const LIMITS: FollowerLimits = { lookMs: 5000, retryMs: 1000, longestRetryMs: 300_000, tickMs: 60_000 };
+const IN_DOUBT = 'it was handed to this session, and nothing shows what became of it; it comes with the next turn';
 /** A longer body is not pushed: its reader is told of it by a hook, and fetches it. */
 const LONGEST_BODY = 32_000;
 
@@ -352,6 +355,11 @@ export class Follower {
         this.#skipped.add(place(id));
         continue;
       }
+      const doubt = copy.attempt > 0 ? await handoverInDoubt(who, id, session) : null;
+      if (doubt && !(await this.#isOver(who, doubt))) {
+        this.#skipped.add(place(id));
+        continue;
+      }
       const left = (await waitMs?.(message)) ?? 0;
       if (left > 0) {
         this.#wakeup.notifyIn(left);
@@ -375,6 +383,20 @@ export class Follower {
     const isListed = overBudget.length > 0 && (await this.#digests.add(who, overBudget, spent));
     if (!isListed) for (const { id } of overBudget) await noteHindrance(who, id, spent, this.deps.workspace.now());
     return found.sort(byTime);
+  }
+
+  /**
+   * Whether the client cannot have this message any more, although nobody waited for its word. What its record shows is settled. Where
+   * nothing is known it is not handed over a second time: a hook shows it, marked.
+   */
+  async #isOver(who: Who, handover: Handover): Promise<boolean> {
+    const { id, to, way, taker } = handover;
+    const now = this.deps.workspace.now();
+    const proof = await this.#proofOf(handover);
+    if (proof?.step === 'shown')
+      await settleShown(who, newHolder(false), id, { ...proof.evidence, way, session: to.id }, now, taker);
+    else if (proof?.step !== 'none' || !proof.isOver) await noteHindrance(who, id, IN_DOUBT, now);
+    return proof?.step === 'none' && proof.isOver;
   }
 
   async #hand(live: LiveSession, { who, taker }: SessionMailbox, ids: MessageId[], way: Way): Promise<void> {

@@ -1,5 +1,6 @@
 import type { AgentName, MessageId } from '../core/names.ts';
 import type { LiveSession, RecordedProof } from '../core/ports/live-session.ts';
+import { LEASE_ENDED } from '../core/ports/journal.ts';
 import type { CopyRecord } from '../core/ports/journal.ts';
 import type { Parcel, Way } from '../core/ports/way-in.ts';
 import { OFFERED_MS, settleShown } from '../core/mail/offered.ts';
@@ -133,6 +134,16 @@ export async function lastHandover(who: Who, id: MessageId): Promise<Handover | 
   if (typeof pid === 'number') to.pid = pid;
   if (typeof start === 'string') to.start = start;
   return { id, to, at: Date.parse(note.at), way: String(way), taker: taker as AgentName | undefined };
+}
+
+/**
+ * The handover of a waiting copy to this session of which nothing is known: its claim ended by time, and the client may have it. Null where
+ * there is none, or where it was known to be over.
+ */
+export async function handoverInDoubt(who: Who, id: MessageId, session: string): Promise<Handover | null> {
+  const released = (await receiptsOf(who, id)).findLast(({ step }) => step === 'released');
+  const handover = released?.evidence['because'] === LEASE_ENDED ? await lastHandover(who, id) : null;
+  return handover?.to.id === session ? handover : null;
 }
 
 /** Ends what was handed over by what the client's record says. `unknown`: it says nothing yet, and the copy stays held. */

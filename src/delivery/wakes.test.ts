@@ -78,6 +78,67 @@ describe('a wake', () => {
   });
 });
 
+describe('a wake, by the record of the client,', () => {
+  it('is one for all messages that wait, and is noted before it is tried', async () => {
+    const rig = await aRig();
+    const ids = [
+      await rig.send({ intent: 'fyi' }),
+      await rig.send({ intent: 'fyi' }),
+      await rig.send({ intent: 'fyi' }),
+    ];
+    const noted: string[][] = [];
+    const ways = rig.claude.ways.bind(rig.claude);
+    rig.claude.ways = (live) =>
+      ways(live).map((way) => ({
+        ...way,
+        async attempt(parcels, signal) {
+          for (const { id } of parcels) noted.push(await rig.steps(id));
+          return way.attempt(parcels, signal);
+        },
+      }));
+    rig.claude.add('s1');
+    rig.follow({ wakesPerHour: 1 });
+    for (const id of ids) await within(10_000, () => settled(rig, id));
+    expect(noted).toEqual([['offered'], ['offered'], ['offered']]);
+  });
+
+  it('is not repeated while nothing says what became of it, also when its claim has ended, and the trace says so', async () => {
+    const rig = await aRig();
+    rig.claude.mode = 'silent';
+    rig.claude.proof = () => Promise.reject(new Error('file is not a database'));
+    rig.claude.add('s1');
+    const id = await rig.send();
+    const first = rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length === 1);
+    await first.close();
+    rig.workspace.pass(2 * 60 * 60 * 1000);
+    rig.follow();
+    await within(10_000, async () => (await rig.state(id)) === 'stored');
+    await within(10_000, async () => (await rig.steps(id)).includes('reconsidered'));
+    expect(rig.claude.texts('s1')).toHaveLength(1);
+    expect(await rig.reasons(id)).toContain(
+      'it was handed to this session, and nothing shows what became of it; it comes with the next turn',
+    );
+  });
+
+  it('is settled, and not repeated, when the record shows it after its claim has ended', async () => {
+    const rig = await aRig();
+    rig.claude.mode = 'silent';
+    rig.claude.add('s1');
+    const id = await rig.send();
+    const first = rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length === 1);
+    await first.close();
+    rig.workspace.pass(2 * 60 * 60 * 1000);
+    await rig.workspace.own.mailboxes.heal();
+    expect(await rig.state(id)).toBe('stored');
+    rig.claude.show('s1', id);
+    rig.follow();
+    await within(10_000, () => settled(rig, id));
+    expect([rig.claude.texts('s1').length, await rig.steps(id)]).toEqual([1, ['offered', 'released', 'shown']]);
+  });
+});
+
 describe('mail over the wake budget', () => {
   /** A follower whose session was woken twice and may not be woken again this hour; and one message that waits for that. */
   async function spent(): Promise<{ rig: Rig; first: MessageId; follower: Follower }> {

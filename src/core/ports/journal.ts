@@ -76,6 +76,9 @@ export interface Settlement {
   taker?: AgentName;
 }
 
+/** Why a copy is `released` that its reader neither ended nor gave back. */
+export const LEASE_ENDED = 'the reader died or let its lease run out';
+
 /** A message with its copies and their receipts. */
 export interface Trace {
   home?: string;
