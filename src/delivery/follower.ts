@@ -6,6 +6,7 @@ import { byTime } from '../core/message.ts';
 import type { Message } from '../core/message.ts';
 import { scopeMatches } from '../core/names.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
+import { asOwedNow } from '../core/obligations/owed.ts';
 import { raiseLate } from '../core/obligations/tick.ts';
 import type { LiveSession, LiveSessions, RecordedProof } from '../core/ports/live-session.ts';
 import type { Watch } from '../core/ports/mailboxes.ts';
@@ -407,7 +408,8 @@ export class Follower {
       const proof = (id: MessageId): Promise<RecordedProof | null> =>
         this.#proofOf({ id, to: live, at, way: way.name });
       const reader = { name: taker ?? who.name, home: who.home };
-      const wrap = (copies: readonly Delivered[]) => this.#parcels(reader, copies, live.status === 'idle');
+      const wrap = async (copies: readonly Delivered[]) =>
+        this.#parcels(reader, await asOwedNow(who, copies), live.status === 'idle');
       const reached = await handOver(who, ids, {
         way,
         session: live,

@@ -8,6 +8,7 @@ import { anOwner } from '../../test/support/workspace.ts';
 import { send } from '../core/mail/send.ts';
 import { settle, withdraw } from '../core/mail/settle.ts';
 import type { MessageId } from '../core/names.ts';
+import { endObligation } from '../core/obligations/obligation.ts';
 import { owe } from '../core/obligations/owed.ts';
 import type { Follower } from './follower.ts';
 import { whyWaiting } from './wake-budget.ts';
@@ -58,6 +59,22 @@ describe('a wake', () => {
     rig.follow();
     await within(10_000, () => settled(rig, next));
     expect(rig.claude.texts('s1')).toEqual([expect.stringContaining('the next')]);
+  });
+
+  it('is not for what is not owed any more; with the next turn it is shown, and not called owed', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    const who = rig.workspace.who(BOB);
+    const id = await rig.send({ intent: 'question' });
+    await owe(who, { limit: 1 });
+    await endObligation(who.home, BOB, id, 'responded', {}, rig.workspace.now());
+    rig.follow();
+    await within(10_000, async () =>
+      (await rig.reasons(id)).includes('no answer is owed any more; it comes with the next turn'),
+    );
+    rig.claude.add('s1', { status: 'active' });
+    await within(10_000, () => settled(rig, id));
+    expect(rig.claude.texts('s1')).toEqual([expect.stringMatching(/question · may respond/)]);
   });
 
   it('waits for the end of a quiet time, also for what came in it; an urgent message of a person does not', async () => {
