@@ -3,6 +3,7 @@ import { aDraft } from '../../test/support/durable-workspace.ts';
 import { aRig, BOB, looked, printed, settled } from '../../test/support/followed.ts';
 import type { Rig } from '../../test/support/followed.ts';
 import { alice } from '../../test/support/mail.ts';
+import { ScriptedLive } from '../../test/support/scripted-live.ts';
 import { within } from '../../test/support/within.ts';
 import { anOwner } from '../../test/support/workspace.ts';
 import { send } from '../core/mail/send.ts';
@@ -262,6 +263,17 @@ describe('the follower', () => {
     rig.claude.mode = 'prove';
     rig.claude.add('s1');
     const id = await rig.send();
+    await within(10_000, () => settled(rig, id));
+  });
+
+  it('gives the sessions of one client their mail although another client cannot be read', async () => {
+    const rig = await aRig();
+    const broken = new ScriptedLive('broken', rig.workspace.now);
+    broken.list = () => Promise.reject(new Error('its register is no JSON'));
+    rig.others.set('broken', broken);
+    rig.claude.add('s1');
+    const id = await rig.send();
+    rig.follow();
     await within(10_000, () => settled(rig, id));
   });
 

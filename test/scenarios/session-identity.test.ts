@@ -212,6 +212,9 @@ describe('a session that a person starts after `parley install`', () => {
     const machine = await installed();
     const first = await session(machine, 'api').starts();
     await first.ends();
+    const { err: gone } = await machine.run('parley', ['send', '@claude.api', 'are you there?']);
+    expect(gone).toContain(`@claude.api does not run here now; the next claude session in ${first.folder} gets this\n`);
+    await machine.does('parley', ['drain', '--as', 'claude.api']);
     for (const path of ['names/claude.api.json', `sessions/${first.id}`, 'agents/claude.api.json']) {
       const file = `${machine.at('.parley')}/${path}`;
       const text = path.endsWith('.json') ? readFileSync(file, 'utf8') : null;

@@ -20,6 +20,8 @@ export const BOB = 'claude.api' as AgentName;
 export interface Rig {
   workspace: TestWorkspace;
   claude: ScriptedLive;
+  /** Further clients, looked at before it. */
+  others: Map<string, ScriptedLive>;
   follow(settings?: Partial<FollowerDeps['settings']>): Follower;
   /** Before the text of a handover is made. */
   beforeText: () => Promise<void>;
@@ -39,11 +41,12 @@ export async function aRig(nameOf: (live: LiveSession) => AgentName | null = () 
   const rig: Rig = {
     workspace,
     claude,
+    others: new Map(),
     beforeText: async () => {},
     follow(settings = {}) {
       const follower = new Follower({
         workspace,
-        clients: new Map([['claude', claude]]),
+        clients: new Map([...rig.others, ['claude', claude]]),
         async mailboxesOf(live) {
           const name = nameOf(live);
           return name ? [{ who: workspace.who(name), match }] : [];

@@ -173,12 +173,14 @@ function strangerFinding(
       `${state}: no way, because it is no session of Parley`,
       `start it with \`parley run claude\`; or \`parley install claude\`${usesC2c ? ', or `c2c install claude` and let it register' : ''}`,
     );
+  const owed = waiting.find(({ home, mailbox }) => home === 'parley' && [own, ...shared].includes(mailbox));
+  if (owed && session.status === 'waiting')
+    return warn(`${state}: it asks its user something; ${waits(owed)}`, 'answer it in its window; then mail comes');
   const isFollowed = daemonNotice(`${parleyHome(place.env)}/daemon`)?.doors.some(({ name }) => name === 'follow');
   if (isFollowed) return ok(`${state}: socket (primary), because the daemon gives @${own} its mail`);
   const what = `${state}: hook (fallback), because Parley's hook looks after every tool call`;
-  const mail = waiting.find(({ home, mailbox }) => home === 'parley' && [own, ...shared].includes(mailbox));
   const next = 'give it a prompt, or start the daemon, which wakes idle sessions: `parley up --detach`';
-  return mail && session.status !== 'busy' ? warn(`${what}; ${waits(mail)}`, next) : { ...ok(what), next };
+  return owed && session.status !== 'busy' ? warn(`${what}; ${waits(owed)}`, next) : { ...ok(what), next };
 }
 
 /** The mailboxes that a session reads, its own first: its name and what it shares; before its hook has seen it, the one of its client. */
