@@ -52,6 +52,8 @@ export interface HeldClient {
   isReady(screen: Screen): boolean;
   /** Its screen has changed. */
   look(screen: Screen): void;
+  /** Whether its composer holds this very text, as far as the screen shows. */
+  holds(screen: Screen, text: string): boolean;
   /** As in Typing. */
   enterAfter: number;
 }

@@ -11,6 +11,7 @@ import type { Who } from '../core/mail/workspace.ts';
 import { byTime } from '../core/message.ts';
 import { receipt } from '../core/receipt.ts';
 import { newHolder } from '../platform/holder.ts';
+import { isProcessAlive, startOf } from '../platform/process.ts';
 
 /** What is handed to running sessions is held under this name, also over a restart of the program that handed it over. */
 const BEARER = 'follower';
@@ -144,6 +145,11 @@ export async function handoverInDoubt(who: Who, id: MessageId, session: string):
   const released = (await receiptsOf(who, id)).findLast(({ step }) => step === 'released');
   const handover = released?.evidence['because'] === LEASE_ENDED ? await lastHandover(who, id) : null;
   return handover?.to.id === session ? handover : null;
+}
+
+/** Whether the process that a copy was handed to has ended. One that is not known has not. */
+export function hasEnded({ pid, start }: HandoverTarget): boolean {
+  return pid !== undefined && (!isProcessAlive(pid) || (start !== undefined && startOf(pid) !== start));
 }
 
 /** Ends what was handed over by what the client's record says. `unknown`: it says nothing yet, and the copy stays held. */

@@ -36,20 +36,21 @@ export class WakeBudget {
 
   /** The wakes that a process before this one noted: several messages of one wake have the same time. Where nothing went in, none was. */
   recall(receipts: readonly (Receipt & { mailbox: string; id: string })[]): void {
-    const wakes = new Map<string, Set<number>>();
+    const wakes = new Map<string, Map<string, number>>();
     const left = new Set<string>();
     for (const { step, at, evidence, mailbox, id } of receipts.toReversed()) {
       const copy = `${mailbox} ${id}`;
       if (step === 'released' && 'way' in evidence) left.add(copy);
-      // One that was left and offered again counts once.
-      if (step !== 'offered' || left.delete(copy) || evidence['woke'] !== true) continue;
+      const isWake = step === 'offered' && !left.delete(copy) && evidence['woke'] === true;
+      if (!isWake && !('nudge' in evidence)) continue;
       const session = String(evidence['session']);
-      wakes.set(session, (wakes.get(session) ?? new Set()).add(Date.parse(at)));
+      const known = wakes.get(session) ?? new Map<string, number>();
+      wakes.set(session, known.set(String(evidence['nudge'] ?? at), Date.parse(at)));
     }
     for (const [session, times] of wakes)
       this.#times.set(
         session,
-        [...times].toSorted((a, b) => a - b),
+        [...times.values()].toSorted((x, y) => x - y),
       );
   }
 

@@ -3,7 +3,7 @@ import type { ClientState, StateReader } from '../../sessions/client-state.ts';
 import { clientWindows } from '../../sessions/client-window.ts';
 import type { Screen } from '../../sessions/terminal.ts';
 import { begunAt, FollowedWire, kimiHome, KimiIndex } from './record.ts';
-import { isKimi, isKimiReady, sessionShown } from './state.ts';
+import { isKimi, isKimiReady, kimiHolds, sessionShown } from './state.ts';
 
 /** Enter waits in any case until the screen shows the paste. Seen: Kimi takes an Enter right behind a paste in brackets. */
 const ENTER_MS = 50;
@@ -37,6 +37,10 @@ export class HeldKimi implements HeldClient {
 
   isReady(screen: Screen): boolean {
     return isKimiReady(screen);
+  }
+
+  holds(screen: Screen, text: string): boolean {
+    return kimiHolds(screen, text);
   }
 
   /** Kimi draws the id of its conversation into its first box. */

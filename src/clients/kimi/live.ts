@@ -11,6 +11,7 @@ import { parleyHome } from '../../platform/env.ts';
 import { startedAt, startOf } from '../../platform/process.ts';
 import { clientWindows } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
+import { hasServer } from '../launch.ts';
 import { LATE_MS, WireProof, wirePlaceAt } from './proof.ts';
 import { FollowedWire, kimiHome, KimiIndex, writtenAt } from './record.ts';
 import { isKimi } from './state.ts';
@@ -90,6 +91,7 @@ export class KimiLive implements LiveSessions {
         sessions: this.#held,
         holder,
         inTurn: (act) => this.#inTurn(holder.pid, act),
+        has: (id) => this.#has(session, id),
         proof: (id, since) => this.proof(session, id, since),
         recordFolders: () => this.#recordFolders(this.#sessions()),
       }),
@@ -101,9 +103,10 @@ export class KimiLive implements LiveSessions {
     if (found?.proof.step === 'shown') return found.proof;
     const held = this.#holderOf(session);
     if (!held) {
-      // Who is known and gone cannot show it any more; of others nothing is known.
+      // Who is known and gone cannot show it any more; of others nothing is known. What the conversation has, a Kimi that goes on with it shows.
       const isGone = session.pid !== undefined && !hasLiveProcess({ pid: session.pid, start: session.start ?? null });
-      return isGone ? { step: 'none', isOver: true } : (found?.proof ?? { step: 'none', isOver: false });
+      const goesOn = found?.isKept === true && this.#sessions().some((one) => one.session === found.session);
+      return isGone && !goesOn ? { step: 'none', isOver: true } : (found?.proof ?? { step: 'none', isOver: false });
     }
     // A turn that goes on may still answer a request that had it.
     if (found?.isLost && this.#doing(held).status === 'idle') return { step: 'none', isOver: true };
@@ -136,6 +139,8 @@ export class KimiLive implements LiveSessions {
       pid: holder.pid,
       ...(holder.start !== null && { start: holder.start }),
       ...this.#doing(held),
+      mailComes: whenMailComes(held, this.#doing(held)),
+      ...(!hasServer(`${this.#index.home}/mcp.json`, 'kimi') && { hasNoTools: true }),
     };
   }
 
@@ -167,7 +172,9 @@ export class KimiLive implements LiveSessions {
       if (!last || !isOnly || isUnsure) return [];
       const start = startOf(pid);
       const process = { pid, ...(start !== null && { start }) };
-      return [{ client: 'kimi', id: last.id, folder, ...process, ...this.#recordedDoing(last.id, since) }];
+      const doing = this.#recordedDoing(last.id, since);
+      const mailComes = doing.status === 'idle' ? {} : { mailComes: AFTER_TURN };
+      return [{ client: 'kimi', id: last.id, folder, ...process, ...doing, ...mailComes }];
     });
   }
 
@@ -184,17 +191,25 @@ export class KimiLive implements LiveSessions {
     const others = this.#index
       .inFolder(folder)
       .filter((one) => one.id !== session && writtenAt(one) >= since - LATE_MS);
-    const found = [...(own ? [own] : []), ...others].flatMap(({ wire }) => {
+    const found = [...(own ? [own] : []), ...others].flatMap(({ id: conversation, wire }) => {
       const reader = this.#reader(wire, id, since);
       const proof = reader.read();
-      return proof ? [{ proof, isLost: reader.isLost }] : [];
+      return proof ? [{ session: conversation, proof, isLost: reader.isLost, isKept: reader.isKept }] : [];
     });
     return found.find(({ proof }) => proof.step === 'shown') ?? found[0] ?? null;
   }
 
+  /** Whether its conversation has the message already: it was given before, and Kimi was killed or started again since. */
+  #has({ id: session }: LiveSession, id: MessageId): boolean {
+    const wire = this.#index.find(session)?.wire;
+    const reader = wire === undefined || this.#wire(wire).placeOf(id) === null ? null : this.#reader(wire, id, 0);
+    return reader !== null && reader.read() !== null && reader.isKept;
+  }
+
   #reader(path: string, id: MessageId, since: number): WireProof {
     const key = JSON.stringify([path, id, since]);
-    const reader = this.#readers.get(key) ?? new WireProof(path, wirePlaceAt(path, since - LATE_MS), id);
+    const from = (): number => this.#wire(path).placeOf(id) ?? wirePlaceAt(path, since - LATE_MS);
+    const reader = this.#readers.get(key) ?? new WireProof(path, from(), id);
     this.#readers.delete(key);
     this.#readers.set(key, reader);
     for (const oldest of this.#readers.keys()) if (this.#readers.size > MOST_READERS) this.#readers.delete(oldest);
@@ -213,4 +228,13 @@ export class KimiLive implements LiveSessions {
     void turn.catch(() => null).then(() => this.#turns.get(holder) === turn && this.#turns.delete(holder));
     return turn;
   }
+}
+
+const AFTER_TURN = 'at the end of its turn';
+
+/** Nothing is typed while it works, asks something, or has a draft. */
+function whenMailComes({ seen }: HeldSession, { status }: Doing): string {
+  if (status === 'starting') return 'when it has started';
+  if (status === 'idle') return seen === 'empty' ? 'now' : 'when its composer is empty';
+  return status === 'waiting' ? 'when its user has answered and its turn is over' : AFTER_TURN;
 }

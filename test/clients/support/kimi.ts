@@ -6,7 +6,7 @@
 //   await kimi.turn(terminal, 'do it', 'done');              // a whole turn, in which the model says `done`
 //
 // `kimi` is on the PATH of `kimi.env`, beside the Node that it needs, as after `npm install -g`.
-import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import type { Run } from '../../support/program.ts';
 import type { Model } from '../model/model.ts';
 import type { Place } from './place.ts';
@@ -19,6 +19,8 @@ const DEADLINE = 200_000;
 export interface KimiOptions {
   place: Place;
   model: Model;
+  /** More of its settings, as TOML. */
+  settings?: string;
 }
 
 export class Kimi {
@@ -34,7 +36,7 @@ export class Kimi {
     const file = `${this.folder}/config.toml`;
     if (existsSync(file)) throw new Error(`${file} is there already: let the product install after aKimi`);
     mkdirSync(this.folder, { recursive: true });
-    writeFileSync(file, scripted(model));
+    writeFileSync(file, `${scripted(model)}${options.settings ?? ''}`);
   }
 
   get folder(): string {
@@ -47,6 +49,14 @@ export class Kimi {
     const sum = new Bun.CryptoHasher('sha256').update(root).digest('hex').slice(0, 12);
     mkdirSync(`${this.folder}/workspace-trust`);
     writeFileSync(`${this.folder}/workspace-trust/wd_project_${sum}`, JSON.stringify({ root, trustedAt: 1 }));
+  }
+
+  /** All that it has written down of its conversations. */
+  wires(): string {
+    const paths = [
+      ...new Bun.Glob('sessions/*/*/agents/main/wire.jsonl').scanSync({ cwd: this.folder, absolute: true }),
+    ];
+    return paths.map((path) => readFileSync(path, 'utf8')).join('');
   }
 
   /** `kimi -p <prompt>` to its end. */
