@@ -1,5 +1,4 @@
 import type { Delivered } from '../core/mail/deliver.ts';
-import { settleShown } from '../core/mail/offered.ts';
 import type { Who, Workspace } from '../core/mail/workspace.ts';
 import { takenBy } from '../core/mail/shared.ts';
 import type { ReadMailbox } from '../core/mail/shared.ts';
@@ -11,14 +10,20 @@ import { asOwedNow } from '../core/obligations/owed.ts';
 import { raiseLate } from '../core/obligations/tick.ts';
 import type { LiveSession, LiveSessions, RecordedProof } from '../core/ports/live-session.ts';
 import type { Watch } from '../core/ports/mailboxes.ts';
-import type { Parcel, Way } from '../core/ports/way-in.ts';
+import type { Way } from '../core/ports/way-in.ts';
 import type { Log } from '../core/service.ts';
 import { Wakeup } from '../core/wait.ts';
-import { newHolder } from '../platform/holder.ts';
-import { Answers, wantsAnswer } from './answers.ts';
-import { shortBody } from './fit.ts';
+import { Answers, parcelsOf, wantsAnswer } from './answers.ts';
 import type { Phrases } from './fit.ts';
-import { unprovenCopies, handoverInDoubt, isPushed, isRefusedBy, handOver, resolveHandover } from './hand-over.ts';
+import {
+  unprovenCopies,
+  endDoubt,
+  handoverInDoubt,
+  isPushed,
+  isRefusedBy,
+  handOver,
+  resolveHandover,
+} from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
 import type { OfferedDeps } from './hook-offered.ts';
 import { nudge, Nudges } from './nudges.ts';
@@ -61,7 +66,6 @@ export interface FollowerLimits {
 }
 
 const LIMITS: FollowerLimits = { lookMs: 5000, retryMs: 1000, longestRetryMs: 300_000, tickMs: 60_000 };
-const IN_DOUBT = 'it was handed to this session, and nothing shows what became of it; it comes with the next turn';
 /** A longer body is not pushed: its reader is told of it by a hook, and fetches it. */
 const LONGEST_BODY = 32_000;
 
@@ -401,7 +405,7 @@ export class Follower {
         continue;
       }
       const doubt = copy.attempt > 0 ? await handoverInDoubt(who, id, session) : null;
-      if (doubt && !(await this.#isOver(who, doubt))) {
+      if (doubt && !(await endDoubt(who, doubt, await this.#proofOf(doubt), this.deps.workspace.now()))) {
         this.#skipped.add(place(id));
         continue;
       }
@@ -425,23 +429,8 @@ export class Follower {
       const isUrgent = attention.injection === 'immediate';
       found.push({ id, ts: message.ts, isUrgent, wantsAnswer: wantsAnswer({ message, attention }) });
     }
-    const isListed = overBudget.length > 0 && (await this.#digests.add(who, overBudget, spent));
-    if (!isListed) for (const { id } of overBudget) await noteHindrance(who, id, spent, this.deps.workspace.now());
+    if (overBudget.length > 0) await this.#digests.add(who, overBudget, spent);
     return found.sort(byTime);
-  }
-
-  /**
-   * Whether the client cannot have this message any more, although nobody waited for its word. What its record shows is settled. Where
-   * nothing is known it is not handed over a second time: a hook shows it, marked.
-   */
-  async #isOver(who: Who, handover: Handover): Promise<boolean> {
-    const { id, to, way, taker } = handover;
-    const now = this.deps.workspace.now();
-    const proof = await this.#proofOf(handover);
-    if (proof?.step === 'shown')
-      await settleShown(who, newHolder(false), id, { ...proof.evidence, way, session: to.id }, now, taker);
-    else if (proof?.step !== 'none' || !proof.isOver) await noteHindrance(who, id, IN_DOUBT, now);
-    return proof?.step === 'none' && proof.isOver;
   }
 
   async #hand(live: LiveSession, { who, taker }: SessionMailbox, ids: MessageId[], way: Way): Promise<void> {
@@ -452,17 +441,12 @@ export class Follower {
       const proof = (id: MessageId): Promise<RecordedProof | null> =>
         this.#proofOf({ id, to: live, at, way: way.name });
       const reader = { name: taker ?? who.name, home: who.home };
-      const wrap = async (copies: readonly Delivered[]) => this.#parcels(reader, await asOwedNow(who, copies), live);
-      const reached = await handOver(who, ids, {
-        way,
-        session: live,
-        wakes: live.status === 'idle',
-        taker,
-        wrap,
-        proof,
-        now: workspace.now,
-        signal,
-      });
+      const wrap = async (copies: readonly Delivered[]) => {
+        const mail = await asOwedNow(who, copies);
+        const say = await this.deps.phrases(reader, mail, workspace.now(), !live.hasNoTools);
+        return parcelsOf(say, mail, live.status === 'idle');
+      };
+      const reached = await handOver(who, ids, { way, session: live, taker, wrap, proof, now: workspace.now, signal });
       const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
       if (reached.outcome !== 'shown') this.#answers.end(live.id);
       else this.#stuckMail.recover(live.id, at);
@@ -482,19 +466,6 @@ export class Follower {
       this.#pause(live.id);
       this.#complain('hand_trouble', error, { mailbox: who.name, session: live.id });
     }
-  }
-
-  /** The first has the greeting: what is handed over together is read together. */
-  async #parcels(reader: Who, copies: readonly Delivered[], live: LiveSession): Promise<Parcel[]> {
-    const say = await this.deps.phrases(reader, copies, this.deps.workspace.now(), !live.hasNoTools);
-    const isIdle = live.status === 'idle';
-    return copies.map((mail, index) => {
-      const { id, from } = mail.message;
-      const whole = say.whole(mail);
-      const ownTurn = isIdle && wantsAnswer(mail);
-      const text = index === 0 || ownTurn ? `${say.greeting}\n${whole}` : whole;
-      return { id, from, text, ownTurn, shortBody: shortBody(mail.message) };
-    });
   }
 
   #pause(session: string): void {
