@@ -10,7 +10,7 @@
 // (`control_may_approve` in ~/.ccc.json). Mail never does that.
 // Nothing that fails here reaches OpenCode.
 import { spawnSync } from 'node:child_process';
-import { chmodSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { homedir, tmpdir } from 'node:os';
@@ -25,6 +25,8 @@ const SOON_MS = 10;
 /** A window hears which session it should show once it has drawn: within the time that it took to load this, and so much more. */
 const DRAWN_S = 5;
 const SHOW_MS = 1000;
+/** Limit for Parley to say what is owed after a compaction. The next request of the model waits for it. */
+const OWED_MS = 5000;
 const BODY_LIMIT = 4_000_000;
 /** Ids of messages that are remembered. */
 const KEPT = 10_000;
@@ -47,7 +49,14 @@ interface Input {
 }
 interface Hooks {
   event?(input: { event: { type: string; properties?: Facts } }): Promise<void>;
+  'experimental.chat.messages.transform'?(input: unknown, output: { messages: RequestMessage[] }): Promise<void>;
   dispose?(): Promise<void>;
+}
+
+/** A message of a request to the model. */
+interface RequestMessage {
+  info: Facts & { id: string; sessionID: string };
+  parts: Facts[];
 }
 
 /** What a call of Parley gets: a status of HTTP, and JSON. */
@@ -63,6 +72,14 @@ interface Shared {
   current: string | null;
   /** What OpenCode was given, by the ends of the ids. */
   given: Map<string, Given>;
+  /** What is owed, by the compaction after which it is shown again. */
+  owed: Map<string, Owed[]>;
+}
+
+/** A message that the model must answer, with the end of its id. */
+interface Owed {
+  ending: string;
+  text: string;
 }
 
 /** A message that OpenCode was given. It may answer before it has written it down. */
@@ -77,16 +94,14 @@ const words = wordsOfThis();
 /** The process that `parley run` became: npm's script for OpenCode, if that is not this one. */
 const runBy = Number(process.env['PARLEY_RUN_PID'] ?? 0);
 const world = globalThis as { [KEY]?: Shared };
-const shared: Shared = (world[KEY] ??= { owner: null, current: null, given: new Map() });
+const shared: Shared = (world[KEY] ??= { owner: null, current: null, given: new Map(), owed: new Map() });
 
 const UNKNOWN = 'unknown';
 
 /** The window of this process. */
 class Window {
-  readonly #folder = join(
-    process.env['PARLEY_HOME'] || HOME || join(process.env['HOME'] || homedir(), '.parley'),
-    'opencode',
-  );
+  readonly #home = process.env['PARLEY_HOME'] || HOME || join(process.env['HOME'] || homedir(), '.parley');
+  readonly #folder = join(this.#home, 'opencode');
   readonly #file = join(this.#folder, `${process.pid}.json`);
   readonly #socket = socketIn(this.#folder);
   readonly #data = join(
@@ -109,6 +124,8 @@ class Window {
   #written = '';
   #timer: ReturnType<typeof setTimeout> | undefined;
   #looking: Promise<void> = Promise.resolve();
+  /** The compaction after which Parley is asked what is owed, and who waits for the answer. */
+  #compaction: { id: string; told: () => void } | null = null;
   #isClosed = false;
 
   constructor(readonly input: Input) {
@@ -214,6 +231,7 @@ class Window {
       socket: this.#socket,
       data: this.#data,
       ...this.#state,
+      ...(this.#compaction && { compaction: this.#compaction.id }),
     };
     const text = `${JSON.stringify(about)}\n`;
     if (text === this.#written) return;
@@ -246,6 +264,7 @@ class Window {
     if (url === '/open') return this.#open();
     if (url === '/nudge') return this.#nudge(body);
     if (url === '/has') return this.#has(body);
+    if (url === '/owed') return this.#takeOwed(body);
     return { status: 404 };
   }
 
@@ -308,6 +327,55 @@ class Window {
     if (refusal) return refusal;
     if (this.#state['isBusy'] === true) return { status: 409, body: { because: 'busy' } };
     return this.#passed('post', `/session/${session}/prompt_async`, { ...(await this.#usual(session)), parts: [] });
+  }
+
+  /**
+   * Adds to a request, behind the summary of a compaction, what its session still owes and the request lacks. It is asked for once after each
+   * compaction, and stays there until the next one.
+   */
+  async beforeRequest(messages: RequestMessage[]): Promise<void> {
+    const at = messages.findLastIndex(({ parts }) => parts.some(({ type }) => type === 'compaction'));
+    const compaction = messages[at]?.info;
+    if (!compaction || compaction.sessionID !== shared.current) return;
+    const owed = shared.owed.get(compaction.id) ?? (await this.#askOwed(compaction.id));
+    const missing = owed.filter(({ ending }) => !messages.some(({ info }) => info.id.endsWith(ending)));
+    const added = missing.map(({ ending, text }): RequestMessage => {
+      const id = `${compaction.id.slice(0, -ending.length)}${ending}`;
+      const part = {
+        id: id.replace('msg_', 'prt_'),
+        messageID: id,
+        sessionID: compaction.sessionID,
+        type: 'text',
+        text,
+      };
+      return { info: { ...compaction, id }, parts: [part] };
+    });
+    const behind = messages.findLastIndex(({ info }) => info['parentID'] === compaction.id && info['summary'] === true);
+    messages.splice(Math.max(at, behind) + 1, 0, ...added);
+  }
+
+  /** Without a daemon nobody answers, until one is started. */
+  async #askOwed(id: string): Promise<Owed[]> {
+    if (this.#compaction?.id === id) return [];
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#compaction = { id, told: resolve };
+    this.#write();
+    if (!existsSync(join(this.#home, 'daemon.json'))) return [];
+    const timer = setTimeout(resolve, OWED_MS);
+    await promise.finally(() => clearTimeout(timer));
+    return shared.owed.get(id) ?? [];
+  }
+
+  #takeOwed({ compaction, mail }: Facts): Reply {
+    if (typeof compaction !== 'string' || !Array.isArray(mail)) return { status: 400 };
+    shared.owed.clear();
+    shared.owed.set(compaction, mail as Owed[]);
+    if (this.#compaction?.id === compaction) {
+      this.#compaction.told();
+      this.#compaction = null;
+      this.#write();
+    }
+    return { status: 200 };
   }
 
   /** Begins a session in a window that shows none, and lets the window show it. */
@@ -434,6 +502,9 @@ export default async function parley(input: Input): Promise<Hooks> {
     return {
       async event({ event }) {
         await window.heard(event.type, event.properties ?? {}).catch(() => {});
+      },
+      async 'experimental.chat.messages.transform'(_input, { messages }) {
+        await window.beforeRequest(messages).catch(() => {});
       },
       async dispose() {
         window.close();

@@ -67,7 +67,9 @@ export class ClaudeQuestions implements QuestionDriver {
       const byHook = await this.#answerByHook(found, choices, signal, terminal ? 0 : HOOK_MS);
       if (byHook) return byHook;
       if (!terminal)
-        return left('Claude Code runs outside of tmux, and no hook of `ccc setup` waits beside its dialog; answer there');
+        return left(
+          'Claude Code runs outside of tmux, and no hook of `ccc setup` waits beside its dialog; answer there',
+        );
       if (!runsIn(live.pid, terminal.tty)) return left(`Claude Code does not run in ${terminal.name}`);
       const turn = takeTurn(terminal.tty);
       if (turn === null) return left('another program types into this terminal just now');
