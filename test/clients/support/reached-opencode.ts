@@ -19,9 +19,7 @@ export const opencode: RunningClient = {
   word: 'opencode',
   client: client('opencode'),
   ways: ['plugin'],
-  cannot: {
-    refused: 'it asks again by itself until the model answers',
-  },
+  refusal: 400,
   prepare(place, model) {
     const careful = { mode: 'primary', permission: { bash: 'ask' } };
     const code = anOpenCode({ place, model, settings: { agent: { careful } } });
@@ -61,7 +59,8 @@ export const opencode: RunningClient = {
         const record = new OpenCodeRecord(`${place.home}/.local/share/opencode/opencode.db`);
         const summaries = (): number => record.rows(SUMMARIES).length;
         const before = summaries();
-        await terminal.submit('/compact');
+        await terminal.type('/compact');
+        await terminal.confirm('Compact session');
         await within(DEADLINE, async () => summaries() > before);
         record.close();
         await becomes(async ({ status }) => status === 'idle');
