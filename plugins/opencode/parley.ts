@@ -1,4 +1,5 @@
-// Parley for OpenCode: says which session a window shows and what it does, and hands it the mail that Parley brings.
+// Parley for OpenCode: says which session a window shows and what it does, and hands it the mail that Parley brings. Without a window
+// (`opencode run`, `serve`, `web`) that is the session that was prompted last, in the folder in which OpenCode was started.
 //
 // One file without packages. It has one export: OpenCode calls every export of a plugin file as a plugin.
 //
@@ -10,7 +11,17 @@
 // (`control_may_approve` in ~/.ccc.json). Mail never does that.
 // Nothing that fails here reaches OpenCode.
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { homedir, tmpdir } from 'node:os';
@@ -30,9 +41,11 @@ const OWED_MS = 5000;
 const BODY_LIMIT = 4_000_000;
 /** Ids of messages that are remembered. */
 const KEPT = 10_000;
-/** Commands of OpenCode that show no window of their own. */
-const NO_WINDOW =
-  'run serve web acp attach auth providers models upgrade uninstall export import session mcp agent debug github pr stats db plugin plug completion'.split(
+/** Commands of OpenCode that have sessions and show no window. They get no mail before they are prompted. */
+const NO_WINDOW = 'run serve web'.split(' ');
+/** Commands that get no mail at all. */
+const NO_MAIL =
+  'acp attach auth providers models upgrade uninstall export import session mcp agent debug github pr stats db plugin plug completion'.split(
     ' ',
   );
 
@@ -91,6 +104,8 @@ interface Given {
 }
 const KEY = Symbol.for('parley.opencode');
 const words = wordsOfThis();
+const command = words.find((word) => !word.startsWith('-')) ?? '';
+const hasWindow = !NO_WINDOW.includes(command);
 /** The process that `parley run` became: npm's script for OpenCode, if that is not this one. */
 const runBy = Number(process.env['PARLEY_RUN_PID'] ?? 0);
 const world = globalThis as { [KEY]?: Shared };
@@ -164,7 +179,8 @@ class Window {
     // OpenCode also tells of changes to old prompts. Ids grow with time.
     const isPrompted = type === 'message.updated' && info['role'] === 'user' && prompt > this.#prompt;
     if (isPrompted) this.#prompt = prompt;
-    const isChosen = type === 'tui.session.select' || type === 'session.created' || isPrompted;
+    const isShown = hasWindow && (type === 'tui.session.select' || type === 'session.created');
+    const isChosen = isShown || isPrompted;
     if (isChosen && session && session !== shared.current && (await this.#parentOf(session)) === null) {
       shared.current = session;
       this.#soon();
@@ -222,6 +238,10 @@ class Window {
 
   #write(): void {
     if (this.#isClosed) return;
+    if (!hasWindow && shared.current === null) {
+      this.#written = '';
+      return rmSync(this.#file, { force: true });
+    }
     const about = {
       v: 1,
       pid: process.pid,
@@ -385,6 +405,7 @@ class Window {
   }
 
   async #begin(): Promise<Reply> {
+    if (shared.current === null && !hasWindow) return { status: 409 };
     if (shared.current === null) {
       const made = await this.#passed('post', '/session', {});
       const id = wordIn(factsIn(made.body)['id']);
@@ -490,13 +511,14 @@ function wordsOfThis(): string[] {
   }
 }
 
-function isWindow(): boolean {
-  return !NO_WINDOW.includes(words.find((word) => !word.startsWith('-')) ?? '');
+/** A window shows one folder. A server can have many: there the one in which it was started counts. */
+function getsMail(folder: string): boolean {
+  return !NO_MAIL.includes(command) && (hasWindow || realpathSync(folder) === realpathSync(process.cwd()));
 }
 
 export default async function parley(input: Input): Promise<Hooks> {
   try {
-    if (shared.owner || !isWindow()) return {};
+    if (shared.owner || !getsMail(input.directory)) return {};
     const window = new Window(input);
     shared.owner = window;
     return {
