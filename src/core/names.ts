@@ -2,11 +2,11 @@ import * as v from 'valibot';
 import { Schema } from './schema.ts';
 import type { Described } from './schema.ts';
 
-/** A mailbox name. It becomes a folder and a file name, so nothing that could leave its folder passes. spec: message#names */
+/** A mailbox name. It becomes a folder and a file name, so path characters are refused. spec: message#names */
 export const AgentName = word('AgentName', /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/, 'use letters, digits, . _ -');
 export type AgentName = Described<typeof AgentName>;
 
-/** What to do about a text that is no agent name: most lack nothing but brevity or a letter. spec: message#names */
+/** How to fix a text that is not an agent name. spec: message#names */
 export function nameAdvice(text: unknown): string {
   const isLong = typeof text === 'string' && AgentName.safeParse(text.slice(0, 128)).success;
   return isLong ? 'use at most 128 characters' : 'use letters, digits, . _ -';
@@ -25,7 +25,7 @@ const ID = /^[A-Za-z0-9._-]{1,128}$/;
 export const MessageId = word('MessageId', ID, 'use letters, digits, . _ -');
 export type MessageId = Described<typeof MessageId>;
 
-/** The same question where it is asked ten thousand times in a row. */
+/** The same test, faster, for long lists. */
 export function isMessageId(value: unknown): value is MessageId {
   return typeof value === 'string' && ID.test(value);
 }
@@ -38,7 +38,7 @@ export const SendKey = word(
 );
 export type SendKey = Described<typeof SendKey>;
 
-/** A room of a relay. It becomes a folder: nothing that could leave its place passes. spec: relay#rooms */
+/** A room of a relay. It becomes a folder name, so path characters are refused. spec: relay#rooms */
 export const RoomId = word('RoomId', /^[A-Za-z0-9_-]{1,64}$/, 'use 1 to 64 letters, digits, _ -');
 export type RoomId = Described<typeof RoomId>;
 
@@ -90,7 +90,7 @@ const HEAD = 24;
 
 /**
  * A new id that a relay takes from this sender and from nobody else: the last 12 digits are bound to its name. So no sender can
- * choose the id of another's message, be it to overwrite that message or to learn whether it exists. spec: relay#ids
+ * choose the id of another's message, to overwrite it or to learn whether it exists. spec: relay#ids
  */
 export function newSenderId(from: AgentName): MessageId {
   const head = crypto.randomUUID().slice(0, HEAD);

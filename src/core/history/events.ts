@@ -19,7 +19,7 @@ import { listens, maySee, unknownEvent, visible } from './sight.ts';
 import type { HomeLabel } from '../address.ts';
 import { Refusal } from '../refusal.ts';
 
-/** One event as one reader sees it. What it has no copy of, it only overhears. spec: host#events */
+/** One event as one reader sees it. Without a copy of its own, the reader only overhears it. spec: host#events */
 export interface EventView {
   id: MessageId;
   seq: number;
@@ -57,7 +57,7 @@ export interface EventFilter {
   now?: number;
 }
 
-/** At most this many are counted before a page; nobody needs to know more exactly. */
+/** Counting stops here. */
 const COUNTED = 500;
 
 const OVERHEARD: Attention = {
@@ -70,8 +70,8 @@ const OVERHEARD: Attention = {
 const STEPS = ['stored', 'offered', 'accepted', 'shown', 'settled'] as const satisfies readonly Step[];
 
 /**
- * The events of these readers, newest first. Their own words are none, and what is kept in silence is left out. Looking at an event
- * changes nothing about it. spec: host#list
+ * The events of these readers, newest first, without their own messages and without silent ones. Reading an event does not change it.
+ * spec: host#list
  */
 export async function listEvents(
   whos: readonly Who[],
@@ -93,11 +93,11 @@ export async function listEvents(
     const view = await viewOf(whos, home, row, filter.now);
     if (isListed(view, whos) && (!filter.policy || view.attention.policy === filter.policy)) events.push(view);
   }
-  // Enough was read: the rest is for the next call.
+  // The page is full; the next call continues.
   return { events, cursor: places.length - from.length < LOOKED_AT ? null : cursorOf(places) };
 }
 
-/** Reads an exchange, or the last of a conversation: a page, oldest first, and how much stands before it. spec: host#thread */
+/** Reads a thread, or the end of a conversation: one page, oldest first, and how many messages are before it. spec: host#thread */
 export async function readThread(
   whos: readonly Who[],
   of: { event?: string | undefined; conversation?: string | undefined },
@@ -123,7 +123,7 @@ export async function readThread(
     }
     if (earlier === COUNTED) break;
   }
-  // An empty conversation and one that is not theirs look alike.
+  // The answer is the same for an empty conversation and one that they may not see.
   if (messages.length === 0 && page.cursor === undefined) throw unknownEvent(named);
   for (const view of messages) await notePulled(whos, view, page.now);
   return { messages: messages.reverse(), earlier, cursor: earlier > 0 ? cursorOf(places) : null };
@@ -164,20 +164,20 @@ export async function viewOf(
   };
 }
 
-/** What a reaction says to do, to the author of what it is about. */
+/** What a reaction asks the author of its message to do. */
 export async function meansTo(name: AgentName, home: Home, { thread, parley }: Message): Promise<Meaning | undefined> {
   const means = meaningOf(parley?.signal ?? '');
   if (!means || !isMessageId(thread)) return undefined;
   return (await home.journal.message(thread))?.from === name ? means : undefined;
 }
 
-/** The state of a duty: its end, or one of the two that are still owed. */
+/** The state of an obligation: how it ended, or one of the two open states. */
 export function dispositionOf({ state, ended }: Obligation): Disposition | null {
   if (ended) return ended.as;
   return state === 'claimed' || state === 'deferred' ? state : null;
 }
 
-/** After its deadline an answer needs a look at the thread: this is the proof that there was one. */
+/** After the deadline a reader must read the thread before it answers. This token proves that it did. */
 async function notePulled(whos: readonly Who[], { id, mailbox }: EventView, now?: number): Promise<void> {
   const who = whos.find(({ name }) => name === mailbox);
   if (!who || now === undefined) return;
@@ -197,7 +197,7 @@ function isWithin({ message }: HistoryRow, { since, until }: EventFilter): boole
   return (since === undefined || at >= Date.parse(since)) && (until === undefined || at < Date.parse(until));
 }
 
-/** Is it of this conversation, or of the exchange that began with this message? */
+/** Does it belong to this conversation, or to the thread that this message began? */
 function isOf({ message, recipients }: HistoryRow, conversation: string): boolean {
   return conversationOf(message, recipients).id === conversation || rootOf(message) === conversation;
 }
@@ -217,7 +217,7 @@ async function entered(whos: readonly Who[]): Promise<Home[]> {
   return homes;
 }
 
-/** How many rows are read at once, and how many are looked at before an answer, however few of them fit. */
+/** How many rows one query reads, and how many one call reads at most, even if few match. */
 const BATCH = 50;
 export const LOOKED_AT = 5000;
 
@@ -227,7 +227,7 @@ export interface PagePosition {
   seq: number;
 }
 
-/** What is looked at: everything of these agents; or all of a channel; or one exchange. From behind these places. */
+/** What to read: everything of these agents, a channel, or one thread, after these positions. */
 interface Wanted {
   channel?: string | undefined;
   thread?: MessageId;
@@ -258,7 +258,7 @@ async function* rowsIn(home: Home, names: readonly AgentName[], wanted: Wanted):
   const lists = parts.map((page) => rowsOf(home, page, before));
   let last = Infinity;
   for await (const { row } of merged(lists, (a, b) => a.seq > b.seq)) {
-    // Two of these agents may have part in the same message.
+    // Two of these agents may have the same message.
     if (row.seq < last && (channel === undefined || row.message.to === channel)) yield row;
     last = row.seq;
   }
@@ -289,7 +289,7 @@ async function* rowsOf(home: Home, page: Omit<Page, 'limit'>, from?: number): As
   }
 }
 
-/** Where to go on: the last number in each home. */
+/** Where the next page begins: the last row number of each home. */
 export function cursorOf(places: readonly PagePosition[]): string {
   const last = new Map(places.map(({ home, seq }) => [home, seq]));
   return [...last].map(([home, seq]) => `${home}.${seq}`).join('-');

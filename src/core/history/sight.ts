@@ -12,8 +12,8 @@ export interface Seen {
 }
 
 /**
- * The event, if one of these readers may see it: it has a copy, wrote it, listens to its channel, may discharge it, or was told that
- * it was left undone. Otherwise the same refusal as for an event that does not exist: nobody learns from us that it does.
+ * The event, if one of these readers may see it: the reader has a copy, wrote it, listens to its channel, may discharge it, or got its
+ * escalation. Otherwise the refusal is the same as for an event that does not exist, so it reveals nothing.
  * spec: c2a#permissions
  */
 export async function visible(whos: readonly Who[], id: string): Promise<Seen> {
@@ -40,7 +40,7 @@ export async function maySee(
   return wasTold(home, message, here);
 }
 
-/** An agent to whom it was escalated may look at it. */
+/** An agent that got the escalation may see the event. */
 async function wasTold(home: Home, { id }: Message, here: readonly Who[]): Promise<boolean> {
   const copies = (await home.journal.trace(id))?.copies ?? [];
   const told = copies.flatMap(({ receipts }) => receipts.filter(({ step }) => step === 'escalated'));

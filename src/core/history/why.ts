@@ -9,13 +9,13 @@ import { enterObligations } from '../obligations/obligation.ts';
 
 const EXCHANGE = 200;
 
-/** One thing that happened to a message, or was decided about it: who did it, what, when and why. Never a body. */
+/** One event or decision about a message: who, what, when and why. Never a body. */
 export interface AuditLine {
   at: string;
   who: string;
   what: string;
   why: string;
-  /** Whose copy it concerns; absent for the message as a whole. */
+  /** Whose copy it is about; absent for the message as a whole. */
   mailbox?: AgentName;
 }
 

@@ -5,15 +5,15 @@ import type { AgentRecord } from '../ports/directory.ts';
 import type { Home, Who } from './workspace.ts';
 import { SURFACE_BOX } from './route.ts';
 
-/** What became of an answer. `waiting`: it is still to be shown. `withdrawn`: it was taken back before. */
+/** The state of an answer. `waiting`: not shown yet. `withdrawn`: taken back before it was shown. */
 export type Arrival = 'arrived' | 'waiting' | 'withdrawn' | { failed: Evidence };
 
-/** So long what was answered stays out of its reader's sight while the answer waits for its surface. */
+/** How long an answered message stays hidden from its reader while the answer waits for its chat. */
 const ASIDE_MS = 24 * 60 * 60 * 1000;
 
 /**
- * Plain mail has arrived when it is stored. Anyone who wrote at a surface has an answer when that has shown it: until then nobody has
- * seen it, and what it answers has no end. spec: host#shown
+ * Plain mail has arrived when it is stored. An answer to a person in a chat has arrived when the chat has shown it. Until then the message
+ * that it answers stays open. spec: host#shown
  */
 export async function arrivalOf(home: Home, author: string, said: Message): Promise<Arrival> {
   if (!(await isAtSurface(home, author, said))) return 'arrived';
@@ -23,19 +23,19 @@ export async function arrivalOf(home: Home, author: string, said: Message): Prom
   return copy?.disposition === 'superseded' ? 'withdrawn' : 'arrived';
 }
 
-/** Is somebody shown this at a surface? What was said there is seen there already. */
+/** Does a chat show this to somebody? It already shows what was written there. */
 export async function isAtSurface(home: Home, reader: string, said: Message): Promise<boolean> {
   const platform = platformOf(reader);
   if (platform === reader || said.from.startsWith(`${platform}.`)) return false;
   return (await surfaceOf(home, reader)) !== null;
 }
 
-/** The record of the surface under whose name this reader is. */
+/** The record of the chat that this reader belongs to. */
 export function surfaceOf(home: Home, reader: string): Promise<AgentRecord | null> {
   return home.directory.get(`${platformOf(reader)}${SURFACE_BOX}` as AgentName);
 }
 
-/** Of a channel's message the surface itself has the copy that is shown. */
+/** For a channel message the chat itself has the copy. */
 export function boxOf(reader: string, { to }: Message): AgentName {
   return (to.startsWith('#') ? `${platformOf(reader)}${SURFACE_BOX}` : reader) as AgentName;
 }
@@ -44,7 +44,7 @@ function platformOf(reader: string): string {
   return reader.split('.', 1)[0] ?? '';
 }
 
-/** Its answer is under way: meanwhile nobody else is asked for one. If that is never shown, the event waits again after a day. */
+/** Its answer is on its way, so nobody else is asked. If the answer is never shown, the message waits again after a day. */
 export async function setAside({ name, home }: Who, id: MessageId): Promise<void> {
   const copy = await home.journal.copy(name, id);
   if (copy?.state === 'stored') await home.mailboxes.claim(name, [id], { ms: ASIDE_MS, bearer: 'answered' });

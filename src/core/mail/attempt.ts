@@ -10,7 +10,7 @@ import type { Claim } from '../ports/mailboxes.ts';
 import { LEASE_MS } from './deliver.ts';
 import type { Delivered } from './deliver.ts';
 
-/** After what was left, the same way is tried again no sooner than this; each time in a row twice as long, up to the last. */
+/** Pause before the same way tries again; it doubles with each failure, up to the maximum. */
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 300_000;
 
@@ -19,9 +19,9 @@ export type OutgoingCopy = Delivered & { redelivered: boolean };
 
 export interface AttemptOptions {
   way: Way;
-  /** Renders the claimed copies for the model; may keep a note of them first. If it throws, everything waits again. */
+  /** Renders the claimed copies for the model, and may record them first. If it throws, everything waits again. */
   wrap: (outgoing: readonly OutgoingCopy[]) => readonly Parcel[];
-  /** What is written down about the end of a copy, beside the client's own evidence. */
+  /** What is recorded when a copy ends, beside the client's own evidence. */
   by?: Evidence;
   /** How often this way may hand over one copy without proof that it was taken. */
   most?: number;
@@ -29,11 +29,11 @@ export interface AttemptOptions {
   signal: AbortSignal;
 }
 
-/** What became of it. `againMs`: after how long it may go better; null if never by this way. */
+/** The outcome. `againMs`: when to try again; null if this way never will. */
 export type AttemptOutcome =
   | { outcome: 'taken' | 'offered'; ids: MessageId[]; evidence: Evidence }
   | { outcome: 'left'; ids: MessageId[]; because: string; againMs: number | null }
-  /** Nothing was in reach: others have it, or this way handed it over as often as it may. */
+  /** Nothing to do: others have the copy, or this way has used all its tries. */
   | { outcome: 'nothing'; spent: MessageId[] };
 
 /**

@@ -1,13 +1,13 @@
 import type { Copy } from '../ports/journal.ts';
 
-/** How a sender says what gets through: by options of a command, or by arguments of a tool, ours or that of C2A. */
+/** How a sender marks a message so that it gets through: by options of a command, or by arguments of a tool. */
 const GETS_THROUGH = {
   command: 'something new, --intent question|blocker|assignment, or --urgent',
   tool: 'something new, intent question, blocker or assignment, or urgent',
   c2a: 'something new, intent question, blocker or assignment, or priority urgent',
 };
 
-/** What the sender is told of copies that a guard holds: a line for each guard, none if nothing is held. spec: c2a#loops */
+/** What the sender reads about copies that a guard holds back: one line per guard. spec: c2a#loops */
 export function heldLines(copies: readonly Copy[], by: keyof typeof GETS_THROUGH): string[] {
   const held = copies.filter(({ attention }) => attention.reason === 'loop');
   const later = held.filter(({ attention }) => attention.injection === 'digest');

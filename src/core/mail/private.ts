@@ -8,16 +8,16 @@ import { sendKeyOf, ownerOf, tellOwner } from '../obligations/owners.ts';
 import { route } from './route.ts';
 import { send } from './send.ts';
 
-/** How much of what an agent was told is looked through. */
+/** How many earlier messages are compared. */
 const LOOK = 100;
 const EXCHANGE = 200;
 
 type Keyed = Draft & { key: SendKey };
 
 /**
- * What somebody told an agent in private is not said to others without a person's yes. The owner is asked by a message that holds
- * the text and where it would be said; a yes says it, a no leaves it unsaid. Until then the same again is refused as before. Without
- * an owner nothing is said, and anyone who becomes the owner is told. spec: c2a#private
+ * An agent may not repeat to others what it was told in private, unless a person agrees. The owner gets a message with the text and the
+ * address. After a yes the text is sent, after a no it is not. Until then a repeat is refused in the same way. Without an owner nothing
+ * is sent, and the next owner is asked. spec: c2a#private
  */
 export async function refuseExposure(workspace: Workspace, who: Who, draft: Keyed): Promise<void> {
   const key = sendKeyOf(`held/${draft.key}`);
@@ -47,7 +47,7 @@ export async function refuseExposure(workspace: Workspace, who: Who, draft: Keye
   throw new Refusal('against_policy', `${why}; @${owner} is asked, and a yes says it: do not send it in other words`);
 }
 
-/** A person said yes: the text is said where its author wanted it, under the author's own key. */
+/** A person said yes: sends the text to its first address, under the author's own key. */
 export async function sayHeld(workspace: Workspace, home: Home, { from, body, refs, parley }: Message): Promise<void> {
   if (!parley?.held) return;
   const { to, intent = 'none', priority = 'normal', ...held } = parley.held;
@@ -63,7 +63,7 @@ async function standingOf({ home }: Who, request: Message): Promise<Refusal> {
     : new Refusal('against_policy', `${request.to} was asked whether it may be said, and has not answered yet`);
 }
 
-/** What was said in private and would now be read by others than those who were there. The owner may read everything. */
+/** The private message that this text repeats to people who did not get it. The owner may read everything. */
 async function exposedBy(workspace: Workspace, who: Who, draft: Draft): Promise<Message | null> {
   let readers: AgentName[] | undefined;
   for (const { message, recipients } of await who.home.journal.history({ agent: who.name, limit: LOOK })) {
@@ -76,7 +76,7 @@ async function exposedBy(workspace: Workspace, who: Who, draft: Draft): Promise<
   return null;
 }
 
-/** A person's word to one agent, or what was said where a surface lets only some in. */
+/** A message from a person to one agent, or in a chat with restricted access. */
 async function isPrivate(home: Home, { from, to, parley }: Message): Promise<boolean> {
   if (parley?.private) return true;
   return !to.startsWith('#') && !(await isAgent(home, from));

@@ -8,24 +8,24 @@ import type { AgentName } from '../names.ts';
 import { Refusal } from '../refusal.ts';
 import type { Workspace, Home } from './workspace.ts';
 
-/** The mailbox for what is said in a platform's channels is `<platform>._surface`. No person of it can have this name: `_su` is no byte. */
+/** `<platform>._surface` is the mailbox for messages in the channels of a chat platform. No person there can have this name. */
 export const SURFACE_BOX = '._surface';
 
 /**
- * Anyone who reads a channel at a surface has no copy of what is not meant for them: the surface has one, and shows it to all. So a
- * channel costs the same however many people are in it. Those who are meant have theirs, which can be owed.
+ * Drops copies for people who read the channel in a chat and need not answer: the chat has one copy and shows it to all of them. So a
+ * channel costs the same, however many people are in it. People who are addressed keep a copy, because they can owe an answer.
  */
 export function withoutOverhearers(copies: Copy[]): Copy[] {
   const isAtSurface = readersAtSurface(copies.map(({ mailbox }) => mailbox));
   return copies.filter(({ mailbox, attention }) => attention.policy !== 'must_not_respond' || !isAtSurface(mailbox));
 }
 
-/** Without those of whom this can be told at a glance: there may be thousands, and each decision takes its time. */
+/** Drops readers who clearly get no copy, before the slow decision for each reader. A channel may have thousands of readers. */
 export function withoutStrangers(readers: AgentRecord[], message: Message): AgentRecord[] {
   const { thread, body, parley: extras } = message;
   if (thread !== undefined) return readers;
   const isAtSurface = readersAtSurface(readers.map(({ name }) => name));
-  // In a text the whole name is looked for, which costs less than to read the text.
+  // A search for the whole name is faster than parsing the mentions.
   const isNamed = (name: string): boolean =>
     extras?.mentions ? extras.mentions.some((one) => one === name) : body.includes('@') && body.includes(name);
   return readers.filter(({ name, parley }) => {
@@ -34,14 +34,14 @@ export function withoutStrangers(readers: AgentRecord[], message: Message): Agen
   });
 }
 
-/** Tells who of them reads at a surface that has a copy itself. */
+/** Returns a test: does this reader read in a chat that has a copy itself? */
 function readersAtSurface(names: readonly string[]): (name: string) => boolean {
   const boxes = names.filter((name) => name.endsWith(SURFACE_BOX));
   const platforms = boxes.map((box) => box.slice(0, 1 - SURFACE_BOX.length));
   return (name) => platforms.some((platform) => name.startsWith(platform)) && !boxes.includes(name);
 }
 
-/** Who gets a copy, where, and on what ground. `to` is the address without its home: as the readers there write it. */
+/** Who gets a copy, in which home, and why. `to` is the address without the home, as readers there write it. */
 export interface Route {
   home: Home;
   to: string;
@@ -49,11 +49,11 @@ export interface Route {
   recipients: AgentRecord[];
 }
 
-/** Step 2 of 5. Decides who gets a copy. Nobody is reached by guess: an unknown or doubtful name is refused. */
+/** Step 2 of 5. Decides who gets a copy. An unknown or ambiguous name is refused, never guessed. */
 export async function route(workspace: Workspace, from: AgentName, text: string): Promise<Route> {
   const address = (workspace.readAddress ?? parseAddress)(text);
   const homes = address.home ? workspace.homes.filter(({ label }) => label === address.home) : workspace.homes;
-  // Without a home in it the text stays as it was typed.
+  // An address without a home stays as it was typed.
   const to = address.home ? withoutHome(text) : text;
   const found: Route[] = [];
   for (const home of homes) {
@@ -71,7 +71,7 @@ export async function route(workspace: Workspace, from: AgentName, text: string)
   return only;
 }
 
-/** Who listens to a channel or has a role, besides the sender. */
+/** The subscribers of a channel or the holders of a role, without the sender. */
 async function several({ directory }: Home, from: AgentName, address: Address): Promise<AgentRecord[]> {
   const isChannel = address.kind === 'channel';
   const all = await (isChannel ? directory.subscribers(address.channel) : directory.members(address.name));

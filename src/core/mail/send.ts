@@ -22,16 +22,16 @@ import { noteAnswer } from '../obligations/obligation.ts';
 import { tellOwner } from '../obligations/owners.ts';
 import { oneResponder, reserve } from '../obligations/responders.ts';
 
-/** What a send may claim: the message is stored, durably, in these mailboxes. Nothing more. */
+/** The result of a send. It proves that the message is stored in these mailboxes, and nothing more. */
 export interface Sent {
   home: Home;
   message: Message;
   copies: Copy[];
   /** False if this key had been sent before: nothing was added. */
   first: boolean;
-  /** The message as JSON, where somebody has it already. */
+  /** The message as JSON, if the backend made it. */
   text?: string;
-  /** Whose mailbox has no room for more: they get no copy. */
+  /** Recipients whose mailbox is full. They get no copy. */
   leftOut?: AgentName[];
   /** What failed after it was stored, in a few words. */
   trouble?: string;
@@ -86,7 +86,7 @@ export async function send(workspace: Workspace, from: AgentName, draft: Draft):
   return { ...sent, leftOut: meant.filter((one) => !recipients.includes(one)).map(({ name }) => name) };
 }
 
-/** Does what follows a send. The message is stored whatever becomes of it: a failure is told, and never hides that. */
+/** Runs what follows a send. A failure is reported, but the message stays stored. */
 async function troubleWith(act: () => Promise<unknown>): Promise<string | undefined> {
   try {
     await act();
@@ -98,14 +98,14 @@ async function troubleWith(act: () => Promise<unknown>): Promise<string | undefi
   }
 }
 
-/** The home that has the exchange which a message is part of: nearly always that of its recipients. */
+/** The home that has the thread of a message. Usually it is the home of its recipients. */
 async function whereKnown(workspace: Workspace, home: Home, thread: MessageId | undefined): Promise<Home> {
   if (thread === undefined || workspace.homes.length === 1 || (await home.journal.message(thread))) return home;
   for (const other of workspace.homes) if (other !== home && (await other.journal.message(thread))) return other;
   return home;
 }
 
-/** One person is told once of an exchange that a guard holds. spec: c2a#loops */
+/** Tells the owner once that a guard holds back an exchange. spec: c2a#loops */
 async function tellOfLoop(workspace: Workspace, home: Home, { from, to, parley, id }: Message): Promise<void> {
   const root = parley?.lineage?.root ?? id;
   const body =
@@ -115,14 +115,14 @@ async function tellOfLoop(workspace: Workspace, home: Home, { from, to, parley, 
   await tellOwner(workspace, home, { key: `loop/${root}`, body });
 }
 
-/** Who is asked to leave a place, or is called back by name. Words that cannot mean it are not looked at twice. */
+/** Notes who is asked to leave, or is called back by name. A quick test of the words skips most messages. */
 async function noteLeaving(home: Home, message: Message, recipients: readonly AgentRecord[]): Promise<void> {
   const mayMean = /\b(?:leave|out|stop|quit|quiet|silent)\b/i.test(message.body);
   if (!mayMean && recipients.every(({ parley }) => !parley?.left?.length)) return;
   await leaveOrReturn(home, message, recipients);
 }
 
-/** Work that stands still is one agent's to move, and that one must hear of it. spec: c2a#obligations */
+/** An obligation needs exactly one agent, who must see it. spec: c2a#obligations */
 function refuseObligation(copies: readonly Copy[]): void {
   const [only, ...others] = copies;
   if (!only || others.length > 0) {
@@ -132,7 +132,7 @@ function refuseObligation(copies: readonly Copy[]): void {
     );
   }
   const { policy, injection } = only.attention;
-  // Anyone who wants quiet finds it in the mailbox, and owes it all the same.
+  // An agent that wants quiet still owes it, and finds it in its mailbox.
   if (policy === 'must_respond' && injection !== 'digest' && injection !== 'silent') return;
   throw new Refusal(
     'invalid_request',
@@ -140,7 +140,7 @@ function refuseObligation(copies: readonly Copy[]): void {
   );
 }
 
-/** One's own home, if it is far away and the address names no other. There the other side decides who gets a copy. */
+/** The sender's own home, if it is at a relay and the address names no other home. The relay then decides who gets a copy. */
 function farHome(workspace: Workspace, to: string): Home | null {
   const [own] = workspace.homes;
   if (!own?.remote) return null;
@@ -149,7 +149,7 @@ function farHome(workspace: Workspace, to: string): Home | null {
 }
 
 async function posted(home: Home, from: AgentName, draft: Draft): Promise<Sent> {
-  if (!home.remote) throw new Error('a home that is near');
+  if (!home.remote) throw new Error('this home is not at a relay');
   const to = draft.to.replace(`%${home.label}`, '');
   return { home, copies: [], ...(await home.remote.post(from, { ...draft, to })) };
 }
@@ -166,7 +166,7 @@ export async function answer(workspace: Workspace, who: Who, home: Home, id: Mes
 
 /** Where an answer to a message goes: to its writer, also if a channel or a role was asked. */
 export async function replyAddress(home: Home, message: Message): Promise<string> {
-  // Whether a relay knows it, the relay will say; it may be away now.
+  // Only the relay knows its agents, and it may be unreachable now.
   const writer = await writerOf(home, message);
   const known = home.remote !== undefined || (await home.directory.get(writer as AgentName));
   // A writer from another home has no mailbox where the message was found: look everywhere.
@@ -184,16 +184,16 @@ async function endAnswered(workspace: Workspace, who: Who, home: Home, message: 
     await setAside({ ...who, home }, id);
     return;
   }
-  // Another session may have been faster. The reply is stored either way, so this is no failure of it.
+  // Another session may have ended the copy first. The reply is stored either way, so this is no error.
   const as = copy?.attention.policy === 'ack_only' ? 'acknowledged' : 'responded';
   const ended = isOpen && (await settleIfOpen({ ...who, home }, id, as, evidence));
-  // Somebody else ended it, or a hook or a take before: the answer is still worth knowing.
+  // Something else ended the copy before. The answer is still recorded.
   if (copy && !ended && sent.first) {
     await home.journal.record(who.name, id, receipt('answered', workspace.now(), evidence));
   }
 }
 
-/** Who waits for the answer. Behind a notice of Parley's own that is the author of what it is about. */
+/** Who gets the answer. For a notice that Parley wrote, it is the author of the message that the notice is about. */
 async function writerOf(home: Home, { from, thread }: Message): Promise<string> {
   if (from !== HOST_NAME || thread === undefined) return from;
   return (await home.journal.message(thread as MessageId))?.from ?? from;
@@ -204,7 +204,7 @@ async function underKey(workspace: Workspace, from: AgentName, draft: Draft, key
   for (const home of workspace.homes) {
     const earlier: Acceptance | null = await home.journal.underKey(from, key);
     if (!earlier) continue;
-    // The spool refuses whatever is said otherwise under the key; what we bring is our own words and the first time's recipients.
+    // The mailboxes refuse a different text under the same key, so pass the new text with the recipients of the first send.
     const { id } = earlier.message;
     const to = draft.to.replace(`%${home.label}`, '');
     const message = composeMessage({ ...draft, to }, { id, from, ts: new Date(workspace.now()).toISOString() });
@@ -214,7 +214,7 @@ async function underKey(workspace: Workspace, from: AgentName, draft: Draft, key
 }
 
 export function refuseTooLarge(body: string, limit: number): void {
-  // A character has three bytes at most: nearly every body is small enough without counting them.
+  // A UTF-16 unit has at most three bytes in UTF-8, so most bodies need no counting.
   if (body.length * 3 <= limit) return;
   const size = Buffer.byteLength(body);
   if (size <= limit) return;
@@ -225,15 +225,15 @@ export function refuseTooLarge(body: string, limit: number): void {
 }
 
 /**
- * Notes who is asked to leave a channel or an exchange: from then on it waits quietly there. Who is called there by name again, for
- * anything else, is back. spec: c2a#leaving
+ * Notes who is asked to leave a channel or an exchange. Its messages then wait quietly for that agent, until somebody calls it by name
+ * there again. spec: c2a#leaving
  */
 export async function leaveOrReturn(home: Home, message: Message, recipients: readonly AgentRecord[]): Promise<void> {
   const named = new Set<string>(calledIn(message));
   const isDm = !message.to.startsWith('#');
   const places = isDm ? [rootOf(message)] : [message.to, rootOf(message)];
   const leaves = asksToLeave(message.body) && (await maySendAway(home, message));
-  // For an exchange in a channel, the place is the exchange, unless they name the channel.
+  // In a channel thread, "leave" means the thread, unless the text names the channel.
   const place = message.thread !== undefined && !/channel|#/i.test(message.body) ? rootOf(message) : message.to;
   for (const { name, parley } of recipients) {
     if (!parley || parley.kind !== 'agent' || (!isDm && !named.has(name))) continue;
@@ -250,7 +250,7 @@ function rest(left: string[]): { left: string[] | undefined } {
   return { left: left.length > 0 ? left : undefined };
 }
 
-/** A person, or anyone who opened the exchange or owns the place. Any other agent could silence the rest. */
+/** Only a person, the author of the first message, or the owner of the place may do it. Otherwise any agent could silence the others. */
 async function maySendAway(home: Home, message: Message): Promise<boolean> {
   const from = AgentName.safeParse(message.from);
   const parley = from.success ? (await home.directory.get(from.data))?.parley : undefined;

@@ -27,7 +27,7 @@ export async function settle(
   if (obligation && !obligation.ended) await endObligation(who.home, who.name, id, disposition, by, now);
 }
 
-/** The same, where others may have ended it before. False if they had. */
+/** The same, but returns false if the copy had already ended. */
 export async function settleIfOpen(who: Who, id: MessageId, disposition: Disposition, by: Evidence): Promise<boolean> {
   try {
     if ((await who.home.journal.copy(who.name, id))?.settledAt !== null) return false;
@@ -39,7 +39,7 @@ export async function settleIfOpen(who: Who, id: MessageId, disposition: Disposi
   }
 }
 
-/** What is still owed for a copy that was shown, and settled by that, ends by the same word. False if nothing is. */
+/** Ends the obligation of a copy that was shown and settled before. False if nothing is owed. */
 async function endShown(who: Who, id: MessageId, as: Disposition, by: Evidence, now: number): Promise<boolean> {
   const { journal } = who.home;
   const copy = await journal.copy(who.name, id);
@@ -77,14 +77,14 @@ export async function withdraw(from: AgentName, home: Home, id: MessageId): Prom
   for (const { mailbox } of before) {
     const obligation = await home.journal.obligation(mailbox, id);
     const copy = obligation && !obligation.ended ? await home.journal.copy(mailbox, id) : null;
-    // Who has taken it still owes the answer.
+    // A reader that has taken it still owes the answer.
     if (copy?.disposition !== 'superseded') continue;
     await discharge(home, mailbox, id, 'superseded', by, Date.parse(copy.settledAt ?? '') || 0);
   }
   return before;
 }
 
-/** The name under which a leased copy is held. What a running process holds, only that process ends. */
+/** The holder of a leased copy. Only a running process itself ends what it holds. */
 function bearerOf({ id, owner, bearer }: CopyRecord): string {
   if (owner && bearer) return owner;
   throw new Refusal(
@@ -93,7 +93,7 @@ function bearerOf({ id, owner, bearer }: CopyRecord): string {
   );
 }
 
-/** The copy, if it is still open; otherwise a refusal that says what became of it. */
+/** The copy, if it is open. Otherwise a refusal that says how it ended. */
 async function openCopy(who: Who, id: MessageId): Promise<CopyRecord | null> {
   const copy = await who.home.journal.copy(who.name, id);
   if (!copy && (await who.home.journal.message(id))) {

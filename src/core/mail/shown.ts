@@ -5,29 +5,29 @@ import { boxOf, isAtSurface, surfaceOf } from './arrival.ts';
 import type { Home } from './workspace.ts';
 import type { Sent } from './send.ts';
 
-/** How long a caller outside the host waits for a surface's word: until it took the message up, and until it has shown it. */
+/** How long a caller outside the host waits for a chat: until it takes the message, and until it has shown it. */
 interface Patience {
   takenMs: number;
   shownMs: number;
 }
 
-/** What became of a message at the surfaces it went to. `withdrawn`: taken back, or away, before it was shown. */
+/** The state of a message in the chats that it went to. `withdrawn`: taken back, or gone, before it was shown. */
 export interface ShownOutcome {
   state: 'shown' | 'waiting' | 'withdrawn' | 'refused';
-  /** The surfaces that will never show it, with the reasons that they gave. */
+  /** The chats that will never show it, with their reasons. */
   refused: { box: AgentName; by: Evidence }[];
 }
 
-/** The host notes at least every minute that a surface is connected. One that was not seen for so long is away. */
+/** The host notes every minute that a chat is connected. After this time without a note it counts as away. */
 const AWAY_MS = 5 * 60_000;
 
-/** The host writes down what became of it, in a process of its own: looked for at first soon, then ever more rarely. */
+/** The host runs in another process, so we poll for its note: first often, then less. */
 const FIRST_LOOK_MS = 10;
 const LONGEST_LOOK_MS = 200;
 
 /**
- * What is known soon of a message that goes to people at surfaces; null if it goes to none. What was refused for good and went to nobody
- * else is refused here too: nobody has seen it. spec: mcp#shown
+ * Waits a short time for the chats that a message goes to. Null if it goes to none. If all of them refuse it for good, it is refused here
+ * too: nobody has seen it. spec: mcp#shown
  */
 export async function shownSoon(sent: Sent, now: number, patience: Patience): Promise<ShownOutcome | null> {
   const { home, copies } = sent;
@@ -45,7 +45,7 @@ export async function shownSoon(sent: Sent, now: number, patience: Patience): Pr
   }
 }
 
-/** The mailboxes whose copies a surface shows: those of its people, and of a channel its own. */
+/** The mailboxes whose copies a chat shows: those of its people and, for a channel, its own. */
 async function boxesOf({ home, message, copies }: Sent): Promise<AgentName[]> {
   const boxes: AgentName[] = [];
   for (const { mailbox } of copies) {
@@ -54,7 +54,7 @@ async function boxesOf({ home, message, copies }: Sent): Promise<AgentName[]> {
   return boxes;
 }
 
-/** May one of the surfaces take it up? Nobody waits for those that are away, or were never more than a name. */
+/** May one of the chats take it? Nobody waits for a chat that is away or never connected. */
 async function isAnyHere(home: Home, boxes: AgentName[], now: number): Promise<boolean> {
   for (const box of boxes) {
     const seen = Date.parse((await surfaceOf(home, box))?.lastSeen ?? '');
@@ -77,12 +77,12 @@ async function look(home: Home, { message }: Sent, boxes: AgentName[]): Promise<
   return { state, refused, isTaken };
 }
 
-/** Shown everywhere, as far as we have looked. */
+/** Shown in every chat that was checked. */
 function atBest(state: ShownOutcome['state']): ShownOutcome['state'] {
   return state === 'withdrawn' ? 'withdrawn' : 'shown';
 }
 
-/** The refusal of what a surface will never show, with the reason that it gave. */
+/** The refusal for a message that a chat will never show, with its reason. */
 export function neverShown({ reason }: Evidence): Refusal {
   return new Refusal(
     'unreachable',

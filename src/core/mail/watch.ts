@@ -8,18 +8,18 @@ import type { Delivered, Selection } from './deliver.ts';
 import { receiptsOf } from './workspace.ts';
 import type { Who } from './workspace.ts';
 
-/** How the work on a message ended. Unfinished work is tried again: after a while, or at once if it was only interrupted. */
+/** How the work on a message ended. Failed work is tried again after a pause, interrupted work at once. */
 export type Ended = { done: boolean; evidence: Evidence; interrupted?: boolean };
 
-/** `againMs`: how long it should be left alone before the next try; null if that is not for us to say. */
+/** `againMs`: pause before the next try; null if the caller decides. */
 export type Worked = { done: boolean; againMs: number | null };
 
 const FIRST_PAUSE_MS = 5000;
 const LONGEST_PAUSE_MS = 5 * 60 * 1000;
 
 /**
- * Step 4 of 5, for readers that need time. Takes one message, and holds it while `job` works on it: the lease is prolonged all
- * the while, so nobody else gets it, and if we die it waits again at once.
+ * Step 4 of 5, for readers that need time. Takes one message and holds it while `job` works on it. The lease is renewed meanwhile, so
+ * nobody else gets it. If this process dies, the message waits again at once.
  *
  * waiting → held → settled, if the job is done; → waiting, if it failed, was interrupted or threw. After a failure `work` lets
  * it wait for 5 s, 10 s, … 5 min. Failures are counted in the journal, so every process keeps the pause, and the copy itself
@@ -58,7 +58,7 @@ export async function work(
   return { done: false, againMs: interrupted ? null : pauseAfter(before + 1) };
 }
 
-/** When work on this copy failed, oldest first. */
+/** Times of failed work on this copy, oldest first. */
 async function failures(who: Who, id: MessageId): Promise<number[]> {
   return (await receiptsOf(who, id))
     .filter(({ step, evidence }) => step === 'released' && 'failure' in evidence)
@@ -77,7 +77,7 @@ function pauseAfter(failures: number): number {
   return Math.min(FIRST_PAUSE_MS * 2 ** (failures - 1), LONGEST_PAUSE_MS);
 }
 
-/** Prolongs a lease until it is closed. */
+/** Renews a lease until it is closed. */
 class LeaseRenewal {
   readonly #lost = new AbortController();
   readonly #timer: ReturnType<typeof setInterval>;
@@ -103,29 +103,29 @@ class LeaseRenewal {
   }
 
   async #renew(): Promise<void> {
-    // A journal that is busy now is asked again before the lease runs out.
+    // If the journal is busy, try again before the lease ends.
     const held = await this.inbox.renew(this.claim, { ms: this.lease.ms }).catch(() => true);
     if (!held) this.#lost.abort();
   }
 }
 
-/** How often a watcher looks by itself: copies come back by time, or because their reader died, without any arrival. */
+/** How often a watcher looks without an event: a copy can come back because its lease ended or its reader died. */
 const LOOK_MS = 5000;
-/** What was passed over is judged again this often: a copy can be raised or mended meanwhile. */
+/** How often skipped copies are checked again: a copy can be raised or repaired. */
 const FORGET_MS = 60_000;
 
 export interface Watching {
   selection: Selection;
-  /** Leave everything where it is: each message is handed on once, however often it is seen. */
+  /** Take nothing. Each message is still passed on only once. */
   peek: boolean;
-  /** What is done with one message. May answer after how many ms it wants to see that message again. */
+  /** Handles one message. May return after how many ms it wants the same message again. */
   handle: (waiting: WaitingMessage) => Promise<number | null>;
   stop: AbortSignal;
 }
 
 /**
- * Waits for mail and hands each message on, oldest first, one after the other, until told to stop. What waited before comes
- * first. If `handle` throws, the watch ends with that error.
+ * Waits for mail and passes each message on, oldest first, one at a time, until it is stopped. If `handle` throws, the watch ends with
+ * that error.
  */
 export async function watch(who: Who, watching: Watching): Promise<void> {
   const watcher = new Watcher(who, watching);
@@ -139,9 +139,9 @@ export async function watch(who: Who, watching: Watching): Promise<void> {
 class Watcher {
   readonly #wakeup = new Wakeup();
   readonly #timers: Timer[];
-  /** Handed on in peek mode: never again in this process. */
+  /** Passed on in peek mode: not again in this process. */
   readonly #shown = new Set<MessageId>();
-  /** Seen and not asked for. */
+  /** Seen, and not selected. */
   #passed = new Set<MessageId>();
   #healNow = false;
   readonly #arrivals: { close(): void };
@@ -177,7 +177,7 @@ class Watcher {
 
   async #look(): Promise<void> {
     for (const { id } of await this.#news()) {
-      // The local backends never really wait: without this no signal would be heard before all is done.
+      // Local backends never yield to the event loop. Without this no signal would arrive before the end.
       await new Promise<void>((resolve) => setImmediate(resolve));
       if (this.watching.stop.aborted) return;
       const one = await this.who.home.mailboxes.read(this.who.name, id);

@@ -17,17 +17,17 @@ export interface Home {
   remote?: Remote;
 }
 
-/** What the five verbs work with. The first home is one's own; the others are looked into after it. */
+/** What the five verbs work with. The first home is the caller's own; the others are searched after it. */
 export interface Workspace {
   homes: readonly Home[];
   now: () => number;
   newId: () => MessageId;
-  /** Ids come from elsewhere, so the same may come twice: what is known under one must be looked for. */
+  /** Other programs choose ids, so an id may already exist and must be looked up. */
   givenIds?: true;
   bodyLimit: number;
-  /** How a dialect reads what its users write as a recipient; without it, Parley's own way. */
+  /** How another protocol parses an address. The default is Parley's own parser. */
   readAddress?: (text: string) => Address;
-  /** What is said to a sender whose recipient has no mailbox here; without it, or if it has nothing to say, the nearest names. */
+  /** The refusal for an unknown recipient. The default suggests the nearest names. */
   unreachable?: (text: string, from: AgentName) => Refusal | null | Promise<Refusal | null>;
   /** Which of these recipients have room for one more copy. Refuses where none has. Without it, all have. */
   admit?: (home: Home, recipients: AgentRecord[]) => AgentRecord[] | Promise<AgentRecord[]>;
@@ -61,7 +61,7 @@ export async function findMessage(workspace: Workspace, prefix: string): Promise
   return onlyOne(prefix, found);
 }
 
-/** What has not left yet has an id and nothing that could be shown or answered. */
+/** A message in the outbox has an id, but nothing to show or answer yet. */
 async function refuseQueued(workspace: Workspace, prefix: string): Promise<void> {
   for (const { remote } of workspace.homes) {
     const outgoing = (await remote?.outbox())?.find((one) => one.outgoing.id?.startsWith(prefix));
@@ -74,7 +74,7 @@ async function refuseQueued(workspace: Workspace, prefix: string): Promise<void>
   }
 }
 
-/** Of several things whose ids begin alike, the one that is meant; otherwise a refusal that names them. */
+/** The only match for an id prefix. Several matches are refused, with their names. */
 export function onlyOne<T extends { id: MessageId }>(prefix: string, found: T[]): T {
   if (prefix === '') throw new Refusal('invalid_request', 'name a message: the first characters of its id');
   const exact = found.find((one) => one.id === prefix);

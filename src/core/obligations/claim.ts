@@ -11,9 +11,9 @@ import { isOffered, passOn } from './responders.ts';
 import { visible } from '../history/sight.ts';
 
 /**
- * Makes this agent the one who answers for an event, or for an exchange if `id` is its first message. Of many at once one wins, and
- * the others are told who. It lasts ten minutes and is prolonged by whatever its holder does there; the holder now sees the whole
- * text.
+ * Makes this agent the only one who answers a message, or a whole thread if `id` is its first message. If several agents claim at once,
+ * one wins and the others are told who. A claim lasts ten minutes, and everything that its holder does there renews it. The holder sees
+ * the whole text.
  */
 export async function claim(workspace: Workspace, who: Who, id: MessageId): Promise<EventClaim> {
   const { message } = await visible([who], id);
@@ -33,7 +33,7 @@ export async function claim(workspace: Workspace, who: Who, id: MessageId): Prom
   return held;
 }
 
-/** Somebody else who is called by name and still owes the answer: nobody takes that from them, or they could not give it. */
+/** Another agent that is called by name and still owes the answer. Nobody else can claim it then. */
 async function askedInstead({ name, home }: Who, id: MessageId): Promise<AgentName | undefined> {
   await enterObligations(home);
   const copies = (await home.journal.trace(id))?.copies ?? [];
@@ -46,7 +46,7 @@ async function askedInstead({ name, home }: Who, id: MessageId): Promise<AgentNa
   return undefined;
 }
 
-/** Who claimed an event owes it, and sees it in full. */
+/** The holder of a claim owes the answer and sees the whole text. */
 async function owed({ name, home }: Who, message: Message, until: number): Promise<void> {
   const copy = await home.journal.copy(name, message.id);
   if (!copy) return;
@@ -56,7 +56,7 @@ async function owed({ name, home }: Who, message: Message, until: number): Promi
     await home.journal.addObligation(newObligation({ message, mailbox: name, attention, isPerson: false }));
   }
   await home.journal.changeObligation(name, message.id, (obligation) =>
-    // The reader's own word gives an obligation no more time.
+    // A claim gives an obligation no more time.
     obligation.kind === 'obligation'
       ? null
       : { ...obligation, state: 'claimed', due: obligation.due === null ? null : until },
@@ -70,7 +70,7 @@ function isKnocked(injection: string): boolean {
   return injection !== 'immediate' && injection !== 'buffered';
 }
 
-/** Gives a claim up. False if it was not this agent's. */
+/** Gives up a claim. False if this agent did not have it. */
 export async function unclaim(workspace: Workspace, who: Who, id: MessageId): Promise<boolean> {
   const { message } = await visible([who], id);
   const freed = await who.home.journal.freeClaim(id, who.name);
@@ -81,7 +81,7 @@ export async function unclaim(workspace: Workspace, who: Who, id: MessageId): Pr
   return freed;
 }
 
-/** What was offered to several goes to the next; what this agent has to answer by itself it still owes. */
+/** A message that was offered to several agents goes to the next one. What was meant for this agent alone, it still owes. */
 async function giveBack(workspace: Workspace, { name, home }: Who, message: Message): Promise<void> {
   const now = workspace.now();
   const copy = await home.journal.copy(name, message.id);
@@ -98,8 +98,8 @@ async function giveBack(workspace: Workspace, { name, home }: Who, message: Mess
 }
 
 /**
- * Who answers for this event now: by a claim on it, or on its whole exchange. The exchange of another is no reason for a reader to
- * leave open what it was asked by name in it.
+ * Who has the claim on this message, or on its whole thread. If another agent has the thread, a reader still answers what asks it by
+ * name.
  */
 export async function claimOn(
   home: Home,
@@ -117,7 +117,7 @@ export async function claimOn(
   return obligation && !obligation.ended && copy?.attention.directedness === 'to_me' ? null : claim;
 }
 
-/** Anyone who does something about an event keeps its claim. */
+/** Renews a claim when its holder acts on the message. */
 export async function renewClaim(home: Home, holder: Who['name'], key: MessageId, now: number): Promise<void> {
   const held = await home.journal.eventClaim(key, now);
   if (held?.holder !== holder) return;

@@ -13,12 +13,12 @@ import type { Evidence } from '../receipt.ts';
 import { rootOf } from '../mail/conversation.ts';
 import { settleIfOpen } from '../mail/settle.ts';
 
-/** The longest that something can be put off at once. */
+/** Longest time for one defer. */
 const LONGEST_MS = 30 * 24 * 60 * 60 * 1000;
 
 /**
- * Accepts an event for later, with a reason that its author can read. It stays owed, and comes back at its time: `until`, or after
- * half an hour. spec: c2a#duties
+ * Puts off an answer, with a reason that the author can read. The answer stays owed, and the message comes back at `until`, or after half
+ * an hour. spec: c2a#duties
  */
 export async function defer(
   workspace: Workspace,
@@ -44,12 +44,12 @@ export async function defer(
   return obligation;
 }
 
-/** How much of an exchange is seen to at once. */
+/** How many messages of a thread one call closes. */
 const EXCHANGE = 500;
 
 /**
- * Says that an event, or everything in the exchange that it opened, is done with: what this agent owes there is ended, and what it
- * waits for there is discharged. What others owe to others stays. Returns what was closed. spec: c2a#duties
+ * Closes a message, or the whole thread that it began: ends what this agent owes there, and discharges what it waits for there. What
+ * others owe each other stays. Returns what was closed. spec: c2a#duties
  */
 export async function resolve(workspace: Workspace, who: Who, id: MessageId, note?: string): Promise<MessageId[]> {
   const { home, message } = await visible([who], id);
@@ -69,7 +69,7 @@ async function close(workspace: Workspace, who: Who, home: Home, message: Messag
   const mine = await home.journal.obligation(who.name, message.id);
   let closed = false;
   if (mine && !mine.ended) {
-    // The reader's own word does not discharge an obligation: it is kept as evidence.
+    // A reader cannot discharge its own obligation. What it says is kept as evidence.
     const ended = await endObligation(home, who.name, message.id, 'responded', by, now);
     closed = ended?.ended !== null;
   }

@@ -15,8 +15,8 @@ import { enterObligations } from './obligation.ts';
 import { conversationOf, rootOf } from '../mail/conversation.ts';
 
 /**
- * A person hands an event to an agent that was not meant by it: by a message of their own about it, which must be answered. The event
- * itself stays what it is. Once per event and agent. spec: c2a#raise
+ * A person gives a message to an agent that it was not meant for. The agent gets a new message from that person, which quotes it and must
+ * be answered. The first message does not change. Once per message and agent. spec: c2a#raise
  */
 export async function raise(workspace: Workspace, who: Who, id: MessageId, to: AgentName, note = ''): Promise<Sent> {
   if ((await who.home.directory.get(who.name))?.parley?.kind !== 'human') {
@@ -37,9 +37,9 @@ export async function raise(workspace: Workspace, who: Who, id: MessageId, to: A
   });
 }
 
-/** Who has this role answers for what others left undone, where nobody owns the channel or the exchange. */
+/** The holder of this role gets escalations, if nobody owns the channel or the thread. */
 const COORDINATOR = 'lead' as AgentName;
-/** How much of what somebody owes is looked through for a notice that can be joined. */
+/** How many obligations are searched for an open notice to extend. */
 const OWED_LOOK = 100;
 
 const ESCALATED: Attention = {
@@ -49,10 +49,10 @@ const ESCALATED: Attention = {
   reason: 'escalation',
 };
 
-/** How many are named in a notice one by one; the rest is counted. All of them are among its refs. */
+/** How many messages a notice lists. The rest is counted; all of them are in its refs. */
 const NAMED = 20;
 
-/** What goes up, with its message and where to: null if there is nobody. */
+/** An obligation to escalate, its message, and who gets the notice. */
 interface Rising {
   obligation: Obligation;
   message: Message;
@@ -60,9 +60,9 @@ interface Rising {
 }
 
 /**
- * Tells exactly one other of each thing that was left undone: a coordinator, and where there is none, or it was the one who left it
- * undone, the owner. For an obligation the notice is an obligation too. All for the same one are one notice, which takes the place of
- * the one before it. Nobody else hears of it. To do it twice tells nobody twice. spec: c2a#notices
+ * Tells exactly one other agent or person about each answer that did not come: a coordinator, or the owner if there is none or if the
+ * coordinator is the one who did not answer. The notice of an obligation is an obligation too. Each recipient has one notice; a new one
+ * replaces the old one. Calling this twice sends nothing twice. spec: c2a#notices
  */
 export async function escalate(workspace: Workspace, home: Home, obligations: readonly Obligation[]): Promise<void> {
   if (obligations.length === 0) return;
@@ -113,11 +113,11 @@ async function tellOne(workspace: Workspace, home: Home, group: readonly Rising[
   if (standing) await replace(workspace, home, to.name, standing.id, notice.message.id);
 }
 
-/** Who hears of it next. Never the one who owes it, and never more than one. */
+/** Who gets the notice: one agent or person, never the one who owes the answer. */
 function rungAbove(everybody: readonly AgentRecord[], obligation: Obligation, message: Message): AgentRecord | null {
   const person = everybody.find(({ parley }) => parley?.kind === 'human' && parley.owner === true);
   const owner = person && person.name !== obligation.mailbox ? person : null;
-  // Above a coordinator that left it undone there is only the person.
+  // After a coordinator comes only the owner.
   if (obligation.tier > 1 || message.from === HOST_NAME) return owner;
   const { streamId } = conversationOf(message, [obligation.mailbox]);
   const others = everybody.filter(
@@ -129,7 +129,7 @@ function rungAbove(everybody: readonly AgentRecord[], obligation: Obligation, me
   return owns(rootOf(message)) ?? owns(streamId) ?? lead ?? owner;
 }
 
-/** The notice of the same kind that this one has not seen to yet. */
+/** The open notice of the same kind that this agent has. */
 async function noticeFor(home: Home, name: AgentName, obligation: Obligation): Promise<Message | null> {
   for (const { id, from, kind } of await home.journal.owed(name, { limit: OWED_LOOK })) {
     if (from !== HOST_NAME || kind !== obligation.kind) continue;
@@ -139,7 +139,7 @@ async function noticeFor(home: Home, name: AgentName, obligation: Obligation): P
   return null;
 }
 
-/** The new notice says all that the old one said. Anyone who looks for the old one finds the way from its end. */
+/** Ends the old notice. Its end names the new one, which repeats its content. */
 async function replace(
   workspace: Workspace,
   home: Home,
@@ -165,7 +165,7 @@ async function noted(
   await home.journal.record(obligation.mailbox, obligation.id, receipt('escalated', workspace.now(), evidence));
 }
 
-/** Who waits can discharge the notice as well as what it is about. */
+/** The author of the message can discharge the notice, too. */
 function obligationOf({ from, parley }: Message): Blocking {
   const { delegate, ...rest } = parley?.obligation ?? { blocks: 'none' as const };
   const waits = from === HOST_NAME ? delegate : (from as AgentName);
@@ -189,7 +189,7 @@ function lineFor({ id, mailbox, from, kind, note }: Obligation): string {
   return `${what} message ${id.slice(0, 8)} from @${from} to @${mailbox}${why}; see it with \`parley trace ${id.slice(0, 8)}\``;
 }
 
-/** As a notice names what it is about. */
+/** How a notice refers to an obligation. */
 function refOf({ id, mailbox }: Pick<Obligation, 'id' | 'mailbox'>): string {
   return `${id}:${mailbox}`;
 }

@@ -12,28 +12,28 @@ import { rootOf } from '../mail/conversation.ts';
 import { receiptsOf } from '../mail/workspace.ts';
 import type { Home } from '../mail/workspace.ts';
 
-/** How many copies are entered in one act. */
+/** How many copies one transaction adds. */
 const BATCH = 200;
-/** So many messages for which nothing is owed are looked at again each time. */
+/** How many messages without an obligation may be checked again each time. */
 const FEW = 100;
-/** How much of an exchange is looked at to tell what became of one message in it. */
+/** How many messages of a thread are read to find the state of one of them. */
 const EXCHANGE = 1000;
 
 /**
- * Enters what must be answered and was accepted since somebody last asked, until all is entered. What was answered, reacted to or
- * ended before is entered as it is, so it makes no difference when this is done. A send pays nothing for it.
+ * Adds a row for each message that must be answered and came since the last call. A row gets the state that its message has by now, so the
+ * time of the call makes no difference, and a send need not do it.
  */
 export async function enterObligations(home: Home): Promise<void> {
   for (;;) {
     const { from, upTo, copies } = await home.journal.unentered(BATCH);
-    // To look at a few once more costs less than to write down that nothing is owed for them.
+    // Checking a few again costs less than writing down that nothing is owed for them.
     if (upTo <= from || (copies.length === 0 && upTo - from < FEW)) return;
     const exchanges = new Map<MessageId, Message[]>();
     const people = new Map<AgentName, boolean>();
     const obligations: Obligation[] = [];
     for (const { copy, message, alone } of copies) {
       const root = rootOf(message);
-      // About nearly all of them nothing was said yet.
+      // Most of them have no answer yet.
       const exchange = alone ? [] : (exchanges.get(root) ?? (await home.journal.exchange(root, EXCHANGE)));
       exchanges.set(root, exchange);
       const person = people.get(copy.mailbox) ?? (await isPerson(home, copy.mailbox));
@@ -41,12 +41,12 @@ export async function enterObligations(home: Home): Promise<void> {
       const obligation = await obligationFor(home, copy, message, { exchange, person });
       if (obligation) obligations.push(obligation);
     }
-    // If somebody was faster, theirs are the same: go on from where they are.
+    // Another process may have added the same rows. Continue after them.
     await home.journal.enter(from, upTo, obligations);
   }
 }
 
-/** What is owed for one copy, with everything that was said about it so far; null if nothing is. */
+/** The obligation of one copy, with all answers and reactions so far. Null if nothing is owed. */
 export async function obligationFor(
   home: Home,
   copy: CopyRecord,
@@ -71,15 +71,15 @@ async function isPerson(home: Home, name: AgentName): Promise<boolean> {
 }
 
 /**
- * A note to oneself is owed to nobody, and of an agent that keeps no policy only what says so itself is asked. What was taken from a
- * shared mailbox is owed by its taker.
+ * A message to oneself needs no answer. An agent without a policy owes only what the message itself asks for. What was taken from a shared
+ * mailbox is owed by its taker.
  */
 function isOwed({ mailbox, attention, settledBy }: CopyRecord, { from, parley }: Message): boolean {
   if ((settledBy?.['taker'] ?? mailbox) !== mailbox) return false;
   return parley?.obligation !== undefined || (from !== mailbox && attention.reason !== 'no_policy');
 }
 
-/** What was said in its exchange, in order: an answer of its reader, and reactions of anybody whom they concern. */
+/** The later messages of its thread, in order: answers of its reader, and reactions. */
 async function told(
   home: Home,
   obligation: Obligation,
@@ -98,7 +98,7 @@ async function told(
   return now;
 }
 
-/** The end that this makes of a duty, if it is its answer; `waiting` if that is still to be shown at a surface. */
+/** How this message ends an obligation, if it answers it; `waiting` if a chat must still show the answer. */
 async function endBy(
   home: Home,
   obligation: Obligation,
@@ -116,7 +116,7 @@ async function endBy(
   return { as: 'failed', at, by: { ...arrival.failed, ...by } };
 }
 
-/** Was the reader given the message before it said this? A plain send that crossed it on the way answers nothing. */
+/** Had the reader seen the message before it wrote this? A message that crossed it is no answer. */
 async function hadRead(home: Home, { id, mailbox }: Obligation, said: Message): Promise<boolean> {
   const copy = (await home.journal.trace(id))?.copies.find((one) => one.mailbox === mailbox);
   const times = (copy?.receipts ?? []).filter(({ step }) => READ.includes(step)).map(({ at }) => at);
@@ -126,8 +126,8 @@ async function hadRead(home: Home, { id, mailbox }: Obligation, said: Message): 
 const READ: readonly string[] = ['offered', 'accepted', 'shown', 'knocked'];
 
 /**
- * The state of a duty. It is ended now if it was answered or settled without that being noticed: by a plain send, which costs
- * nothing for it, or while it was being entered. `waiting`: its answer is given, and still to be shown at a surface.
+ * The state of an obligation. Ends it if an answer came that was not noticed: a plain send, or one while the row was being added.
+ * `waiting`: it is answered, and a chat must still show the answer.
  */
 export async function obligationState(
   home: Home,
@@ -143,7 +143,7 @@ export async function obligationState(
   return 'ended';
 }
 
-/** What the first answer to it makes of a duty. */
+/** How the first answer ends an obligation. */
 async function answerTo(home: Home, obligation: Obligation, message: Message): ReturnType<typeof endBy> {
   const exchange = obligation.kind === 'reply' ? await home.journal.exchange(rootOf(message), EXCHANGE) : [];
   for (const said of exchange) {
@@ -153,15 +153,15 @@ async function answerTo(home: Home, obligation: Obligation, message: Message): R
   return null;
 }
 
-/** What a reaction says by itself. Where it takes more than that (to ask back, to tell another), it is due at once for anyone who keeps time. */
+/** What a reaction changes at once. If it needs more (a question back, a notice), the row is due now, and the host does the rest. */
 function heard(obligation: Obligation, message: Message, reaction: Message): Obligation {
   const { obligation: after, follow } = signalled(obligation, message, reaction);
   return follow === 'nothing' ? after : { ...obligation, due: Date.parse(reaction.ts) };
 }
 
 /**
- * What a reaction does to a duty, and what is to be done next. Only its reader, its author and its delegate can say anything about
- * it, and the last two only if they name whose duty they mean.
+ * What a reaction does to an obligation, and what must follow. Only the reader, the author and the delegate count, and the last two only if
+ * they name whose obligation they mean.
  */
 export function signalled(obligation: Obligation, target: Message, reaction: Message): ReturnType<typeof onSignal> {
   const { signal = '', recipient } = reaction.parley ?? {};
@@ -180,8 +180,8 @@ export function signalled(obligation: Obligation, target: Message, reaction: Mes
 }
 
 /**
- * Ends what is owed as a reply, once. An obligation stays as it is, whatever its reader did: that is evidence only. Null if nothing
- * is owed for this copy.
+ * Ends an owed reply, once. An obligation stays open, whatever its reader does; that is kept as evidence. Null if nothing is owed for this
+ * copy.
  */
 export async function endObligation(
   home: Home,
@@ -194,7 +194,7 @@ export async function endObligation(
   return end(home, mailbox, id, (obligation) => (obligation.kind === 'reply' ? { as, at: now, by } : null));
 }
 
-/** Ends a duty of either kind: its author or delegate says so, or has taken its message back. */
+/** Ends either kind: its author or delegate says so, or the author withdrew the message. */
 export async function discharge(
   home: Home,
   mailbox: AgentName,
@@ -223,7 +223,7 @@ async function end(
   return obligation;
 }
 
-/** What hangs on a duty goes with it: its claim, the notices about it, and a duty that waited for it. */
+/** Ends what depends on an obligation: its claim, its notices, and an obligation that waited for it. */
 export async function afterEnd(home: Home, obligation: Obligation): Promise<void> {
   if (!obligation.ended) return;
   const { as, at, by } = obligation.ended;
@@ -235,7 +235,7 @@ export async function afterEnd(home: Home, obligation: Obligation): Promise<void
   if (obligation.returns > 0 || obligation.tier > 0) await closeNotices(home, obligation);
 }
 
-/** The author has said what was unclear: the duty that waited for it goes on from now. */
+/** The author answered the question back: the paused obligation continues from now. */
 async function resume(home: Home, asked: Message, at: number): Promise<void> {
   const reader = AgentName.safeParse(asked.parley?.recipient ?? asked.from);
   if (asked.parley?.signal !== 'unclear' || asked.thread === undefined || !reader.success) return;
@@ -244,7 +244,7 @@ async function resume(home: Home, asked: Message, at: number): Promise<void> {
   );
 }
 
-/** Anyone who was told that no answer came has given one: it counts for the one who owed it. */
+/** The recipient of an escalation answered: it counts for the agent that owed the answer. */
 async function answerFor(home: Home, notice: Message, { mailbox, ended }: Obligation): Promise<void> {
   if (!ended) return;
   for (const ref of notice.refs ?? []) {
@@ -254,7 +254,7 @@ async function answerFor(home: Home, notice: Message, { mailbox, ended }: Obliga
   }
 }
 
-/** A notice is done with when everything that it is about is. */
+/** Ends a notice when everything in it has ended. */
 async function closeNotices(home: Home, obligation: Obligation): Promise<void> {
   for (const { step, evidence } of await receiptsOf({ name: obligation.mailbox, home }, obligation.id)) {
     const { notice, to } = evidence;
@@ -266,7 +266,7 @@ async function closeNotices(home: Home, obligation: Obligation): Promise<void> {
   }
 }
 
-/** A notice may have been replaced by one that says more. Null if the last is done with. */
+/** The newest version of a notice. Null if it has ended. */
 async function lastNotice(home: Home, to: AgentName, notice: MessageId): Promise<MessageId | null> {
   for (let id: MessageId | null = notice; id;) {
     const obligation: Obligation | null = await home.journal.obligation(to, id);
@@ -282,35 +282,35 @@ async function someOpen(home: Home, refs: readonly string[]): Promise<boolean> {
   return false;
 }
 
-/** `<id>:<mailbox>`, as a notice names what it is about. */
+/** `<id>:<mailbox>`, how a notice refers to an obligation. */
 async function isOpen(home: Home, ref: string): Promise<boolean> {
   const [id = '', mailbox = ''] = ref.split(':');
   const obligation = await home.journal.obligation(mailbox as AgentName, id as MessageId);
   return obligation !== null && obligation.ended === null;
 }
 
-/** The end of a copy, where it is the end of what is owed for it. To have seen it is not. */
+/** The end of a copy, if it also ends the obligation. Being shown does not. */
 function endOf(obligation: Obligation, copy: CopyRecord): Obligation['ended'] {
   if (copy.disposition === null || copy.settledAt === null) return null;
   const by = copy.settledBy ?? {};
-  // Only its author takes an obligation back.
+  // Only its author can withdraw an obligation.
   if (obligation.kind === 'obligation' && !(copy.disposition === 'superseded' && by['by'] === obligation.from))
     return null;
   if (copy.disposition === 'acknowledged' && !isActed(by)) return null;
   return { as: copy.disposition, at: Date.parse(copy.settledAt), by };
 }
 
-/** Somebody said that it is done with, or a command did it: not a hook or a look that only showed it. */
+/** An agent or a command ended it, not a hook that only showed it. */
 function isActed(by: Evidence): boolean {
   return by['by'] === 'ack' || by['exit'] === 0 || by['signal'] !== undefined;
 }
 
-/** What asks for something itself is no answer, unless it says so. */
+/** A message that asks for something is no answer, unless it is marked as one. */
 const ASKING: readonly string[] = ['question', 'assignment', 'approval', 'blocker'];
 
 /**
- * Is this the answer of `reader` to `message`? Usually it says so. Agents also answer by a plain send to the writer: then its place
- * in the exchange, as we worked it out, is right behind.
+ * Is this the answer of `reader` to `message`? Usually it names it. An agent may also answer with a plain send to the author; then our
+ * lineage puts it directly after the message.
  */
 export function answerIn(message: Message, reader: AgentName, said: Message): boolean {
   if (said.from !== reader || said.parley?.signal !== undefined) return false;
@@ -321,8 +321,8 @@ export function answerIn(message: Message, reader: AgentName, said: Message): bo
 }
 
 /**
- * A message that answers another ends what its writer owed for that, if it was entered before; otherwise entering finds the answer.
- * What is still to be shown at a surface ends it when it was. What else hangs on that duty is seen to by anyone who looks at it next.
+ * An answer ends what its author owed, if that row exists; otherwise the row is added with its end later. An answer that a chat must show
+ * ends it when it was shown. What depends on the obligation ends at the next look.
  */
 export async function noteAnswer(home: Home, answer: Message, now: number): Promise<void> {
   if (answer.thread === undefined || answer.parley?.signal !== undefined) return;

@@ -8,7 +8,7 @@ import { isOffered } from './responders.ts';
 import type { Attention } from '../attention/attention.ts';
 import type { MessageId } from '../names.ts';
 
-/** More than this are not counted: a count of thousands would cost more than the page itself. */
+/** Counting stops here: counting thousands would take longer than reading the page. */
 export const COUNTED = 100;
 
 export interface Owed {
@@ -46,8 +46,8 @@ export async function delegated(who: Who, limit: number): Promise<Owed> {
 }
 
 /**
- * What is offered to the members of a role may be answered. It is a row only so that the next one is asked in time; anyone who claims it
- * owes it. spec: c2a#roles
+ * A message to a role is offered to its members, and only a member that claims it owes the answer. It has a row so that the next member is
+ * asked in time. spec: c2a#roles
  */
 async function withoutOffers(home: Home, obligations: readonly Obligation[]): Promise<Obligation[]> {
   const owed: Obligation[] = [];
@@ -56,7 +56,7 @@ async function withoutOffers(home: Home, obligations: readonly Obligation[]): Pr
   return owed;
 }
 
-/** Was this only offered to its reader, as a member of a role, and not claimed? */
+/** Was it offered to its reader as a member of a role, and not claimed? */
 export function isOffer({ state, ended }: Obligation, copy: Copy | null): boolean {
   return state === 'open' && ended === null && copy !== null && isOffered(copy);
 }
@@ -70,7 +70,7 @@ async function stillOpen(home: Home, obligations: readonly Obligation[]): Promis
   return open;
 }
 
-/** How many of the things that a reader owes are looked through. */
+/** How many obligations of a reader are read. */
 const LOOK = 200;
 
 /** What this reader has claimed and still owes. */
@@ -79,7 +79,7 @@ export async function claimedBy({ name, home }: Who): Promise<ReadonlySet<Messag
   return new Set(owed.filter(({ state }) => state === 'claimed').map(({ id }) => id));
 }
 
-/** The decision on a copy as its reader reads it: what may be answered must be, once this reader has claimed it. spec: c2a#claims */
+/** The decision on a copy as its reader sees it: after a claim, may_respond becomes must_respond. spec: c2a#claims */
 export function asOwed(attention: Attention, isClaimed: boolean): Attention {
   return isClaimed && attention.policy === 'may_respond' ? { ...attention, policy: 'must_respond' } : attention;
 }

@@ -27,7 +27,7 @@ export async function giveRole({ name, home }: Who, role: AgentName): Promise<bo
   return !before.includes(role);
 }
 
-/** Takes a role from an agent. False if it had none such. */
+/** Takes a role from an agent. False if it did not have it. */
 export async function takeRole({ name, home }: Who, role: AgentName): Promise<boolean> {
   const { roles: before } = await extrasOf(home, name);
   await home.directory.amend(name, ({ roles }) =>
@@ -37,9 +37,9 @@ export async function takeRole({ name, home }: Who, role: AgentName): Promise<bo
 }
 
 /**
- * Makes a person the owner: who is told when nobody else can decide. There is one at most. To take another's place that one must be
- * named, and of several who do so at once one succeeds: the place is given up first, then taken by the first who comes. A crash in
- * between leaves no owner, and what needs one is held meanwhile. False if it was the owner before.
+ * Makes a person the owner, who gets a notice when nobody else can decide. There is at most one. To replace an owner, name the old one; if
+ * several try at once, one succeeds. The old owner is removed first, so a crash in between leaves no owner, and notices wait for the next.
+ * False if this person was the owner before.
  */
 export async function becomeOwner({ name, home }: Who, insteadOf?: AgentName): Promise<boolean> {
   const own = await extrasOf(home, name);
@@ -54,7 +54,7 @@ export async function becomeOwner({ name, home }: Who, insteadOf?: AgentName): P
   return true;
 }
 
-/** Refuses to make somebody the owner where another is, and that one was not named. */
+/** Refuses to replace an owner who was not named. */
 export function refuseOtherOwner(
   owners: readonly AgentName[],
   name: AgentName,
@@ -74,7 +74,7 @@ export async function ownersOf(home: Home): Promise<AgentName[]> {
   return ownersIn(await home.directory.list());
 }
 
-/** Gives a channel or an exchange to an agent. False if it has it. Each is one agent's at most: so one is asked first. */
+/** Makes an agent the owner of a channel or a thread. False if it is already. Each has at most one owner. */
 export async function own({ name, home }: Who, what: string): Promise<boolean> {
   const { owns: before = [] } = await extrasOf(home, name);
   await home.directory.amend(name, ({ owns = [] }, everybody) => {
@@ -90,7 +90,7 @@ export async function own({ name, home }: Who, what: string): Promise<boolean> {
   return !before.includes(what);
 }
 
-/** Gives up a channel or an exchange. False if it was not this agent's. */
+/** Gives up a channel or a thread. False if this agent did not own it. */
 export async function disown({ name, home }: Who, what: string): Promise<boolean> {
   const { owns: before = [] } = await extrasOf(home, name);
   await home.directory.amend(name, ({ owns = [] }) => {
@@ -113,16 +113,16 @@ function alike(one: string, other: string): boolean {
   return one.toLowerCase() === other.toLowerCase();
 }
 
-/** How many notices that nobody could get are looked through for those that still wait for an owner. */
+/** How many held notices are read for a new owner. */
 const HELD_LOOK = 200;
 const HELD = 'held/';
 
-/** The one person who is told when nobody else can decide. */
+/** The person who gets a notice when nobody else can decide. */
 export async function ownerOf(home: Home): Promise<AgentRecord | null> {
   return (await home.directory.list()).find(({ parley }) => parley?.kind === 'human' && parley.owner === true) ?? null;
 }
 
-/** Something that the owner should know, once per key. */
+/** A notice for the owner, sent once per key. */
 export interface OwnerNotice {
   key: string;
   body: string;
@@ -130,7 +130,7 @@ export interface OwnerNotice {
   intent?: Intent;
 }
 
-/** Tells the owner, once per key. Without an owner it is kept and answered false; anyone who becomes the owner gets it by `sendHeld`. */
+/** Tells the owner, once per key. Without an owner the notice is kept and the result is false; `sendHeld` gives it to the next owner. */
 export async function tellOwner(workspace: Workspace, home: Home, notice: OwnerNotice): Promise<boolean> {
   const owner = await ownerOf(home);
   if (!owner) {
@@ -143,7 +143,7 @@ export async function tellOwner(workspace: Workspace, home: Home, notice: OwnerN
   return true;
 }
 
-/** Gives a new owner the notices that came before there was one. Costs one look where there are none. */
+/** Gives a new owner the notices that were kept. */
 export async function sendHeld(workspace: Workspace, home: Home): Promise<number> {
   const owner = await ownerOf(home);
   if (!owner) return 0;
@@ -158,7 +158,7 @@ export async function sendHeld(workspace: Workspace, home: Home): Promise<number
   return sent;
 }
 
-/** Leaves one message of our own in one mailbox, with the decision that goes with it. Once per key. */
+/** Puts one message of Parley itself into one mailbox, with this attention. Once per key. */
 export async function post(
   workspace: Workspace,
   home: Home,
@@ -171,12 +171,12 @@ export async function post(
   return home.mailboxes.put({ message: written(workspace, draft), copies: [{ mailbox, attention }], key: draft.key });
 }
 
-/** A key that any id and name fit into. */
+/** A send key made from any text. */
 export function sendKeyOf(text: string): SendKey {
   return SendKey.parse(text.replace(/\p{Cc}/gu, ' ').slice(0, 200));
 }
 
-/** Worth seeing, and nothing is owed for it. */
+/** It is shown, and needs no answer. */
 const TOLD: Attention = {
   directedness: 'to_me',
   policy: 'may_respond',

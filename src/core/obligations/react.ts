@@ -25,7 +25,7 @@ import type { Obligation } from './rules.ts';
 import { rootOf } from '../mail/conversation.ts';
 import { escalate } from './escalate.ts';
 
-/** A reaction as it was stored, and what it made of the event for the one whom it concerns. Not final: it is still owed. */
+/** A stored reaction, and the new state of the obligation that it is about. */
 export interface Reacted {
   sent: Sent | null;
   disposition: Disposition | null;
@@ -37,18 +37,18 @@ export interface Reaction {
   eta?: string | undefined;
   /** In the reactor's own words, after the signal. */
   note?: string | undefined;
-  /** Whose duty it is about, where its author or delegate reacts. */
+  /** Whose obligation it is about, if the author or delegate reacts. */
   recipient?: AgentName | undefined;
   key?: SendKey | undefined;
-  /** The platform's id of the conversation in which it was made, where a surface says so. */
+  /** The chat platform's id of the conversation, if a chat gives it. */
   conversation?: string | undefined;
-  /** What to do with a reaction to an event that is not here (yet, or for this agent): keep it, or say so. */
+  /** What to do with a reaction to an unknown message: keep it, or refuse it. */
   ifUnknown?: 'keep' | 'refuse';
 }
 
 /**
- * One word about an event, which costs nobody a turn. It is kept like every message, its author hears of it quietly, and it does to
- * the event what the word means. About an event that is not here yet it is kept, and applied when that comes. spec: c2a#signals
+ * Reacts to a message with one signal, which starts no turn. The reaction is stored like a message, its author gets it quietly, and it
+ * changes the obligation. A reaction to a message that is not here yet is kept and applied later. spec: c2a#signals
  */
 export async function react(workspace: Workspace, who: Who, id: MessageId, reaction: Reaction): Promise<Reacted> {
   const seen = await visible([who], id).catch((error: unknown) => {
@@ -57,7 +57,7 @@ export async function react(workspace: Workspace, who: Who, id: MessageId, react
   });
   if (!seen) return { sent: await write(workspace, who, id, who.name, reaction), disposition: null, final: false };
   const { signal } = reaction;
-  // It is the same claim as by `claim`: of two who take it, one is told who was first.
+  // The same claim as `claim`: if two agents try, the second is told who was first.
   if ((signal === 'claimed' || signal === 'working') && seen.recipients.includes(who.name))
     await claim(workspace, who, id);
   await enterObligations(seen.home);
@@ -69,7 +69,7 @@ export async function react(workspace: Workspace, who: Who, id: MessageId, react
     ...(message.from === who.name && { recipient: concerned }),
   });
   await home.journal.record(who.name, id, receipt('reacted', workspace.now(), { signal, reaction: sent.message.id }));
-  // Who will not act answers for it no longer, whatever was asked of them.
+  // An agent that will not act gives up its claim.
   if (signal === 'declined') await home.journal.freeClaim(id, who.name);
   if (!concerned || !isKnownSignal(signal)) return { sent, disposition: null, final: false };
   const outcome = await apply(workspace, { name: concerned, home }, message, sent, signal);
@@ -77,15 +77,15 @@ export async function react(workspace: Workspace, who: Who, id: MessageId, react
   return { sent, ...outcome };
 }
 
-/** Only the yes of the person who was asked says what was held. */
+/** Only the yes of the person who was asked sends the held text. */
 async function allow(workspace: Workspace, { name }: Who, { home, message, recipients }: Seen): Promise<void> {
   if (!recipients.includes(name) || (await isAgent(home, name))) return;
   await sayHeld(workspace, home, message);
 }
 
 /**
- * The reader's own word is about itself; that of the author or delegate about whom it names, or the only one there is. Anyone else who
- * names somebody has said something, and does nothing to their copy.
+ * Whose obligation a reaction is about: for a reader its own; for the author or delegate the agent that they name, or the only one. A
+ * reaction of anybody else changes nobody's copy.
  */
 function concernedBy(who: Who, { message, recipients }: Seen, { recipient }: Reaction): AgentName | undefined {
   const maySay = message.from === who.name || message.parley?.obligation?.delegate === who.name;
@@ -95,7 +95,7 @@ function concernedBy(who: Who, { message, recipients }: Seen, { recipient }: Rea
   return maySay && recipients.length === 1 ? recipients[0] : undefined;
 }
 
-/** Where the one who wrote the event has no mailbox here, the reaction is kept with the one who reacts. */
+/** If the author has no mailbox here, the reaction is stored with the agent that reacts. */
 async function write(workspace: Workspace, who: Who, id: MessageId, to: string, reaction: Reaction): Promise<Sent> {
   const { signal, eta, note, recipient, conversation } = reaction;
   const key = reaction.key ?? sendKeyOf(`react/${id}/${signal}/${recipient ?? ''}/${eta ?? ''}`);
@@ -115,7 +115,7 @@ async function write(workspace: Workspace, who: Who, id: MessageId, to: string, 
   return send(workspace, who.name, { ...draft, to: `@${isHere ? to : who.name}%${who.home.label}` });
 }
 
-/** Does to the copy and the duty of `whose` what the word means. */
+/** Applies the signal to the copy and the obligation of `whose`. */
 async function apply(
   workspace: Workspace,
   whose: Who,
@@ -138,14 +138,14 @@ async function apply(
   return { disposition: dispositionOf(outcome), final: outcome.ended !== null };
 }
 
-/** How much of an exchange is looked at for reactions that came before their event. */
+/** How many messages of a thread are searched for reactions that came before their message. */
 const EXCHANGE = 200;
-/** When a step is tried again that was begun and not finished. */
+/** When an unfinished step is tried again. */
 const SOON_MS = 60_000;
 
 /**
- * Does to a duty what a reaction means, and what follows from it. Null if nothing is owed. What follows is done first, and what is
- * owed stays due until then: a crash in between loses nothing.
+ * Applies a reaction to an obligation, with what follows. Null if nothing is owed. What follows is done first and the row stays due until
+ * then, so a crash in between loses nothing.
  */
 export async function applyReaction(
   workspace: Workspace,
@@ -168,7 +168,7 @@ export async function applyReaction(
   return home.journal.changeObligation(name, message.id, (open) => ({ ...open, state, tier, due }));
 }
 
-/** A reaction that was there before its event, and by which more is to be done than a duty can say of itself. True if there was one. */
+/** Applies a reaction that came before its message and needs more than a change of the row. True if there was one. */
 export async function applyLate(
   workspace: Workspace,
   home: Home,
@@ -185,7 +185,7 @@ export async function applyLate(
   return false;
 }
 
-/** What was unclear is now owed by its author: an answer to the reaction ends that, and the duty that waited goes on. */
+/** The author now owes a clarification. Its answer ends that, and the paused obligation continues. */
 async function askBack(workspace: Workspace, home: Home, author: AgentName, reaction: Message): Promise<void> {
   const copy = await home.journal.copy(author, reaction.id);
   if (!copy) return askForOther(workspace, home, author, reaction);
@@ -195,7 +195,7 @@ async function askBack(workspace: Workspace, home: Home, author: AgentName, reac
   await home.journal.addObligation(newObligation({ message: reaction, mailbox: author, attention, isPerson }));
 }
 
-/** When it reacted nobody knew yet who the author is: so the question is handed on. */
+/** The author was unknown when it reacted, so the question is sent now. */
 async function askForOther(workspace: Workspace, home: Home, author: AgentName, reaction: Message): Promise<void> {
   if (!(await home.directory.get(author))) return;
   await post(

@@ -9,18 +9,18 @@ import type { Workspace, Home } from '../mail/workspace.ts';
 
 interface Candidate {
   name: AgentName;
-  /** Since when it has nothing to do (ms); somebody who is busy has a later time than everybody else. */
+  /** Idle since (ms). A busy agent has a later time than all idle ones. */
   idleSince: number;
-  /** How many duties it has open. */
+  /** How many obligations it has. */
   open: number;
 }
 
-/** Who should answer for an event that was offered to several, or null if there is nobody. spec: c2a#roles */
+/** Who should answer a message that was offered to several agents; null if there is none. spec: c2a#roles */
 export function chooseResponder(candidates: readonly Candidate[], event: MessageId): AgentName | null {
   return rankResponders(candidates, event)[0] ?? null;
 }
 
-/** All of them in the order in which they are asked: idle the longest, fewest duties, and then by lot. */
+/** All of them in order: longest idle, fewest obligations, then by hash. */
 export function rankResponders(candidates: readonly Candidate[], event: MessageId): AgentName[] {
   const drawn = candidates.map((one) => ({ ...one, lot: lotOf(`${event} ${one.name}`) }));
   return drawn
@@ -32,22 +32,22 @@ function compare(a: number, b: number): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** The same lot for the same name and event everywhere, and another for every event. FNV-1a: no import, no secret. */
+/** A hash (FNV-1a) that is the same for one name and message in every process, and another for each message. */
 function lotOf(text: string): number {
   let hash = 0x811c9dc5;
   for (let n = 0; n < text.length; n += 1) hash = Math.imul(hash ^ text.charCodeAt(n), 0x01000193);
-  // The last letters would hardly reach the upper bits, by which lots are compared.
+  // Mix again: the last letters hardly change the upper bits, which decide the order.
   hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d);
   hash = Math.imul(hash ^ (hash >>> 12), 0x297a2d39);
   return (hash ^ (hash >>> 15)) >>> 0;
 }
 
-/** Who was not here for longer than this is asked after all others. */
+/** An agent that was not seen for this long is asked last. */
 const LATELY_MS = 60 * 60 * 1000;
-/** More duties than this are counted as this many. */
+/** Counting obligations stops here. */
 const MANY = 100;
 
-/** Of the copies that offer an event to the members of a role, one knocks; the others wait quietly and can be listed. */
+/** Of the copies for the members of a role, one is announced. The others wait quietly and can be listed. */
 export async function oneResponder(home: Home, message: Message, copies: Copy[], now: number): Promise<Copy[]> {
   const offered = copies.filter(isOffered);
   if (offered.length < 2) return copies;
@@ -59,7 +59,7 @@ export async function oneResponder(home: Home, message: Message, copies: Copy[],
   });
 }
 
-/** Keeps the event for the one who was chosen, for a minute. If it says nothing the next is asked, where time works. */
+/** Reserves the message for the chosen agent for a minute. If it does not react, a host asks the next one. */
 export async function reserve(home: Home, message: Message, copies: readonly Copy[], now: number): Promise<void> {
   const chosen = copies.find((copy) => isOffered(copy) && !isQuiet(copy.attention));
   if (!chosen) return;
@@ -70,7 +70,7 @@ export async function reserve(home: Home, message: Message, copies: readonly Cop
   await home.journal.addObligation({ ...obligation, due: until });
 }
 
-/** Asks the next of those to whom the event was offered and who were not asked yet. Null if there is none, or somebody has it. */
+/** Asks the next agent that the message was offered to. Null if there is none, or if somebody has claimed it. */
 export async function passOn(
   _workspace: Workspace,
   home: Home,
@@ -103,7 +103,7 @@ export function isOffered({ attention }: Copy): boolean {
   return attention.reason === 'role_mention' && attention.policy === 'may_respond';
 }
 
-/** Those who were here lately come first, and among them who was idle the longest. */
+/** Agents that were seen lately come first, the longest idle one before the others. */
 async function ranked(home: Home, message: Message, copies: readonly Copy[], now: number): Promise<AgentName[]> {
   const candidates = [];
   for (const { mailbox } of copies) {

@@ -193,14 +193,14 @@ export interface Journal extends Records, Obligations {
   record(mailbox: AgentName, id: MessageId, receipt: Receipt): Promise<void>;
   /**
    * Removes bodies settled before `bodies` and whole messages settled before `facts` (ms; null keeps). Messages with an open obligation
-   * stay, and so do those whose obligation is not entered yet. Duties go with their messages. `facts` also removes expired claims, and
+   * stay, and so do those whose obligation is not entered yet. Obligations go with their messages. `facts` also removes expired claims, and
    * sessions that were not active since then.
    */
   prune(cut: { bodies: number | null; facts: number | null }): Promise<{ bodies: number; messages: number }>;
   /**
-   * Removes an agent's copies, its messages without other recipients, its duties and claims, its name from sessions, and sessions that
+   * Removes an agent's copies, its messages without other recipients, its obligations and claims, its name from sessions, and sessions that
    * had no other name. An open obligation towards another agent stays, without the agent's own note, and is due at once: its author must
-   * learn that the agent is gone. Duties of others towards the agent end.
+   * learn that the agent is gone. Obligations of others towards the agent end.
    */
   forget(agent: AgentName): Promise<{ copies: number; messages: number }>;
   close(): Promise<void>;
