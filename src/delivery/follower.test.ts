@@ -100,6 +100,22 @@ async function printed(rig: Rig, session: string, id: MessageId): Promise<void> 
 }
 
 describe('the follower', () => {
+  it('shows a session again what it was shown and owes, when its client waits for that after a compaction', async () => {
+    const rig = await aRig();
+    rig.claude.add('one');
+    rig.follow();
+    const [owed, answered] = [await rig.send({ body: 'which port?' }), await rig.send({ body: 'which host?' })];
+    await within(DEADLINE, async () => (await rig.state(owed)) === 'settled' && (await rig.state(answered)) === 'settled');
+    await reply(rig.workspace, BOB, answered, { body: 'this one', key: 'k' });
+    rig.claude.add('one', { compaction: 'c1' });
+    await within(DEADLINE, async () => rig.claude.again.has('one'));
+    expect(rig.claude.again.get('one')?.map(({ id }) => id)).toEqual([owed]);
+    await within(DEADLINE, async () => (await rig.reasons(owed)).includes('still owed after a compaction'));
+    expect(rig.claude.texts('one').filter((text) => text.includes('which port?'))).toHaveLength(1);
+    rig.claude.add('nobody knows it', { compaction: 'c1' });
+    await within(DEADLINE, async () => rig.claude.again.get('nobody knows it')?.length === 0);
+  });
+
   it('is handed over once, however often everything is looked at while its text is made', async () => {
     const rig = await aRig();
     rig.claude.mode = 'silent';
