@@ -1,12 +1,13 @@
-// `npm run drill [-- word]`: the long races and crashes, with counts; one line each, and an exit code. A word picks some.
+// `npm run drill [-- word]`: the long races and crashes, with counts; one line each, and an exit code. Words pick
+// those whose names have all of them: `npm run drill -- clients claude`.
 import { clientFaults } from './clients.ts';
 import type { Drill, Outcome } from './drill.ts';
 import { lineOf, passed } from './drill.ts';
 import { DRILLS } from './drills.ts';
 
-const words = process.argv.slice(2).filter((word) => !word.startsWith('--'));
+const words = process.argv.slice(2).flatMap((word) => (word.startsWith('--') ? [] : word.toLowerCase()));
 const short = process.argv.includes('--short');
-const isPicked = ({ name }: Drill): boolean => words.length === 0 || words.some((word) => name.includes(word));
+const isPicked = ({ name }: Drill): boolean => words.every((word) => name.toLowerCase().includes(word));
 
 // Those with real clients take long and need them: they run only if they are asked for.
 const picked = words.length === 0 ? DRILLS : [...DRILLS, ...clientFaults].filter(isPicked);
