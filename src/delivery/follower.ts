@@ -1,4 +1,3 @@
-import type { Delivered } from '../core/mail/deliver.ts';
 import type { Who, Workspace } from '../core/mail/workspace.ts';
 import { takenBy } from '../core/mail/shared.ts';
 import type { ReadMailbox } from '../core/mail/shared.ts';
@@ -14,12 +13,13 @@ import type { Log } from '../core/service.ts';
 import { Wakeup } from '../core/wait.ts';
 import { Answers, wantsAnswer } from './answers.ts';
 import { shortBody } from './fit.ts';
-import type { Phrases } from './fit.ts';
+import type { FittedMail, Phrases } from './fit.ts';
 import { unprovenCopies, isPushed, isRefusedBy, handOver, resolveHandover } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
 import type { OfferedDeps } from './hook-offered.ts';
 import { nudge, Nudges } from './nudges.ts';
 import type { NudgeText, Unasked } from './nudges.ts';
+import { showAgain } from './owed-again.ts';
 import { PrintedTexts } from './printed-texts.ts';
 import { StuckMail } from './stuck-mail.ts';
 import { endQuiet, noteHindrance, WakeBudget } from './wake-budget.ts';
@@ -40,7 +40,7 @@ export interface FollowerDeps {
   mailboxesOf(live: LiveSession, all: readonly LiveSession[]): Promise<readonly SessionMailbox[]>;
   /** The client's own record of what our hook printed in a session. */
   hookRecordOf: OfferedDeps['recordOf'];
-  phrases(reader: Who, mail: readonly Delivered[], now: number, hasTools: boolean): Promise<Phrases>;
+  phrases(reader: Who, mail: readonly FittedMail[], now: number, hasTools: boolean): Promise<Phrases>;
   settings: { wakesPerHour: number; captureRemote: boolean };
   log: Log;
   limits?: Partial<FollowerLimits>;
@@ -168,6 +168,7 @@ export class Follower {
     this.#unasked.clear();
     for (const { who } of this.#mailboxes.values()) await this.#resolve(who);
     for (const { live } of found) await this.#nudge(live);
+    for (const live of this.#live) if (live.compaction !== undefined) await this.#showAgain(live);
     for (const session of await this.#stuckMail.forgetEnded()) this.#pauses.delete(session);
     const byMailbox = Map.groupBy(reads, ({ mailbox }) => mailbox.who.name);
     for (const [name, { arrivals }] of this.#mailboxes) {
@@ -284,6 +285,22 @@ export class Follower {
       this.deps.log('mail_nudged', { client, session, way: way.name, outcome });
     } catch (error) {
       this.#complain('nudge_trouble', error, { client, session });
+    }
+  }
+
+  /** After a compaction the client waits for what its session owes, also if that is nothing. */
+  async #showAgain(live: LiveSession): Promise<void> {
+    const { mailboxes = [] } = this.#sessions.find((one) => one.live === live) ?? {};
+    const own = mailboxes.find(({ taker }) => taker === undefined)?.who;
+    const give = async (parcels: readonly Parcel[]): Promise<void> =>
+      this.deps.clients.get(live.client)?.showAgain?.(live, parcels);
+    const { now } = this.deps.workspace;
+    try {
+      if (!own) return await give([]);
+      const count = await showAgain(own, live, { wrap: (mail) => this.#parcels(own, mail, live, false), give, now });
+      if (count > 0) this.deps.log('mail_again', { mailbox: own.name, session: live.id, count });
+    } catch (error) {
+      this.#complain('again_trouble', error, { client: live.client, session: live.id });
     }
   }
 
@@ -405,7 +422,7 @@ export class Follower {
       const proof = (id: MessageId): Promise<RecordedProof | null> =>
         this.#proofOf({ id, to: live, at, way: way.name });
       const reader = { name: taker ?? who.name, home: who.home };
-      const wrap = (copies: readonly Delivered[]) => this.#parcels(reader, copies, live);
+      const wrap = (copies: readonly FittedMail[]) => this.#parcels(reader, copies, live);
       const reached = await handOver(who, ids, { way, session: live, taker, wrap, proof, now: workspace.now, signal });
       const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
       if (reached.outcome !== 'shown') this.#answers.end(live.id);
@@ -429,9 +446,13 @@ export class Follower {
   }
 
   /** The first has the greeting: what is handed over together is read together. */
-  async #parcels(reader: Who, copies: readonly Delivered[], live: LiveSession): Promise<Parcel[]> {
+  async #parcels(
+    reader: Who,
+    copies: readonly FittedMail[],
+    live: LiveSession,
+    isIdle = live.status === 'idle',
+  ): Promise<Parcel[]> {
     const say = await this.deps.phrases(reader, copies, this.deps.workspace.now(), !live.hasNoTools);
-    const isIdle = live.status === 'idle';
     return copies.map((mail, index) => {
       const { id, from } = mail.message;
       const whole = say.whole(mail);
