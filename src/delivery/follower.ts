@@ -1,3 +1,5 @@
+import type { Delivered } from '../core/mail/deliver.ts';
+import { settleShown } from '../core/mail/offered.ts';
 import type { Who, Workspace } from '../core/mail/workspace.ts';
 import { takenBy } from '../core/mail/shared.ts';
 import type { ReadMailbox } from '../core/mail/shared.ts';
@@ -5,16 +7,18 @@ import { byTime } from '../core/message.ts';
 import type { Message } from '../core/message.ts';
 import { scopeMatches } from '../core/names.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
+import { asOwedNow } from '../core/obligations/owed.ts';
 import { raiseLate } from '../core/obligations/tick.ts';
 import type { LiveSession, LiveSessions, RecordedProof } from '../core/ports/live-session.ts';
 import type { Watch } from '../core/ports/mailboxes.ts';
 import type { Parcel, Way } from '../core/ports/way-in.ts';
 import type { Log } from '../core/service.ts';
 import { Wakeup } from '../core/wait.ts';
+import { newHolder } from '../platform/holder.ts';
 import { Answers, wantsAnswer } from './answers.ts';
 import { shortBody } from './fit.ts';
 import type { FittedMail, Phrases } from './fit.ts';
-import { unprovenCopies, isPushed, isRefusedBy, handOver, resolveHandover } from './hand-over.ts';
+import { unprovenCopies, handoverInDoubt, isPushed, isRefusedBy, handOver, resolveHandover } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
 import type { OfferedDeps } from './hook-offered.ts';
 import { nudge, Nudges } from './nudges.ts';
@@ -22,7 +26,8 @@ import type { NudgeText, Unasked } from './nudges.ts';
 import { showAgain } from './owed-again.ts';
 import { PrintedTexts } from './printed-texts.ts';
 import { StuckMail } from './stuck-mail.ts';
-import { endQuiet, noteHindrance, WakeBudget } from './wake-budget.ts';
+import { endQuiet, HOUR_MS, noteHindrance, WakeBudget } from './wake-budget.ts';
+import { WakeDigests } from './wake-digest.ts';
 
 /** A mailbox that a session reads, and the context that its mail must match. */
 export interface SessionMailbox extends ReadMailbox {
@@ -57,6 +62,7 @@ export interface FollowerLimits {
 }
 
 const LIMITS: FollowerLimits = { lookMs: 5000, retryMs: 1000, longestRetryMs: 300_000, tickMs: 60_000 };
+const IN_DOUBT = 'it was handed to this session, and nothing shows what became of it; it comes with the next turn';
 /** A longer body is not pushed: its reader is told of it by a hook, and fetches it. */
 const LONGEST_BODY = 32_000;
 
@@ -86,6 +92,7 @@ export class Follower {
   #sessions: readonly { live: LiveSession; mailboxes: readonly SessionMailbox[] }[] = [];
   readonly #answers: Answers;
   readonly #wakes: WakeBudget;
+  readonly #digests: WakeDigests;
   readonly #stuckMail: StuckMail;
   readonly #nudges: Nudges;
   /** Mail that idle sessions have and are not asked about, by session, as of this look. */
@@ -99,6 +106,7 @@ export class Follower {
     this.#printed = home ? new PrintedTexts(home, deps.hookRecordOf, deps.log) : null;
     this.#stuckMail = new StuckMail(deps.workspace);
     this.#wakes = new WakeBudget(deps.settings.wakesPerHour, () => deps.workspace.now());
+    this.#digests = new WakeDigests(deps.workspace);
     this.#nudges = new Nudges({
       proofOf: (handover) => this.#proofOf(handover),
       hindrance: async (mailbox, id, session) => {
@@ -166,7 +174,10 @@ export class Follower {
     await this.#printed?.settle(this.#live);
     await this.#tick();
     this.#unasked.clear();
-    for (const { who } of this.#mailboxes.values()) await this.#resolve(who);
+    for (const { who } of this.#mailboxes.values()) {
+      await this.#resolve(who);
+      await this.#digests.refresh(who);
+    }
     for (const { live } of found) await this.#nudge(live);
     for (const live of this.#live) if (live.compaction !== undefined) await this.#showAgain(live);
     for (const session of await this.#stuckMail.forgetEnded()) this.#pauses.delete(session);
@@ -232,6 +243,7 @@ export class Follower {
   async #recover(): Promise<void> {
     const [home] = this.deps.workspace.homes;
     if (!home) return;
+    this.#wakes.recall(await home.journal.receiptsSince(this.deps.workspace.now() - HOUR_MS));
     for (const name of await home.journal.mailboxesWithMail('')) await this.#resolve({ name, home });
   }
 
@@ -339,12 +351,13 @@ export class Follower {
 
   /** Gives one mailbox's mail to one of its sessions: an idle one if there is one, else one that works. */
   async #push(sessions: { live: LiveSession; mailbox: SessionMailbox }[]): Promise<void> {
+    const areSpent = sessions.every(({ live }) => live.status === 'idle' && this.#wakes.isSpent(live.id));
     const idle = ({ mailbox }: { mailbox: SessionMailbox }): number => mailbox.idleSince ?? 0;
     for (const { live, mailbox } of sessions.toSorted((a, b) => rankOf(a.live) - rankOf(b.live) || idle(a) - idle(b))) {
       const [way] = rankOf(live) === LAST ? [] : (this.deps.clients.get(live.client)?.ways(live) ?? []);
       const pause = this.#pauses.get(live.id);
       if (!way || (pause && pause.until > this.deps.workspace.now())) continue;
-      const ids = this.#together(live, await this.#pushable(mailbox, live), pause !== undefined);
+      const ids = this.#together(live, await this.#pushable(mailbox, live, areSpent), pause !== undefined);
       if (ids.length === 0) continue;
       if (live.status === 'idle') this.#wakes.note(live.id);
       if (this.#stuckMail.isStuck(live.id)) this.#hold(live.id);
@@ -375,8 +388,15 @@ export class Follower {
     return some.slice(0, many).map(({ id }) => id);
   }
 
-  /** What should be handed over now, oldest first. What was judged before costs one listing, however much waits. */
-  async #pushable(mailbox: SessionMailbox, { id: session, status }: LiveSession): Promise<Pushable[]> {
+  /**
+   * What should be handed over now, oldest first. What was judged before costs one listing, however much waits. `areSpent`: no session of
+   * this mailbox may be woken again yet, so what comes goes into a digest.
+   */
+  async #pushable(
+    mailbox: SessionMailbox,
+    { id: session, status }: LiveSession,
+    areSpent: boolean,
+  ): Promise<Pushable[]> {
     const { who, match, waitMs } = mailbox;
     const { mailboxes, journal } = who.home;
     const place = (id: MessageId): string => `${keyOf(who, id)} ${match} ${session}`;
@@ -387,6 +407,8 @@ export class Follower {
     if (!(await mailboxes.ids(who.name, true)).some(isNews)) return [];
     await mailboxes.adopt(who.name);
     const found: (Pushable & { ts: string })[] = [];
+    const overBudget: Message[] = [];
+    let spent = '';
     for (const id of (await mailboxes.ids(who.name, true)).filter(isNews)) {
       const message = (await mailboxes.read(who.name, id))?.message;
       const copy = message && (await journal.copy(who.name, id));
@@ -396,12 +418,22 @@ export class Follower {
         this.#skipped.add(place(id));
         continue;
       }
+      const doubt = copy.attempt > 0 ? await handoverInDoubt(who, id, session) : null;
+      if (doubt && !(await this.#isOver(who, doubt))) {
+        this.#skipped.add(place(id));
+        continue;
+      }
       const left = (await waitMs?.(message)) ?? 0;
       if (left > 0) {
         this.#wakeup.notifyIn(left);
         continue;
       }
       const hindrance = await this.#wakes.hindrance(mailbox, message, session);
+      if (hindrance?.isOverBudget && areSpent && copy.attention.reason !== 'digest') {
+        overBudget.push(message);
+        spent = hindrance.because;
+        continue;
+      }
       if (hindrance && (status === 'idle' || !hindrance.whileIdle)) {
         this.#skipped.add(hindrance.whileIdle ? placeWhileIdle(id) : place(id));
         await noteHindrance(who, id, hindrance.because, this.deps.workspace.now());
@@ -411,7 +443,23 @@ export class Follower {
       const isUrgent = attention.injection === 'immediate';
       found.push({ id, ts: message.ts, isUrgent, wantsAnswer: wantsAnswer({ message, attention }) });
     }
+    const isListed = overBudget.length > 0 && (await this.#digests.add(who, overBudget, spent));
+    if (!isListed) for (const { id } of overBudget) await noteHindrance(who, id, spent, this.deps.workspace.now());
     return found.sort(byTime);
+  }
+
+  /**
+   * Whether the client cannot have this message any more, although nobody waited for its word. What its record shows is settled. Where
+   * nothing is known it is not handed over a second time: a hook shows it, marked.
+   */
+  async #isOver(who: Who, handover: Handover): Promise<boolean> {
+    const { id, to, way, taker } = handover;
+    const now = this.deps.workspace.now();
+    const proof = await this.#proofOf(handover);
+    if (proof?.step === 'shown')
+      await settleShown(who, newHolder(false), id, { ...proof.evidence, way, session: to.id }, now, taker);
+    else if (proof?.step !== 'none' || !proof.isOver) await noteHindrance(who, id, IN_DOUBT, now);
+    return proof?.step === 'none' && proof.isOver;
   }
 
   async #hand(live: LiveSession, { who, taker }: SessionMailbox, ids: MessageId[], way: Way): Promise<void> {
@@ -422,8 +470,17 @@ export class Follower {
       const proof = (id: MessageId): Promise<RecordedProof | null> =>
         this.#proofOf({ id, to: live, at, way: way.name });
       const reader = { name: taker ?? who.name, home: who.home };
-      const wrap = (copies: readonly FittedMail[]) => this.#parcels(reader, copies, live);
-      const reached = await handOver(who, ids, { way, session: live, taker, wrap, proof, now: workspace.now, signal });
+      const wrap = async (copies: readonly Delivered[]) => this.#parcels(reader, await asOwedNow(who, copies), live);
+      const reached = await handOver(who, ids, {
+        way,
+        session: live,
+        wakes: live.status === 'idle',
+        taker,
+        wrap,
+        proof,
+        now: workspace.now,
+        signal,
+      });
       const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
       if (reached.outcome !== 'shown') this.#answers.end(live.id);
       else this.#stuckMail.recover(live.id, at);

@@ -1,5 +1,6 @@
 import type { AgentName, MessageId } from '../core/names.ts';
 import type { LiveSession, RecordedProof } from '../core/ports/live-session.ts';
+import { LEASE_ENDED } from '../core/ports/journal.ts';
 import type { CopyRecord } from '../core/ports/journal.ts';
 import type { Parcel, Way } from '../core/ports/way-in.ts';
 import { OFFERED_MS, settleShown } from '../core/mail/offered.ts';
@@ -8,6 +9,7 @@ import { takenBy } from '../core/mail/shared.ts';
 import { receiptsOf } from '../core/mail/workspace.ts';
 import type { Who } from '../core/mail/workspace.ts';
 import { byTime } from '../core/message.ts';
+import { receipt } from '../core/receipt.ts';
 import { newHolder } from '../platform/holder.ts';
 import { isProcessAlive, startOf } from '../platform/process.ts';
 
@@ -29,6 +31,8 @@ export type HandOverOutcome =
 export interface HandOverOptions {
   way: Way;
   session: HandoverTarget;
+  /** The session is idle, and this begins a turn. */
+  wakes: boolean;
   /** The mailbox is shared, and what is shown becomes this agent's. */
   taker?: AgentName | undefined;
   /** Renders the claimed copies, oldest first. If it throws, everything waits again. */
@@ -57,14 +61,15 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
   if (claim.copies.length === 0) return { outcome: 'nothing' };
   const copies = claim.copies.toSorted((a, b) => byTime(a.message, b.message));
   const claimed = copies.map(({ message }) => message.id);
-  const at = (): string => new Date(options.now()).toISOString();
   const { client, id: to, folder, pid, start } = session;
   const process = { ...(pid && { pid }), ...(start && { start }) };
-  const evidence = { way: way.name, client, session: to, folder, ...process, ...takenBy(taker) };
+  const wake = options.wakes && { woke: true };
+  const evidence = { way: way.name, client, session: to, folder, ...process, ...takenBy(taker), ...wake };
   let parcels: readonly Parcel[];
   try {
     parcels = await options.wrap(copies);
-    for (const id of claimed) await journal.record(who.name, id, { step: 'offered', at: at(), evidence });
+    const offered = receipt('offered', options.now(), evidence);
+    for (const id of claimed) await journal.record(who.name, id, offered);
   } catch (error) {
     await mailboxes.release(claim, claimed, { because: 'it could not be made ready' });
     throw error;
@@ -130,6 +135,16 @@ export async function lastHandover(who: Who, id: MessageId): Promise<Handover | 
   if (typeof pid === 'number') to.pid = pid;
   if (typeof start === 'string') to.start = start;
   return { id, to, at: Date.parse(note.at), way: String(way), taker: taker as AgentName | undefined };
+}
+
+/**
+ * The handover of a waiting copy to this session of which nothing is known: its claim ended by time, and the client may have it. Null where
+ * there is none, or where it was known to be over.
+ */
+export async function handoverInDoubt(who: Who, id: MessageId, session: string): Promise<Handover | null> {
+  const released = (await receiptsOf(who, id)).findLast(({ step }) => step === 'released');
+  const handover = released?.evidence['because'] === LEASE_ENDED ? await lastHandover(who, id) : null;
+  return handover?.to.id === session ? handover : null;
 }
 
 /** Whether the process that a copy was handed to has ended. One that is not known has not. */

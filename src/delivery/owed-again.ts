@@ -1,3 +1,4 @@
+import type { MessageId } from '../core/names.ts';
 import type { Who } from '../core/mail/workspace.ts';
 import { owe } from '../core/obligations/owed.ts';
 import type { Trace } from '../core/ports/journal.ts';
@@ -15,7 +16,7 @@ export async function shownAndOwed(who: Who, session: string): Promise<FittedMai
   for (const { id, state, message } of obligations) {
     if (!message || state === 'deferred') continue;
     const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
-    if (!copy || !wasShownTo(session, copy)) continue;
+    if (!copy || !(wasShownTo(session, copy) || (await wasListedFor(who, session, copy)))) continue;
     mail.push({ message, attention: copy.attention, attempt: copy.attempt + 1 });
   }
   return mail;
@@ -23,10 +24,10 @@ export async function shownAndOwed(who: Who, session: string): Promise<FittedMai
 
 export interface ShowAgainOptions {
   /** Renders it, oldest first. */
-  wrap(mail: readonly FittedMail[]): Promise<readonly Parcel[]>;
+  wrap: (mail: readonly FittedMail[]) => Promise<readonly Parcel[]>;
   /** Puts it before the model. Throws if the client does not take it. */
-  give(parcels: readonly Parcel[]): Promise<void>;
-  now(): number;
+  give: (parcels: readonly Parcel[]) => Promise<void>;
+  now: () => number;
 }
 
 /** Shows a session again what it owes, after a compaction for which no hook runs. How much that was. */
@@ -44,4 +45,15 @@ function wasShownTo(session: string, { state, settledBy, receipts }: Trace['copi
   if (state === 'settled') return settledBy?.['session'] === session;
   const isKnocked = receipts.some(({ step, evidence }) => step === 'knocked' && evidence['session'] === session);
   return state === 'stored' && isKnocked;
+}
+
+/** Was this session shown a digest that lists the copy, and does the copy still wait? See wake-digest.ts. */
+async function wasListedFor(
+  { name, home }: Who,
+  session: string,
+  { state, receipts }: Trace['copies'][number],
+): Promise<boolean> {
+  const digest = receipts.findLast(({ evidence }) => 'digest' in evidence)?.evidence['digest'];
+  if (state !== 'stored' || digest === undefined) return false;
+  return (await home.journal.copy(name, String(digest) as MessageId))?.settledBy?.['session'] === session;
 }
