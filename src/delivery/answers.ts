@@ -11,7 +11,7 @@ import type { Parcel } from '../core/ports/way-in.ts';
 import { Refusal } from '../core/refusal.ts';
 import type { Log } from '../core/service.ts';
 import { shortBody } from './fit.ts';
-import type { Phrases } from './fit.ts';
+import type { FittedMail, Phrases } from './fit.ts';
 import { lastHandover } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
 import { HookSessionFolder } from './hook-session.ts';
@@ -180,7 +180,7 @@ export function wantsAnswer({ message, attention }: Pick<Delivered, 'message' | 
 }
 
 /** What is handed over together is read together: the first has the greeting, and so has a question that begins a turn of its own. */
-export function parcelsOf(say: Phrases, copies: readonly Delivered[], isIdle: boolean): Parcel[] {
+export function parcelsOf(say: Phrases, copies: readonly FittedMail[], isIdle: boolean): Parcel[] {
   return copies.map((mail, index) => {
     const { id, from } = mail.message;
     const whole = say.whole(mail);

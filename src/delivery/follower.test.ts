@@ -16,6 +16,22 @@ import { HOST_NAME } from '../core/signal.ts';
 import type { Follower } from './follower.ts';
 
 describe('the follower', () => {
+  it('shows a session again what it was shown and owes, when its client waits for that after a compaction', async () => {
+    const rig = await aRig();
+    rig.claude.add('one');
+    rig.follow();
+    const [owed, answered] = [await rig.send({ body: 'which port?' }), await rig.send({ body: 'which host?' })];
+    await within(10_000, async () => (await settled(rig, owed)) && settled(rig, answered));
+    await send(rig.workspace, BOB, aDraft({ to: '@alice', body: 'this one', thread: answered }));
+    rig.claude.add('one', { compaction: 'c1' });
+    await within(10_000, async () => rig.claude.again.has('one'));
+    expect(rig.claude.again.get('one')?.map(({ id }) => id)).toEqual([owed]);
+    await within(10_000, async () => (await rig.reasons(owed)).includes('still owed after a compaction'));
+    expect(rig.claude.texts('one').filter((text) => text.includes('which port?'))).toHaveLength(1);
+    rig.claude.add('nobody knows it', { compaction: 'c1' });
+    await within(10_000, async () => rig.claude.again.get('nobody knows it')?.length === 0);
+  });
+
   it('is handed over once, however often everything is looked at while its text is made', async () => {
     const rig = await aRig();
     rig.claude.mode = 'silent';

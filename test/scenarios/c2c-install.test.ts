@@ -318,6 +318,7 @@ describe('`c2c install` and its undoing', () => {
       ['opencode', 4],
     ] as const) {
       const said = await machine.does('c2c', ['install', client, '--dry-run']);
+      expect(said).toStartWith('[DRY-RUN] ');
       expect(said.match(/^ {2}would add /gm)).toHaveLength(lines);
     }
     expect(machine.snapshot()).toEqual(before);

@@ -3,7 +3,8 @@ import type { ClientState, StateReader } from '../../sessions/client-state.ts';
 import { clientWindows } from '../../sessions/client-window.ts';
 import type { Screen } from '../../sessions/terminal.ts';
 import { begunAt, FollowedWire, kimiHome, KimiIndex } from './record.ts';
-import { isKimi, isKimiReady, kimiHolds, sessionShown } from './state.ts';
+import { isKimiReady, kimiHolds, sessionShown } from './state.ts';
+import { isKimiWindow } from './web.ts';
 
 /** Enter waits in any case until the screen shows the paste. Seen: Kimi takes an Enter right behind a paste in brackets. */
 const ENTER_MS = 50;
@@ -74,7 +75,8 @@ export class HeldKimi implements HeldClient {
   #hasOtherKimi(): boolean {
     const { folder, pid } = this.place;
     const isFresh = performance.now() - this.#others.at < SCAN_MS;
-    const look = (): boolean => (this.scan(isKimi) ?? []).some((one) => one.folder === folder && one.pid !== pid);
+    const look = (): boolean =>
+      (this.scan(isKimiWindow(this.#index.home)) ?? []).some((one) => one.folder === folder && one.pid !== pid);
     if (!isFresh) this.#others = { at: performance.now(), any: look() };
     return this.#others.any;
   }

@@ -14,7 +14,8 @@ import { FolderWatch } from '../../sessions/follow.ts';
 import { hasServer } from '../launch.ts';
 import { LATE_MS, WireProof, wirePlaceAt } from './proof.ts';
 import { FollowedWire, kimiHome, KimiIndex, writtenAt } from './record.ts';
-import { isKimi } from './state.ts';
+import { isKimiWindow } from './web.ts';
+import { KimiWebSessions } from './web-way.ts';
 
 type Doing = Pick<LiveSession, 'status' | 'waitingFor'>;
 
@@ -30,13 +31,15 @@ const MOST_READERS = 200;
 
 /**
  * The running sessions of Kimi 2.1. `wire.jsonl` of a conversation says what it does, and proves what it was given. Mail is typed only where
- * `parley run` holds the terminal. To a window that a person opened, hooks bring it: nothing is typed into a terminal that is not ours.
+ * `parley run` holds the terminal. To a window that a person opened, hooks bring it: nothing is typed into a terminal that is not ours. To a
+ * session on `kimi web` it goes by the API of that server.
  *
  * Nothing says which conversation such a window has. If it is the only one in its folder, it is the one that was written last since it runs.
  */
 export class KimiLive implements LiveSessions {
   readonly #held: HeldSessions;
   readonly #index: KimiIndex;
+  readonly #web: KimiWebSessions;
   readonly #stops = new Set<() => void>();
   readonly #readers = new Map<string, WireProof>();
   readonly #wires = new Map<string, FollowedWire>();
@@ -49,11 +52,12 @@ export class KimiLive implements LiveSessions {
   ) {
     this.#held = new HeldSessions(parleyHome(env));
     this.#index = new KimiIndex(kimiHome(env));
+    this.#web = new KimiWebSessions(this.#index);
   }
 
   async list(): Promise<LiveSession[]> {
     const held = this.#sessions();
-    return [...held.map((one) => this.#asLive(one)), ...this.#openedByHand(held)];
+    return [...held.map((one) => this.#asLive(one)), ...this.#openedByHand(held), ...(await this.#web.list())];
   }
 
   watch(changed: () => void): () => void {
@@ -63,7 +67,7 @@ export class KimiLive implements LiveSessions {
     const look = (): void => {
       const held = this.#sessions();
       const byHand = this.#openedByHand(held);
-      const wires = byHand.flatMap(({ id }) => this.#index.find(id)?.wire ?? []);
+      const wires = [...byHand.flatMap(({ id }) => this.#index.find(id)?.wire ?? []), ...this.#web.records];
       folders.set([...new Set([this.#held.folder, ...this.#recordFolders(held), ...wires.map(dirname)])]);
       const now = JSON.stringify([held, byHand]);
       if (now !== seen) changed();
@@ -83,6 +87,8 @@ export class KimiLive implements LiveSessions {
 
   /** None while nothing may be typed: then mail waits for a hook, or for an empty composer, whichever comes first. */
   ways(session: LiveSession): readonly Way[] {
+    const onServer = this.#web.way(session, (id, since) => this.proof(session, id, since));
+    if (onServer) return [onServer];
     const held = this.#holderOf(session);
     if (held?.seen !== 'empty' || this.#doing(held).status !== 'idle') return [];
     const { holder } = held;
@@ -105,8 +111,14 @@ export class KimiLive implements LiveSessions {
     if (!held) {
       // Who is known and gone cannot show it any more; of others nothing is known. What the conversation has, a Kimi that goes on with it shows.
       const isGone = session.pid !== undefined && !hasLiveProcess({ pid: session.pid, start: session.start ?? null });
-      const goesOn = found?.isKept === true && this.#sessions().some((one) => one.session === found.session);
-      return isGone && !goesOn ? { step: 'none', isOver: true } : (found?.proof ?? { step: 'none', isOver: false });
+      const isKept = found?.isKept === true;
+      const goesOn =
+        isKept && (this.#web.has(found.session) || this.#sessions().some((one) => one.session === found.session));
+      if (isGone && !goesOn) return { step: 'none', isOver: true };
+      const isOver = (!found || found.isLost) && (await this.#web.isOver(session, id)) === true;
+      // It may have come into the record meanwhile.
+      const now = isOver && !found ? this.#recorded(session, id, since) : found;
+      return now && !(now.isLost && isOver) ? now.proof : { step: 'none', isOver };
     }
     // A turn that goes on may still answer a request that had it.
     if (found?.isLost && this.#doing(held).status === 'idle') return { step: 'none', isOver: true };
@@ -162,7 +174,7 @@ export class KimiLive implements LiveSessions {
   #openedByHand(held: readonly HeldSession[]): LiveSession[] {
     if (this.#index.isEmpty) return [];
     const ours = new Set(held.map(({ program }) => program.pid));
-    const windows = this.scan(isKimi)?.filter(({ pid }) => !ours.has(pid)) ?? [];
+    const windows = this.scan(isKimiWindow(this.#index.home))?.filter(({ pid }) => !ours.has(pid)) ?? [];
     return windows.flatMap(({ pid, folder }) => {
       const since = startedAt(pid) ?? 0;
       const isOnly = windows.filter((one) => one.folder === folder).length === 1;

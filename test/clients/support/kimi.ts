@@ -3,11 +3,15 @@
 //   const kimi = aKimi({ place, model });                    // before the product installs its hooks there
 //   const run = await kimi.headless('do it');                // `kimi -p`, to its end: { out, err, code }
 //   await kimi.ready(terminal);                              // its TUI in tmux, no matter who started it, at its prompt
+//   const server = await kimi.web();                         // `kimi web`; kimi.webSession(server, 'do it') begins a session there
 //   await kimi.turn(terminal, 'do it', 'done');              // a whole turn, in which the model says `done`
 //
 // `kimi` is on the PATH of `kimi.env`, beside the Node that it needs, as after `npm install -g`.
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { kimiServers } from '../../../src/clients/kimi/web.ts';
+import type { KimiServer } from '../../../src/clients/kimi/web.ts';
 import type { Run } from '../../support/program.ts';
+import { within } from '../../support/within.ts';
 import type { Model } from '../model/model.ts';
 import type { Place } from './place.ts';
 import { runs } from './runs.ts';
@@ -63,6 +67,28 @@ export class Kimi {
   headless(prompt: string, args: string[] = [], ms = DEADLINE): Promise<Run> {
     const command = ['kimi', ...args, '-p', prompt];
     return runs(command, { cwd: this.options.place.project, env: this.env, ms });
+  }
+
+  /** `kimi web`, as its user starts it. */
+  async web(): Promise<KimiServer> {
+    const how = { cwd: this.options.place.project, env: this.env, stdin: 'ignore', stdout: 'ignore' } as const;
+    const child = Bun.spawn(['kimi', 'web', '--no-open'], how);
+    let server: KimiServer | undefined;
+    await within(DEADLINE, async () => {
+      server = kimiServers(this.folder).find(({ pid }) => pid === child.pid);
+      return (await server?.call('GET', '/meta').catch(() => null)) != null;
+    });
+    return server as unknown as KimiServer;
+  }
+
+  /** A session on a server, as its page begins one: with this prompt. */
+  async webSession(server: KimiServer, text: string): Promise<string> {
+    const made = (await server.call('POST', '/sessions', { metadata: { cwd: this.options.place.project } })) as {
+      id: string;
+    };
+    const content = [{ type: 'text', text }];
+    await server.call('POST', `/sessions/${made.id}/prompts`, { content, model: 'scripted' });
+    return made.id;
   }
 
   /** Waits until its TUI takes a prompt: the user trusts the folder first. */
