@@ -23,10 +23,10 @@ export async function shownAndOwed(who: Who, session: string): Promise<FittedMai
 
 export interface ShowAgainOptions {
   /** Renders it, oldest first. */
-  wrap(mail: readonly FittedMail[]): Promise<readonly Parcel[]>;
+  wrap: (mail: readonly FittedMail[]) => Promise<readonly Parcel[]>;
   /** Puts it before the model. Throws if the client does not take it. */
-  give(parcels: readonly Parcel[]): Promise<void>;
-  now(): number;
+  give: (parcels: readonly Parcel[]) => Promise<void>;
+  now: () => number;
 }
 
 /** Shows a session again what it owes, after a compaction for which no hook runs. How much that was. */
