@@ -501,6 +501,64 @@ describe('a client whose model does not answer', () => {
   });
 });
 
+describe('mail that a session has, and that its model was not asked with', () => {
+  const nudges = (rig: Rig): string[] => rig.claude.texts('s1').filter((text) => text.includes('got no answer'));
+
+  async function left(many: number, trouble?: string): Promise<{ rig: Rig; ids: MessageId[]; follower: Follower }> {
+    const rig = await aRig();
+    rig.claude.add('s1', { status: 'active' }).mode = 'silent';
+    const ids: MessageId[] = [];
+    for (let n = 0; n < many; n += 1) ids.push(await rig.send({ body: `number ${n}` }));
+    const follower = rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length === many);
+    for (const id of ids) rig.claude.accept('s1', id, trouble, true);
+    rig.claude.add('s1');
+    return { rig, ids, follower };
+  }
+
+  it('is named once in one text, and not again by a later process that finds it in the record', async () => {
+    const { rig, ids, follower } = await left(2);
+    await within(10_000, async () => nudges(rig).length > 0);
+    expect(nudges(rig)).toEqual([
+      expect.stringContaining(`Messages ${ids.map((id) => id.slice(0, 8)).join(', ')} are`),
+    ]);
+    expect(nudges(rig)[0]).not.toContain('number');
+    for (const id of ids) expect(await rig.steps(id)).toEqual(['offered', 'knocked']);
+    await looked(rig);
+    await follower.close();
+    rig.claude.accept('s1', rig.claude.got.get('s1')?.at(-1)?.id ?? '');
+    const next = rig.follow();
+    await looked(rig);
+    expect(nudges(rig)).toHaveLength(1);
+    // The record shows that the text did not arrive.
+    await next.close();
+    rig.claude.accepted.delete(`s1 ${rig.claude.got.get('s1')?.at(-1)?.id}`);
+    rig.claude.isOver = true;
+    rig.follow();
+    await within(10_000, async () => nudges(rig).length === 2);
+  });
+
+  it('waits for its turn as long as the model does not answer, and while no more wakes are allowed', async () => {
+    const { rig } = await left(1, 'usage limit reached, resets 3pm');
+    await looked(rig);
+    expect(nudges(rig)).toEqual([]);
+    rig.workspace.pass(301_000);
+    rig.claude.changed();
+    await within(10_000, async () => nudges(rig).length > 0);
+    rig.workspace.pass(301_000);
+    await looked(rig);
+    expect(nudges(rig)).toHaveLength(1);
+    const spent = await aRig();
+    spent.claude.add('s1').mode = 'silent';
+    const id = await spent.send();
+    spent.follow({ wakesPerHour: 1 });
+    await within(10_000, async () => spent.claude.texts('s1').length > 0);
+    spent.claude.accept('s1', id, undefined, true);
+    await looked(spent);
+    expect(nudges(spent)).toEqual([]);
+  });
+});
+
 describe('an alarm', () => {
   it('goes to the owner, once, for what was shown and not answered in time, and not for what nobody was shown', async () => {
     const rig = await aRig();

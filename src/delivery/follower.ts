@@ -1,4 +1,5 @@
 import type { Who, Workspace } from '../core/mail/workspace.ts';
+import { takenBy } from '../core/mail/shared.ts';
 import type { ReadMailbox } from '../core/mail/shared.ts';
 import { byTime } from '../core/message.ts';
 import type { Message } from '../core/message.ts';
@@ -16,6 +17,8 @@ import type { FittedMail, Phrases } from './fit.ts';
 import { unprovenCopies, isPushed, isRefusedBy, handOver, resolveHandover } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
 import type { OfferedDeps } from './hook-offered.ts';
+import { nudge, Nudges } from './nudges.ts';
+import type { NudgeText, Unasked } from './nudges.ts';
 import { showAgain } from './owed-again.ts';
 import { PrintedTexts } from './printed-texts.ts';
 import { StuckMail } from './stuck-mail.ts';
@@ -37,7 +40,7 @@ export interface FollowerDeps {
   mailboxesOf(live: LiveSession, all: readonly LiveSession[]): Promise<readonly SessionMailbox[]>;
   /** The client's own record of what our hook printed in a session. */
   hookRecordOf: OfferedDeps['recordOf'];
-  phrases(reader: Who, mail: readonly FittedMail[], now: number): Promise<Phrases>;
+  phrases(reader: Who, mail: readonly FittedMail[], now: number, hasTools: boolean): Promise<Phrases>;
   settings: { wakesPerHour: number; captureRemote: boolean };
   log: Log;
   limits?: Partial<FollowerLimits>;
@@ -84,6 +87,9 @@ export class Follower {
   readonly #answers: Answers;
   readonly #wakes: WakeBudget;
   readonly #stuckMail: StuckMail;
+  readonly #nudges: Nudges;
+  /** Mail that idle sessions have and are not asked about, by session, as of this look. */
+  readonly #unasked = new Map<string, Unasked[]>();
   readonly #printed: PrintedTexts | null;
   readonly #loop: Promise<void>;
 
@@ -93,6 +99,14 @@ export class Follower {
     this.#printed = home ? new PrintedTexts(home, deps.hookRecordOf, deps.log) : null;
     this.#stuckMail = new StuckMail(deps.workspace);
     this.#wakes = new WakeBudget(deps.settings.wakesPerHour, () => deps.workspace.now());
+    this.#nudges = new Nudges({
+      proofOf: (handover) => this.#proofOf(handover),
+      hindrance: async (mailbox, id, session) => {
+        const message = await mailbox.who.home.journal.message(id);
+        return message && this.#wakes.hindrance(mailbox, message, session);
+      },
+      now: () => deps.workspace.now(),
+    });
     this.#answers = new Answers({
       workspace: deps.workspace,
       captureRemote: deps.settings.captureRemote,
@@ -151,12 +165,15 @@ export class Follower {
     this.#isRecovered = true;
     await this.#printed?.settle(this.#live);
     await this.#tick();
+    this.#unasked.clear();
     for (const { who } of this.#mailboxes.values()) await this.#resolve(who);
+    for (const { live } of found) await this.#nudge(live);
     for (const live of this.#live) if (live.compaction !== undefined) await this.#showAgain(live);
     for (const session of await this.#stuckMail.forgetEnded()) this.#pauses.delete(session);
     const byMailbox = Map.groupBy(reads, ({ mailbox }) => mailbox.who.name);
     for (const [name, { arrivals }] of this.#mailboxes) {
-      if (byMailbox.has(name)) continue;
+      // What is being handed over to a session that has just ended is resolved by a later look.
+      if (byMailbox.has(name) || [...this.#trying].some((key) => key.startsWith(`${name} `))) continue;
       arrivals.close();
       this.#mailboxes.delete(name);
     }
@@ -227,6 +244,10 @@ export class Follower {
       if (isTrying && !this.#mayBeStuck(handover)) continue;
       const proof = await this.#proofOf(handover);
       if (proof?.step === 'accepted') await this.#noteStuck(who, handover, proof);
+      if (proof?.step === 'accepted' && proof.needsTurn) {
+        const unasked = { mailbox: { who, ...takenBy(handover.taker) }, handover };
+        this.#unasked.set(handover.to.id, [...(this.#unasked.get(handover.to.id) ?? []), unasked]);
+      }
       if (!proof || isTrying) continue;
       const outcome = await resolveHandover(who, handover, proof, this.deps.workspace.now());
       if (outcome === 'unknown') continue;
@@ -244,6 +265,29 @@ export class Follower {
     }
   }
 
+  /** Wakes an idle session for mail that it has and that its model was not asked with. Not while its model does not answer. */
+  async #nudge(live: LiveSession): Promise<void> {
+    const unasked = this.#unasked.get(live.id);
+    const [way] = unasked && live.status === 'idle' ? (this.deps.clients.get(live.client)?.ways(live) ?? []) : [];
+    if (!unasked || !way || (this.#pauses.get(live.id)?.until ?? 0) > this.deps.workspace.now()) return;
+    const next = await this.#nudges.prepare(live, way, unasked);
+    if (!next) return;
+    this.#wakes.note(live.id);
+    if (this.#stuckMail.isStuck(live.id)) this.#hold(live.id);
+    const attempt = this.#tryNudge(live, way, next).finally(() => this.#running.delete(attempt));
+    this.#running.add(attempt);
+  }
+
+  async #tryNudge({ client, id: session }: LiveSession, way: Way, next: NudgeText): Promise<void> {
+    try {
+      const { outcome } = await nudge(way, next, this.#stop.signal);
+      if (outcome === 'left') this.#wakes.undo(session);
+      this.deps.log('mail_nudged', { client, session, way: way.name, outcome });
+    } catch (error) {
+      this.#complain('nudge_trouble', error, { client, session });
+    }
+  }
+
   /** After a compaction the client waits for what its session owes, also if that is nothing. */
   async #showAgain(live: LiveSession): Promise<void> {
     const { mailboxes = [] } = this.#sessions.find((one) => one.live === live) ?? {};
@@ -253,7 +297,7 @@ export class Follower {
     const now = (): number => this.deps.workspace.now();
     try {
       if (!own) return await give([]);
-      const count = await showAgain(own, live, { wrap: (mail) => this.#parcels(own, mail, false), give, now });
+      const count = await showAgain(own, live, { wrap: (mail) => this.#parcels(own, mail, live, false), give, now });
       if (count > 0) this.deps.log('mail_again', { mailbox: own.name, session: live.id, count });
     } catch (error) {
       this.#complain('again_trouble', error, { client: live.client, session: live.id });
@@ -378,7 +422,7 @@ export class Follower {
       const proof = (id: MessageId): Promise<RecordedProof | null> =>
         this.#proofOf({ id, to: live, at, way: way.name });
       const reader = { name: taker ?? who.name, home: who.home };
-      const wrap = (copies: readonly FittedMail[]) => this.#parcels(reader, copies, live.status === 'idle');
+      const wrap = (copies: readonly FittedMail[]) => this.#parcels(reader, copies, live);
       const reached = await handOver(who, ids, { way, session: live, taker, wrap, proof, now: workspace.now, signal });
       const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
       if (reached.outcome !== 'shown') this.#answers.end(live.id);
@@ -402,8 +446,13 @@ export class Follower {
   }
 
   /** The first has the greeting: what is handed over together is read together. */
-  async #parcels(reader: Who, copies: readonly FittedMail[], isIdle: boolean): Promise<Parcel[]> {
-    const say = await this.deps.phrases(reader, copies, this.deps.workspace.now());
+  async #parcels(
+    reader: Who,
+    copies: readonly FittedMail[],
+    live: LiveSession,
+    isIdle = live.status === 'idle',
+  ): Promise<Parcel[]> {
+    const say = await this.deps.phrases(reader, copies, this.deps.workspace.now(), !live.hasNoTools);
     return copies.map((mail, index) => {
       const { id, from } = mail.message;
       const whole = say.whole(mail);

@@ -9,6 +9,7 @@ import { receiptsOf } from '../core/mail/workspace.ts';
 import type { Who } from '../core/mail/workspace.ts';
 import { byTime } from '../core/message.ts';
 import { newHolder } from '../platform/holder.ts';
+import { isProcessAlive, startOf } from '../platform/process.ts';
 
 /** What is handed to running sessions is held under this name, also over a restart of the program that handed it over. */
 const BEARER = 'follower';
@@ -129,6 +130,11 @@ export async function lastHandover(who: Who, id: MessageId): Promise<Handover | 
   if (typeof pid === 'number') to.pid = pid;
   if (typeof start === 'string') to.start = start;
   return { id, to, at: Date.parse(note.at), way: String(way), taker: taker as AgentName | undefined };
+}
+
+/** Whether the process that a copy was handed to has ended. One that is not known has not. */
+export function hasEnded({ pid, start }: HandoverTarget): boolean {
+  return pid !== undefined && (!isProcessAlive(pid) || (start !== undefined && startOf(pid) !== start));
 }
 
 /** Ends what was handed over by what the client's record says. `unknown`: it says nothing yet, and the copy stays held. */

@@ -21,7 +21,8 @@ import { starterOf } from '../platform/process.ts';
 import { isDead, newHolder } from '../platform/holder.ts';
 import type { HookClient, HookRecord } from './client.ts';
 import type { FittedMail, Piece } from './fit.ts';
-import { isCompaction, isNewStart, isPrompt, proofIn } from './hook-event.ts';
+import { hasEnded, lastHandover } from './hand-over.ts';
+import { isCompaction, isNewStart, isPrompt, momentOf, proofIn } from './hook-event.ts';
 import type { HookEvent, Moment, Proof } from './hook-event.ts';
 import { namesIn, HookSessionFolder } from './hook-session.ts';
 import { shownAndOwed } from './owed-again.ts';
@@ -92,12 +93,13 @@ export class OfferedTexts {
     readonly deps: OfferedDeps,
   ) {}
 
-  /** Begins a text. */
-  begin(agent: AgentName, now: number, taker?: AgentName) {
+  /** Begins a text. `isResumed`: nothing is printed, because the conversation that the client was started with has it. */
+  begin(agent: AgentName, now: number, taker?: AgentName, isResumed = false) {
     const id = crypto.randomUUID().slice(0, 8);
     const lease = this.#lease(id);
     const owner = newHolder(lease.bearer, lease.process);
-    const begun = { v: 1, agent, ...takenBy(taker), owner, by: newHolder(false), since: now } as const;
+    const resumed = isResumed && ({ isResumed } as const);
+    const begun = { v: 1, agent, ...takenBy(taker), owner, by: newHolder(false), since: now, ...resumed } as const;
     const nothing = { whole: [], signs: [], again: [] };
     return {
       /** Claims these for the session and shows them. It is noted before: if we die, the next event finds it. */
@@ -122,6 +124,26 @@ export class OfferedTexts {
         this.#write(`${id}.json`, text);
       },
     };
+  }
+
+  /**
+   * Keeps for this session what its conversation has already, because a client that was killed was given it: its next request has that
+   * without being printed again. Returns the rest.
+   */
+  async keepKnown(who: Who, mail: FittedMail[], event: HookEvent, receipt: Receipt, taker?: AgentName) {
+    const { client } = receipt.evidence;
+    const known = new Set<MessageId>();
+    for (const { message, attempt } of mail) {
+      const before = attempt > 0 ? await lastHandover(who, message.id) : null;
+      if (!before || before.to.client !== client || !hasEnded(before.to)) continue;
+      const record = this.deps.recordOf(client, this.session.id, [message.id], before.at);
+      if (!record?.shown().has(message.id) && !record?.stays(message.id, true)) continue;
+      known.add(message.id);
+      const text = this.begin(who.name, before.at, taker, true);
+      const [copy] = await text.take(who, [message.id], () => {}, receipt);
+      text.close(momentOf(event), copy ? [{ mail: copy, kind: 'whole' }] : [], new Set());
+    }
+    return mail.filter(({ message }) => !known.has(message.id));
   }
 
   /** Ends every text about which this event says something, also those of a session that this process has left. */

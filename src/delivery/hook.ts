@@ -4,6 +4,7 @@ import { deliver } from '../core/mail/deliver.ts';
 import type { Delivered } from '../core/mail/deliver.ts';
 import { takenBy } from '../core/mail/shared.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
+import { receipt } from '../core/receipt.ts';
 import type { Evidence, Receipt } from '../core/receipt.ts';
 import { framed, lengthFor, TEXT_LIMIT } from './client.ts';
 import type { HookClient } from './client.ts';
@@ -83,13 +84,27 @@ async function speak(mailbox: HookMailbox, client: HookClient, event: HookEvent)
     const isOwed = !isSilent && mailbox.taker === undefined;
     const owed = isOwed ? ((await mailbox.offered?.owedAgain(look.who, client, event, look.mail)) ?? []) : [];
     const again = new Set(owed.map(({ message }) => message.id));
-    const all = { who: look.who, mail: [...look.mail, ...owed] };
+    const mail = isSilent ? look.mail : await withoutKnown(mailbox, client, event, look);
+    const all = { who: look.who, mail: [...mail, ...owed] };
     const said = isSilent || all.mail.length === 0 ? [] : await sayText(mailbox, client, event, all, again);
-    if (said.filter(({ mail }) => !again.has(mail.message.id)).length === look.mail.length) look.nothingLeft();
+    if (said.filter(({ mail: one }) => !again.has(one.message.id)).length === mail.length) look.nothingLeft();
     return said;
   } finally {
     look.close?.();
   }
+}
+
+/** What the conversation of this session does not have yet. */
+async function withoutKnown(
+  { offered, session, taker }: HookMailbox,
+  client: HookClient,
+  event: HookEvent,
+  { who, mail }: Pick<HookLook, 'who' | 'mail'>,
+): Promise<FittedMail[]> {
+  if (!offered) return mail;
+  const because = 'the conversation has it; it was not printed again';
+  const evidence = { by: 'hook', client: client.name, event: event.hook_event_name ?? '', session, because };
+  return offered.keepKnown(who, mail, event, receipt('offered', Date.now(), { ...evidence, ...takenBy(taker) }), taker);
 }
 
 /**
@@ -117,7 +132,7 @@ async function sayText(
   const plan = planText(phrases, mail, limits);
   const own = { ...mailbox.evidence, ...takenBy(taker) };
   const evidence: Evidence = { by: 'hook', client: client.name, event: name, session, ...own };
-  const receipt = (step: Receipt['step']): Receipt => ({ step, at: new Date(now).toISOString(), evidence });
+  const noted = (step: Receipt['step']): Receipt => receipt(step, now, evidence);
 
   let said: Piece[] = [];
   const show = (pieces: Piece[]): void => {
@@ -130,8 +145,8 @@ async function sayText(
   const showTaken = (delivered: Delivered[]): void => show(inOrder(plan.pieces, toTake, delivered));
   const text = offered?.begin(who.name, now, taker);
   const taken = text
-    ? await text.take(who, ids, showTaken, receipt('offered'))
-    : await settleByShowing(who, ids, showTaken, receipt('offered'));
+    ? await text.take(who, ids, showTaken, noted('offered'))
+    : await settleByShowing(who, ids, showTaken, noted('offered'));
   if (taken.length === 0) {
     said = [];
     const others = plan.pieces.filter((piece) => !toTake.includes(piece));
@@ -141,9 +156,9 @@ async function sayText(
   }
   // Only now, when nothing can take back what was said, does the exit code say that something was.
   if (said.length > 0) process.exitCode = framed(form, name, '').exit;
-  for (const piece of said) if (piece.kind !== 'whole') await lower(who, piece.mail, receipt('knocked'));
+  for (const piece of said) if (piece.kind !== 'whole') await lower(who, piece.mail, noted('knocked'));
   text?.close(momentOf(event), said, again);
-  await offered?.noteShownAgain(who, said, again, receipt('offered'));
+  await offered?.noteShownAgain(who, said, again, noted('offered'));
   return said;
 }
 

@@ -31,8 +31,8 @@ export interface WindowOptions {
   composer: ReadComposer;
   /** What an open dialog is about, as far as the client's screen tells. */
   question?: (lines: readonly string[]) => string;
-  /** Whether a process is the client in a terminal: by the words that it was started with, and the file that it runs. */
-  isClient: (words: readonly string[], file: string) => boolean;
+  /** Whether a process is the client in a terminal: by the words that it was started with, the file that it runs, and its number. */
+  isClient: (words: readonly string[], file: string, pid: number) => boolean;
   /** Another session has the same folder: a client that a person opened there may be meant by either. */
   sharesFolder?: boolean | undefined;
   /** The terminals that sessions have, by their device. */
@@ -283,7 +283,7 @@ function windowAt(pid: number, tty: string, isClient: WindowOptions['isClient'])
   try {
     const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
     const file = readlinkSync(`/proc/${pid}/exe`).replace(/ \(deleted\)$/, '');
-    return isClient(words, file) ? { pid, tty, folder: readlinkSync(`/proc/${pid}/cwd`), words } : null;
+    return isClient(words, file, pid) ? { pid, tty, folder: readlinkSync(`/proc/${pid}/cwd`), words } : null;
   } catch {
     // It ended meanwhile, or belongs to another user.
     return null;

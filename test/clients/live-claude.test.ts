@@ -1,15 +1,18 @@
 // Mail by the messaging socket of the real Claude Code, and the proof in its transcript.
 import { afterEach, describe, expect } from 'bun:test';
-import { writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { ClaudeLiveSessions } from '../../src/clients/claude/live.ts';
 import { MessageId } from '../../src/core/names.ts';
 import type { Attempt, Parcel } from '../../src/core/ports/way-in.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
-import { bash, gate, say, type Step } from './model/steps.ts';
+import { bash, gate, refuse, say, type Step } from './model/steps.ts';
 import { aClaude, type ClaudeOptions } from './support/claude.ts';
 import { closeAll, opens } from './support/opened.ts';
 import { aPlace } from './support/place.ts';
+import { claude as reachedClaude } from './support/reached-claude.ts';
+import { aMachine, timesIn } from './support/reached.ts';
+import type { Machine } from './support/reached.ts';
 import { client } from './support/where.ts';
 
 const claude = client('claude');
@@ -159,7 +162,8 @@ describe(`mail for a running session of the real Claude Code${claude.why}`, () =
     stop.abort();
     expect(await said).toMatchObject({ outcome: 'offered' });
     const trouble = expect.stringContaining('API Error');
-    expect(await live.proof(session, mail.id, since)).toMatchObject({ step: 'accepted', trouble });
+    await code.until('idle');
+    expect(await live.proof(session, mail.id, since)).toMatchObject({ step: 'accepted', trouble, needsTurn: true });
   });
 
   claude.it('is never said to be shown where the client is killed before its model answers', async () => {
@@ -177,6 +181,63 @@ describe(`mail for a running session of the real Claude Code${claude.why}`, () =
       expect(await live.list()).toEqual([]);
       await closeAll();
     }
+  });
+
+  for (const moment of ['idle', 'at work'] as const) {
+    const title = `is in its conversation once if it is killed while its model is asked, was ${moment}, and goes on without the daemon`;
+    claude.it(title, async () => {
+      const machine = await aMachine(reachedClaude);
+      const [tool, never] = [machine.tool(), gate()];
+      const window = await machine.run();
+      machine.model.script(...(moment === 'idle' ? [] : [tool.step]), say('never', never.opened));
+      if (moment === 'at work') {
+        await window.submit('work');
+        await tool.begun();
+      }
+      const id = await machine.send('look at this', { fyi: true });
+      if (moment === 'at work') await machine.prepared.has({ id, text: 'look at this' }, machine);
+      await tool.finish();
+      await machine.model.saw('look at this');
+      await inConversation(machine, id);
+      await machine.kill();
+      await machine.until(id, 'released');
+      await machine.killDaemon();
+      const again = await machine.run({ args: machine.prepared.resume(machine.session) });
+      await again.submit('go on');
+      expect(timesIn(await machine.model.saw('go on'), id)).toBe(1);
+      await machine.prepared.ready(again);
+      await again.submit('and now?');
+      await machine.until(id, 'shown');
+      expect(timesIn(machine.model.last, id)).toBe(1);
+    });
+  }
+
+  claude.it(
+    'is shown by one short text after a kill, without a prompt and without a second copy, and its answer goes back',
+    async () => {
+      const machine = await aMachine(reachedClaude);
+      await machine.run();
+      machine.model.script(say('never', gate().opened), say('It is 8080.'));
+      const id = await machine.send('look at this', { fyi: true });
+      await machine.model.saw('look at this');
+      await machine.prepared.has({ id: id, text: 'look at this' }, machine);
+      const again = await machine.killAndResume();
+      await machine.until(id, 'shown');
+      await machine.prepared.ready(again);
+      const { last, main } = machine.model;
+      expect([timesIn(last, id), main.length, last.count('and got no answer')]).toEqual([1, 2, 1]);
+      expect((await machine.copy(id)).receipts.filter(({ step }) => step === 'knocked')).toHaveLength(1);
+    },
+  );
+
+  claude.it('comes again where its request failed and its user began another conversation with /clear', async () => {
+    const machine = await aMachine(reachedClaude, { steps: [refuse(), refuse(), say('read it')] });
+    const window = await machine.run();
+    const id = await machine.send('look at this', { fyi: true });
+    await machine.until(id, 'accepted');
+    await window.submit('/clear');
+    await machine.until(id, 'shown');
+    expect([timesIn(machine.model.last, id), machine.model.left]).toEqual([1, 0]);
   });
 
   claude.it('by a hook is proven by the same record, also beside another call', async () => {
@@ -214,6 +275,16 @@ async function aSession(steps: Step[], options: Partial<ClaudeOptions> = {}) {
     return { said: way?.attempt(parcels, signal) ?? Promise.reject(new Error('there is no way')) };
   };
   return { model, place, code, live, session, sends };
+}
+
+/** Waits until the client has written down that the conversation has it, and not only its queue: it asks its model a moment before. */
+async function inConversation({ place }: Machine, id: string): Promise<void> {
+  const folder = `${place.home}/.claude/projects`;
+  await within(DEADLINE, async () => {
+    const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.jsonl'));
+    const lines = names.flatMap((name) => readFileSync(`${folder}/${name}`, 'utf8').split('\n'));
+    return lines.some((line) => line.includes('"parentUuid":') && line.includes(`"msg_id":"${id}"`));
+  });
 }
 
 function aParcel(text: string): Parcel {

@@ -68,7 +68,7 @@ interface Sent {
 class ClientFaults {
   readonly #random = randomFrom(SEED);
   readonly #faults = new Faults();
-  readonly #counts = { runs: 0, messages: 0, again: 0, unproven: 0, nudged: 0 };
+  readonly #counts = { runs: 0, messages: 0, again: 0, unproven: 0, prompted: 0 };
   readonly #kinds = new Map<string, number>();
   #number = 0;
 
@@ -213,7 +213,7 @@ class ClientFaults {
     const isProven = (): Promise<boolean> => all(sent, ({ id }) => machine.has(id, 'shown'));
     const mayNeed = NEED_PROMPT.includes(kind);
     if (!(await soon(mayNeed ? PROVEN_MS : ENDS_MS, isProven))) {
-      this.#counts.nudged += 1;
+      this.#counts.prompted += 1;
       this.tell(`run ${this.#counts.runs} (${kind}) needs a prompt of the user`);
       this.#faults.expect(mayNeed, `run ${this.#counts.runs} (${kind}): not proven without a prompt of the user`);
     }

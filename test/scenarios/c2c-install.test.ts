@@ -315,6 +315,7 @@ describe('`c2c install` and its undoing', () => {
     const before = machine.snapshot();
     for (const client of ['claude', 'opencode']) {
       const said = await machine.does('c2c', ['install', client, '--dry-run']);
+      expect(said).toStartWith('[DRY-RUN] ');
       expect(said.match(/^ {2}would add /gm)).toHaveLength(4);
     }
     expect(machine.snapshot()).toEqual(before);

@@ -398,6 +398,22 @@ describe('parley watch', () => {
     expect(await bodiesOf(program, 'bob')).toEqual([]);
   });
 
+  it('ends with --once when mail waits that would wake its reader, says so in a line and takes nothing', async () => {
+    const machine = new Machine();
+    const { program } = machine;
+    await program.init('alice', 'bob');
+    const waiter = machine.start('parley', ['watch', '--once', '--as', 'bob']);
+    await program.run(['send', '@bob', 'thanks', '--intent', 'thanks']);
+    await program.run(['send', '@bob', 'Is it red?']);
+    await waiter.child.exited;
+    expect(waiter.out).toBe('mail waits for @bob: 1 from @alice; see it with `parley inbox`\n');
+    expect(await bodiesOf(program, 'bob')).toContain('Is it red?');
+    expect(await program.run(['watch', '--once', '--take'], { as: 'bob' })).toMatchObject({
+      err: 'parley: --once takes nothing; leave out --take and --exec\n',
+      code: 64,
+    });
+  });
+
   it('refuses --peek with --take in one line', async () => {
     const { program } = new Machine();
     await program.init('bob');

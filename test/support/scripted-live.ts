@@ -16,7 +16,7 @@ export class ScriptedLive implements LiveSessions {
   /** What its record shows, and since when (ms). What is older than a handover proves nothing of that. */
   readonly record = new Map<string, { at: number; turn?: MessageTurn }>();
   /** What it has and has not shown, and why not. */
-  readonly accepted = new Map<string, { trouble?: string }>();
+  readonly accepted = new Map<string, { trouble?: string; needsTurn?: true }>();
   /** `prove`: shows it at once. `silent`: takes it and writes nothing. Otherwise the answer of the way. */
   mode: 'prove' | 'silent' | Attempt = 'prove';
   /** A message that is shown at once begins a turn, which ends at once, without a word. */
@@ -90,8 +90,9 @@ export class ScriptedLive implements LiveSessions {
   }
 
   /** The client has it, and has not shown it yet. */
-  accept(session: string, id: string, trouble?: string): this {
-    this.accepted.set(`${session} ${id}`, trouble === undefined ? {} : { trouble });
+  accept(session: string, id: string, trouble?: string, needsTurn = false): this {
+    const said = { ...(trouble !== undefined && { trouble }), ...(needsTurn && ({ needsTurn } as const)) };
+    this.accepted.set(`${session} ${id}`, said);
     return this.changed();
   }
 

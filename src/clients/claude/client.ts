@@ -3,7 +3,7 @@ import { claudeShape } from '../../delivery/hook-script.ts';
 import { hook, POLL, wake } from '../ways.ts';
 import { ShownInTranscript } from './evidence.ts';
 import { ClaudeLiveSessions } from './live.ts';
-import { ClaudeHookRecord } from './proof.ts';
+import { ClaudeHookRecord } from './hook-record.ts';
 import { ClaudeSessionDriver } from './session.ts';
 import { claudeComposer, ClaudeStateReader } from './state.ts';
 

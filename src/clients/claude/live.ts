@@ -87,9 +87,11 @@ export class ClaudeLiveSessions implements LiveSessions {
     // After /clear the same client has another conversation, and may have taken it into that.
     const sessions = [...new Set([session.id, typeof client === 'object' ? client.sessionId : session.id])];
     const isReported = since >= this.#inbox.since;
-    const proofs = sessions.map((one) =>
-      proofInRecord(this.#recordOf(one, id, session, since), { client, since, isReported }),
-    );
+    const proofs = sessions.map((one) => {
+      const isLeft = typeof client === 'object' && client.sessionId !== one;
+      const record = this.#recordOf(one, id, session, since);
+      return proofInRecord(record, { client: isLeft ? 'ended' : client, since, isReported });
+    });
     const shown = proofs.find(({ step }) => step === 'shown');
     if (shown) return shown;
     const report = this.#inbox.reportOn(peerIdOf(id), pid === undefined ? undefined : processKey(pid, start));

@@ -208,8 +208,8 @@ class Handover {
 
   /** The client has it, in its queue or in the conversation. */
   #isIn(id: MessageId): boolean {
-    const { entry, queued } = this.#reader.of(id);
-    return entry !== undefined || (queued !== undefined && isQueuedIn(this.live, queued));
+    const { queued } = this.#reader.of(id);
+    return this.#reader.placeOf(id) !== null || (queued !== undefined && isQueuedIn(this.live, queued));
   }
 
   async #isKeptBack({ id }: Parcel): Promise<boolean> {

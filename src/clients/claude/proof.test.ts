@@ -2,6 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import { appendFileSync, closeSync, openSync, utimesSync, writeFileSync, writeSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { MessageId } from '../../core/names.ts';
+import { nudgeIdsOf } from '../../delivery/nudges.ts';
 import type { RecordedProof } from '../../core/ports/live-session.ts';
 import { within } from '../../../test/support/within.ts';
 import { peerIdOf, placeBefore, placeNaming, proofInRecord, type ProofOptions, RecordedMessage } from './proof.ts';
@@ -96,6 +97,44 @@ describe('the transcript of Claude Code', () => {
     expect(proof(lines)).toMatchObject({ step: 'accepted', trouble: 'API Error' });
     const later = [...lines, said('u2', 'a1'), answer('a2', 'u2')];
     expect(proof(later)).toMatchObject({ step: 'shown' });
+  });
+
+  it('says that another turn is needed where the request failed or the client was started again, not where its user stopped it', () => {
+    const idle = { status: 'idle', startedAt: SINCE - 60_000 };
+    const needs = (lines: object[], who: Partial<ClaudeSession>): boolean =>
+      'needsTurn' in proof(lines, { client: who });
+    const trouble = [peer('u1', ID), failed('a1', 'u1')];
+    expect([needs(trouble, idle), needs(trouble, { ...idle, status: 'busy' })]).toEqual([true, false]);
+    const later = { ...idle, startedAt: SINCE + 60_000 };
+    expect([needs([peer('u1', ID)], idle), needs([peer('u1', ID)], later)]).toEqual([false, true]);
+    const stop = { role: 'user', content: [{ type: 'text', text: '[Request interrupted by user]' }] };
+    expect(needs([...trouble, entry('user', 'u2', 'a1', { message: stop })], idle)).toBe(false);
+  });
+
+  it('gives the turn that a text began which names only this message', () => {
+    const [text = ID] = nudgeIdsOf(ID);
+    const lines = [
+      peer('u1', ID),
+      failed('a1', 'u1'),
+      end('e1', 'a1'),
+      peer('u2', text, 'e1'),
+      answer('a2', 'u2', 'yes'),
+    ];
+    expect(proof([...lines, end('e2', 'a2')])).toMatchObject({
+      evidence: { entry: 'u1' },
+      turn: { id: 'prompt of u2', end: { how: 'done', text: 'yes' } },
+    });
+  });
+
+  it('is over at rest where the conversation does not have it any more: its user went back, or had it compacted', () => {
+    const idle = { client: { status: 'idle', statusUpdatedAt: SINCE }, restsMs: 20_000 };
+    const lines = [said('u0', null), answer('a0', 'u0'), peer('u1', ID, 'a0')];
+    expect(proof(lines, idle).step).toBe('accepted');
+    for (const next of [said('u2', 'a0'), entry('system', 's1', null, { subtype: 'compact_boundary' })]) {
+      expect(proof([...lines, next], idle)).toEqual({ step: 'none', isOver: true });
+      expect(proof([...lines, next]).step).toBe('accepted');
+      expect(proof([...lines, next, peer('u3', ID, 'u2'), said('u4', 'u3')], idle).step).toBe('accepted');
+    }
   });
 
   it('proves what our hook said, by the line below or by the request itself', () => {

@@ -1,12 +1,13 @@
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs';
 import type { MessageId } from '../../core/names.ts';
-import type { MessageTurn, RecordedProof, ShownProof } from '../../core/ports/live-session.ts';
+import type { MessageTurn, RecordedProof } from '../../core/ports/live-session.ts';
 import type { Evidence } from '../../core/receipt.ts';
-import type { HookRecord } from '../../delivery/client.ts';
 import { fencedIds, isMailText, idInFence } from '../../delivery/fit.ts';
+import { nudgeIdsOf } from '../../delivery/nudges.ts';
 import { endOfLines, type FileLine, linesFrom } from '../../sessions/follow.ts';
+import { ClaudeConversation } from './conversation.ts';
 import type { ClaudeSession } from './state.ts';
-import { transcriptOf, uuidFor } from './transcript.ts';
+import { uuidFor } from './transcript.ts';
 import { TurnReader } from './turns.ts';
 
 /** A transcript is searched backwards in steps of this. */
@@ -63,8 +64,8 @@ interface Place {
 interface Found {
   /** The line by which it is in the client's queue, and its time (Unix ms). */
   queued?: { offset: number; at: number };
-  /** The line by which it is part of the conversation. */
-  entry?: Place;
+  /** The line that brought it into the conversation, the last one if there are several, and its time (Unix ms). */
+  entry?: Place & { at: number };
   /** The line of the model's answer to a request that had it. */
   answer?: Place & { request: string };
   /** The turn that it began. */
@@ -85,7 +86,10 @@ interface Found {
 export class ProofReader {
   readonly #found = new Map<MessageId, Found>();
   readonly #peers: Map<string, MessageId>;
+  /** Texts that ask the model again with one message: the turn that they begin is that message's. */
+  readonly #nudges: Map<string, MessageId>;
   readonly #turns = new TurnReader({ peers: true });
+  readonly #conversation = new ClaudeConversation();
   readonly #shared = new Set<string>();
   readonly #ends = new Map<string, MessageTurn['end']>();
   /** Lines of the conversation that have no answer yet, and the messages at or above them. */
@@ -103,10 +107,17 @@ export class ProofReader {
   ) {
     for (const id of ids) this.#found.set(id, {});
     this.#peers = new Map(ids.map((id) => [peerIdOf(id), id]));
+    this.#nudges = new Map(ids.flatMap((id) => nudgeIdsOf(id).map((one) => [one, id])));
   }
 
   of(id: MessageId): Readonly<Found> {
     return this.#found.get(id) ?? {};
+  }
+
+  /** Where it is in the conversation that the client goes on with; null: it is no part of that. */
+  placeOf(id: MessageId): ReturnType<ClaudeConversation['placeOf']> {
+    const { entry } = this.of(id);
+    return entry ? this.#conversation.placeOf(entry.uuid) : null;
   }
 
   /** The turn that a message began, if nothing else joined it. */
@@ -119,6 +130,7 @@ export class ProofReader {
 
   take({ text, from }: FileLine): void {
     this.#noteTurns(text);
+    this.#conversation.take(text);
     if (text.startsWith('{"type":"queue-operation"')) return this.#queue(text, from);
     if (text.startsWith('{"type":"api-request')) return this.#request(text);
     this.hasHeld ||= text.includes('"subtype":"informational"') && text.includes('Held peer message');
@@ -149,9 +161,13 @@ export class ProofReader {
     const own = this.#own(entry);
     for (const id of own) {
       const found = this.#at(id);
-      found.entry ??= { offset, uuid };
-      if (entry.type === 'user' && entry.promptId !== undefined) found.turn ??= entry.promptId;
+      if (found.answer) continue;
+      found.entry = { offset, uuid, at: Date.parse(entry.timestamp ?? '') || 0 };
+      if (entry.type === 'user' && entry.promptId !== undefined) found.turn = entry.promptId;
     }
+    const nudged = entry.type === 'user' ? this.#nudges.get(entry.origin?.msg_id ?? '') : undefined;
+    if (nudged !== undefined && entry.promptId !== undefined && !this.of(nudged).answer)
+      this.#at(nudged).turn = entry.promptId;
     const all = [...new Set([...above, ...own])].filter((id) => !this.of(id).answer);
     if (all.length > 0) this.#below.set(uuid, all);
   }
@@ -265,7 +281,7 @@ export class RecordedMessage {
     readonly since: number,
   ) {
     this.#reader = new ProofReader([id]);
-    this.#offset = placeBefore(path, since - LATE_MS);
+    this.#offset = placeOfMail(path, [id], since);
   }
 
   read(): ProofReader {
@@ -275,64 +291,6 @@ export class RecordedMessage {
       this.#offset = line.to;
     }
     return this.#reader;
-  }
-}
-
-/** What the transcript of a session shows of messages that our hook printed. It may not be there yet. */
-export class ClaudeHookRecord implements HookRecord {
-  readonly #reader: ProofReader;
-  /** The lines of the conversation: above each, the one that it follows. */
-  readonly #above = new Map<string, Pick<Entry, 'type' | 'parentUuid'>>();
-  #last = '';
-  #from: { path: string; offset: number } | null = null;
-
-  constructor(
-    readonly folder: string,
-    readonly session: string,
-    readonly ids: readonly MessageId[],
-    readonly since: number,
-  ) {
-    this.#reader = new ProofReader(ids);
-  }
-
-  get isThere(): boolean {
-    return this.#from !== null;
-  }
-
-  shown(): Map<MessageId, ShownProof> {
-    const path = this.#from?.path ?? transcriptOf([this.folder], this.session);
-    if (path === null) return new Map();
-    this.#from ??= { path, offset: placeBefore(path, this.since - LATE_MS) };
-    for (const line of linesFrom(path, this.#from.offset)) {
-      this.#reader.take(line);
-      this.#follow(line.text);
-      this.#from.offset = line.to;
-    }
-    return new Map(
-      this.ids
-        .filter((id) => this.#reader.of(id).answer)
-        .map((id) => [id, { step: 'shown', evidence: shownBy(path, this.#reader, id) }]),
-    );
-  }
-
-  /** A prompt that its user takes back is the last line until the next one, which does not follow it. A request that failed has its end below it. */
-  stays(id: MessageId, isResumed: boolean): boolean {
-    const { entry } = this.#reader.of(id);
-    let hasEnd = isResumed;
-    for (let uuid = this.#last, line = this.#above.get(uuid); line; line = this.#above.get(uuid)) {
-      if (uuid === entry?.uuid) return hasEnd;
-      hasEnd ||= line.type === 'assistant' || line.type === 'system';
-      uuid = line.parentUuid ?? '';
-    }
-    return false;
-  }
-
-  #follow(text: string): void {
-    if (!text.includes('"parentUuid":')) return;
-    const { uuid, type = '', parentUuid = null, isSidechain } = entryIn(text) ?? {};
-    if (uuid === undefined || isSidechain === true) return;
-    this.#above.set(uuid, { type, parentUuid });
-    this.#last = uuid;
   }
 }
 
@@ -359,14 +317,20 @@ export function proofInRecord(
   // The queue is in the client's memory, and a request that it made is not answered any more.
   if (client === 'ended') return { step: 'none', isOver: true };
   const { entry, queued, trouble } = record ? (reader?.of(record.id) ?? {}) : {};
-  if (record && entry) {
+  const place = record && (reader?.placeOf(record.id) ?? null);
+  const rests = client !== 'unknown' && isAtRest(client, record?.path ?? null, since);
+  // One that works may be writing lines of several calls, which do not follow each other.
+  if (record && entry && (place || !rests)) {
     const evidence = { record: record.path, offset: entry.offset, entry: entry.uuid };
-    return { step: 'accepted', evidence, ...(trouble !== undefined && { trouble }) };
+    const isLeft =
+      trouble !== undefined || (client !== 'unknown' && entry.at > 0 && entry.at < (client.startedAt ?? 0));
+    const needsTurn = isLeft && place?.isStopped === false && client !== 'unknown' && client.status === 'idle';
+    return { step: 'accepted', evidence, ...(trouble !== undefined && { trouble }), ...(needsTurn && { needsTurn }) };
   }
   if (record && queued && (client === 'unknown' || isQueuedIn(client, queued)))
     return { step: 'accepted', evidence: { record: record.path, offset: queued.offset, queued: true } };
   if (client === 'unknown' || (reader?.hasHeld === true && !isReported)) return { step: 'none', isOver: false };
-  return { step: 'none', isOver: isAtRest(client, record?.path ?? null, since) };
+  return { step: 'none', isOver: rests };
 }
 
 /** Whether a line of a queue is of this client, and not of one before it that had the same session. */
@@ -403,6 +367,12 @@ function isStopped(pid: number): boolean {
   } catch {
     return false;
   }
+}
+
+/** Where to begin to read about messages that were handed over at this time (Unix ms), or before that to a client that was killed. */
+export function placeOfMail(path: string, ids: readonly MessageId[], since: number): number {
+  const recent = placeBefore(path, since - LATE_MS);
+  return recent === 0 ? 0 : Math.min(recent, placeNaming(path, ids));
 }
 
 /** A place in a transcript before which everything is older than this. */

@@ -2,6 +2,7 @@ import * as v from 'valibot';
 import type { Answering, AskedQuestion, Choice, OpenQuestion, QuestionDriver } from '../../core/ports/session.ts';
 import { type Described, Schema } from '../../core/schema.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
+import { AskedTimes } from '../asked-times.ts';
 import type { OpenCodeRecord } from './record.ts';
 import { NoServer, NotTaken } from './server.ts';
 
@@ -70,7 +71,7 @@ type Found = { api: QuestionApi; request: Request } | 'nobody' | null;
  * API, and refuses every later one. So nothing here can answer a dialog that comes after.
  */
 export class OpenCodeQuestions implements QuestionDriver {
-  #shown = { call: '', askedAt: 0 };
+  readonly #askedTimes = new AskedTimes();
 
   constructor(
     /** Null: nobody can be asked, because the session does not run, or a person opened it without our plugin. */
@@ -83,7 +84,7 @@ export class OpenCodeQuestions implements QuestionDriver {
     const found = await this.#look();
     if (!found || found === 'nobody') return null;
     const { id, kind, questions } = found.request;
-    return { call: id, kind, questions, askedAt: this.#askedAt(id) };
+    return { call: id, kind, questions, askedAt: this.#askedTimes.of(id, timeIn(id, Date.now())) };
   }
 
   async answer(call: string, choices: readonly Choice[], signal: AbortSignal): Promise<Answering> {
@@ -145,19 +146,6 @@ export class OpenCodeQuestions implements QuestionDriver {
     }
     if (isAllowed || !request.tool) return { outcome: 'answered' };
     return { outcome: 'unknown', because: 'OpenCode did not write down the answer' };
-  }
-
-  /**
-   * A caller names what it answers by the second in which that was asked. Two can be asked in one second, and are shown one after the other:
-   * the later one gets a later second, so that an answer to the first is none to the second.
-   */
-  #askedAt(id: string): number {
-    const before = this.#shown;
-    if (before.call === id) return before.askedAt;
-    const began = timeIn(id, Date.now());
-    const isOneSecond = Math.floor(began / 1000) <= Math.floor(before.askedAt / 1000);
-    this.#shown = { call: id, askedAt: isOneSecond ? before.askedAt + 1000 : began };
-    return this.#shown.askedAt;
   }
 }
 

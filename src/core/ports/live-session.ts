@@ -21,19 +21,24 @@ export interface LiveSession {
   compaction?: string;
   /** The client does not say whether a window still shows it. */
   isUncertain?: true;
+  /** When its mail comes where no way is open now: `at the end of its turn`. Without it: with its next prompt. */
+  mailComes?: string;
+  /** Its model has none of Parley's tools. */
+  hasNoTools?: true;
 }
 
 /**
  * What a client's record says about one message that was handed to one of its sessions.
  * `shown`: it was in a request to the model. `accepted`: the client has it and will show it. `trouble`: it
- * asked its model with it and got no answer, in the client's words.
+ * asked its model with it and got no answer, in the client's words. `needsTurn`: the conversation has it, and the model is not asked with it
+ * until another turn begins, because the request failed, or the client was started again. Not where its user stopped the model.
  * `none`: the record does not have it. `isOver`: the client cannot have it any more, so it may be handed over again.
  * `declined`: the user of the client does not want it.
  * What a reader does not understand is `none` with `isOver` false.
  */
 export type RecordedProof =
   | ShownProof
-  | { step: 'accepted'; evidence: Evidence; trouble?: string }
+  | { step: 'accepted'; evidence: Evidence; trouble?: string; needsTurn?: true }
   | { step: 'declined'; because: string }
   | { step: 'none'; isOver: boolean };
 

@@ -45,4 +45,6 @@ export interface Way {
   readonly name: WayName;
   /** Hands these over, all or none. Nothing is left half done when `signal` says stop: then it answers `left`. */
   attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt>;
+  /** Asks the model again with what its conversation has, where the client can do that without a text. */
+  nudge?(signal: AbortSignal): Promise<Attempt>;
 }

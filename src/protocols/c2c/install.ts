@@ -113,7 +113,7 @@ function install(
       advice,
     });
   }
-  c2c.say(`${client.title}${alias === null ? '' : `, as ${alias}`}:`);
+  c2c.say(`${how.dry ? '[DRY-RUN] ' : ''}${client.title}${alias === null ? '' : `, as ${alias}`}:`);
   for (const line of appliedLines(applied)) c2c.say(line);
   for (const one of advice) c2c.say(`  note: ${one}`);
   if (!how.dry && applied.some(({ outcome }) => outcome === 'added'))

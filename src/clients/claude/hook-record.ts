@@ -1,0 +1,46 @@
+import type { MessageId } from '../../core/names.ts';
+import type { ShownProof } from '../../core/ports/live-session.ts';
+import type { HookRecord } from '../../delivery/client.ts';
+import { linesFrom } from '../../sessions/follow.ts';
+import { placeOfMail, ProofReader, shownBy } from './proof.ts';
+import { transcriptOf } from './transcript.ts';
+
+/** What the transcript of a session shows of messages that our hook printed. It may not be there yet. */
+export class ClaudeHookRecord implements HookRecord {
+  readonly #reader: ProofReader;
+  #from: { path: string; offset: number } | null = null;
+
+  constructor(
+    readonly folder: string,
+    readonly session: string,
+    readonly ids: readonly MessageId[],
+    readonly since: number,
+  ) {
+    this.#reader = new ProofReader(ids);
+  }
+
+  get isThere(): boolean {
+    return this.#from !== null;
+  }
+
+  shown(): Map<MessageId, ShownProof> {
+    const path = this.#from?.path ?? transcriptOf([this.folder], this.session);
+    if (path === null) return new Map();
+    this.#from ??= { path, offset: placeOfMail(path, this.ids, this.since) };
+    for (const line of linesFrom(path, this.#from.offset)) {
+      this.#reader.take(line);
+      this.#from.offset = line.to;
+    }
+    return new Map(
+      this.ids
+        .filter((id) => this.#reader.of(id).answer)
+        .map((id) => [id, { step: 'shown', evidence: shownBy(path, this.#reader, id) }]),
+    );
+  }
+
+  /** A prompt that its user takes back is the last line until the next one, which does not follow it. A request that failed has its end below it. */
+  stays(id: MessageId, isResumed: boolean): boolean {
+    const place = this.#reader.placeOf(id);
+    return place !== null && (isResumed || place.hasEnd);
+  }
+}
