@@ -301,7 +301,7 @@ export class Follower {
     const own = mailboxes.find(({ taker }) => taker === undefined)?.who;
     const give = async (parcels: readonly Parcel[]): Promise<void> =>
       this.deps.clients.get(live.client)?.showAgain?.(live, parcels);
-    const { now } = this.deps.workspace;
+    const now = (): number => this.deps.workspace.now();
     try {
       if (!own) return await give([]);
       const count = await showAgain(own, live, { wrap: (mail) => this.#parcels(own, mail, live, false), give, now });
