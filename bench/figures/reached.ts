@@ -6,6 +6,8 @@ import { summary } from '../measure.ts';
 
 const ROUNDS = 20;
 const LIMIT_MS = 300;
+/** Nothing is typed within a second after a key of the user, and the round before ends with one. */
+const QUIET_MS = 1100;
 const FLOOR = `a typed prompt + ${LIMIT_MS} ms`;
 const NOTE =
   'From the start of `parley send` to the request of the idle client to its model, with the daemon of Parley; and from Enter after a typed prompt to that request. In turns, in one session.';
@@ -48,6 +50,7 @@ async function reached(bench: Bench, running: RunningClient): Promise<Row> {
 
 async function bySend(machine: Machine, window: Terminal, round: number): Promise<number> {
   const text = `sent in round ${round}.`;
+  if (machine.running.isTyped) await Bun.sleep(QUIET_MS);
   const since = Date.now();
   const [id, { at }] = await Promise.all([machine.send(text, { fyi: true }), machine.model.saw(text)]);
   await machine.until(id, 'shown');

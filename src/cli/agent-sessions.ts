@@ -1,6 +1,6 @@
 import type { Env } from '../core/env.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
-import type { WayName } from '../core/ports/way-in.ts';
+import type { Way, WayName } from '../core/ports/way-in.ts';
 import { liveClients } from '../clients/clients.ts';
 import { hasLiveProcess, SessionNames } from '../delivery/session-names.ts';
 import { daemonNotice } from '../platform/daemon-lock.ts';
@@ -16,6 +16,8 @@ export interface AgentSession {
   waitingFor?: string;
   /** How mail reaches it now without its user; null: only with its next prompt or tool call. */
   way: WayName | null;
+  /** When mail comes where no way is open now, if that is not with its next prompt. */
+  mailComes?: string;
   /** The client's own id of the session. */
   session: string | null;
   pid: number | null;
@@ -40,7 +42,7 @@ export async function agentSessions(env: Env): Promise<Map<string, AgentSession[
   for (const sessions of liveClients(env).values()) {
     for (const live of await sessions.list()) {
       const name = names.nameOf(live, named);
-      if (name) add(name, running(live, (isFollowed && sessions.ways(live)[0]?.name) || null));
+      if (name) add(name, running(live, isFollowed ? sessions.ways(live) : null));
     }
     await sessions.close();
   }
@@ -54,14 +56,17 @@ export async function agentSessions(env: Env): Promise<Map<string, AgentSession[
   return found;
 }
 
-function running(live: LiveSession, way: WayName | null): AgentSession {
-  const { client, folder, status, waitingFor, id, pid } = live;
+/** `ways`: null if nobody follows it. */
+function running(live: LiveSession, ways: readonly Way[] | null): AgentSession {
+  const { client, folder, status, waitingFor, id, pid, mailComes } = live;
+  const way = ways?.[0]?.name ?? null;
   return {
     client,
     folder,
     state: STATES[status],
     ...(waitingFor && { waitingFor }),
     way,
+    ...(ways?.length === 0 && mailComes && { mailComes }),
     session: id,
     pid: pid ?? null,
   };
@@ -71,15 +76,12 @@ function running(live: LiveSession, way: WayName | null): AgentSession {
 const REASONS: Partial<Record<WayName, string>> = { queue: ', because its window runs without the daemon of Codex' };
 
 /** One session in a line for people: `claude in ~/api, idle, by socket`. */
-export function sessionLine({ client, folder, state, waitingFor, way }: AgentSession, env: Env): string {
+export function sessionLine(session: AgentSession, env: Env): string {
+  const { client, folder, state, waitingFor, way, mailComes = 'with its next prompt' } = session;
   const home = userHome(env);
   const where = folder === home || folder.startsWith(`${home}/`) ? `~${folder.slice(home.length)}` : folder;
   const waits = waitingFor === undefined ? state : `${state} (${waitingFor})`;
-  const how =
-    state === 'not running'
-      ? ''
-      : way === null
-        ? ', mail comes with its next prompt'
-        : `, by ${way}${REASONS[way] ?? ''}`;
+  const by = way === null ? `mail comes ${mailComes}` : `by ${way}${REASONS[way] ?? ''}`;
+  const how = state === 'not running' ? '' : `, ${by}`;
   return `${client} in ${where}, ${waits}${how}`;
 }

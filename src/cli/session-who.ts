@@ -4,9 +4,9 @@ import type { Env } from '../core/env.ts';
 import type { Who } from '../core/mail/workspace.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import { isShared, sharedMailbox } from '../delivery/client-bindings.ts';
-import { hasManySessions, isShown, SessionNames } from '../delivery/session-names.ts';
+import { isShown, SessionNames } from '../delivery/session-names.ts';
 import type { ActingSession, NamedSession } from '../delivery/session-names.ts';
-import { parleyHome } from '../platform/env.ts';
+import { parleyHome, userHome } from '../platform/env.ts';
 import { ancestors, isClient, starterOf } from '../platform/process.ts';
 import { refuseClientWithoutMailbox } from './context.ts';
 import type { Context } from './context.ts';
@@ -30,10 +30,12 @@ export async function sessionWho(
   const isChosen = from !== `client ${client}` || who.home.label !== 'parley' || !isShared(home, client);
   if (isChosen) return who;
   const { sharesProcess } = clientNamed(client) ?? {};
+  const starter = clientProcess();
+  const hasMany = sharesProcess?.(starter, { ...context.env, HOME: userHome(context.env) }) === true;
   // Without its id, a session in a process that has many cannot be told from the others.
-  if (sharesProcess && session === null) return who;
-  const acting = { client, folder: context.cwd, pid: clientProcess(sharesProcess === true), session };
-  const { name } = await nameFor(context, acting, sharesProcess === true);
+  if (session === null && (hasMany || (sharesProcess && starter.pid === 0))) return who;
+  const acting = { client, folder: context.cwd, pid: hasMany ? 0 : starter.pid, session };
+  const { name } = await nameFor(context, acting, sharesProcess !== undefined);
   if (!(await who.home.directory.get(name))) await makeMailbox(who.home, name);
   return { name, home: who.home, shares: sharedMailbox(home, name) };
 }
@@ -46,7 +48,8 @@ async function nameFor(context: Context, acting: ActingSession, sharesProcess: b
   if (!sharesProcess) return names.give(acting, (one) => taken.has(one));
   const all = await shownSessions(acting, context.env);
   // The name belongs to the window: after `/new` it shows another session.
-  const pid = all?.find(({ id }) => id === acting.session)?.pid ?? acting.pid;
+  const shown = clientNamed(acting.client)?.isWindowed ? all?.find(({ id }) => id === acting.session) : undefined;
+  const pid = shown?.pid ?? acting.pid;
   return names.give(
     { ...acting, pid },
     (one) => taken.has(one),
@@ -54,13 +57,11 @@ async function nameFor(context: Context, acting: ActingSession, sharesProcess: b
   );
 }
 
-/** The process of the client that started us: the same for its hooks and its tools. 0: it has many sessions, or is not known. */
-function clientProcess(sharesProcess: boolean): number {
+/** The process of the client that started us: the same for its hooks and its tools. Its number is 0 if it is not known. */
+function clientProcess(): { pid: number; words: readonly string[] } {
   const above = [...ancestors()];
-  const starter = starterOf(process.pid) ?? above.find(isClient)?.pid ?? 0;
-  // Codex also runs without its daemon; then the session has a process of its own.
-  const isDaemon = above.some(({ pid, words }) => pid === starter && hasManySessions(words));
-  return sharesProcess && isDaemon ? 0 : starter;
+  const pid = starterOf(process.pid) ?? above.find(isClient)?.pid ?? 0;
+  return { pid, words: above.find((one) => one.pid === pid)?.words ?? [] };
 }
 
 /** The sessions that windows of the client show; null if nobody can tell. */

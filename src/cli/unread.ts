@@ -35,7 +35,7 @@ export function noReaderAdvice(names: readonly AgentName[]): string {
 
 /** Clients that nothing wakes unless `parley run` started them. */
 const UNWOKEN: Readonly<Record<string, string>> = {
-  kimi: 'Kimi shows it with the next prompt of its user, or at the end of a turn; one that `parley run kimi` starts is woken',
+  kimi: 'Kimi shows it with the next prompt of its user, or at the end of a turn; one that `parley run kimi` starts, or that is on `kimi web`, is woken',
   gemini: 'Gemini CLI shows it with the next prompt of its user, or while it works',
 };
 

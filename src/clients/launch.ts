@@ -78,6 +78,11 @@ export function hasHook(path: string, client: string): boolean {
   return existsSync(path) && readFileSync(path, 'utf8').match(new RegExp(`\\bhook ${client}\\b`)) !== null;
 }
 
+/** Does this settings file of a client start Parley's server, which has its tools? */
+export function hasServer(path: string, client: string): boolean {
+  return existsSync(path) && new RegExp(`"mcp",\\s*"--client",\\s*"${client}"`).test(readFileSync(path, 'utf8'));
+}
+
 function beforeDashes(args: readonly string[]): readonly string[] {
   const end = args.indexOf('--');
   return end < 0 ? args : args.slice(0, end);

@@ -28,7 +28,7 @@ export const Lineage = new Schema(() =>
 );
 export type Lineage = Described<typeof Lineage>;
 
-/** Work that stands still until this is answered: a duty that time alone never ends. spec: c2a#obligations */
+/** Work that is blocked until this is answered: an obligation that time alone never ends. spec: c2a#obligations */
 export const Blocking = new Schema(() =>
   v.object({
     blocks: v.picklist(['halted', 'degraded', 'none']),
@@ -69,7 +69,7 @@ const said = () => ({
   /** It is a reaction to the message that it answers (`thread`). */
   signal: v.optional(Signal.inner),
   eta: v.optional(v.pipe(v.string(), v.maxLength(200))),
-  /** Whose duty a `done` ends, where its author or delegate says so. */
+  /** Whose obligation a `done` ends, if the author or delegate says so. */
   recipient: v.optional(AgentName.inner),
   /** It takes the place of this earlier message of the same author. */
   replaces: v.optional(MessageId.inner),

@@ -11,11 +11,10 @@ import type { Receipt } from '../core/receipt.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import { clientNamed, liveClients } from '../clients/clients.ts';
 import { IdleTimes, waitMs } from '../delivery/choose-session.ts';
-import type { Candidate } from '../delivery/choose-session.ts';
+import type { Candidate, SessionMailbox } from '../delivery/choose-session.ts';
 import { clientBindings, isShared, sharedMailbox } from '../delivery/client-bindings.ts';
 import { phrasesFor } from '../delivery/fit.ts';
 import { Follower } from '../delivery/follower.ts';
-import type { SessionMailbox } from '../delivery/follower.ts';
 import { HookSessionFolder } from '../delivery/hook-session.ts';
 import { hasLiveProcess, isShown, SessionNames } from '../delivery/session-names.ts';
 import type { NamedSession } from '../delivery/session-names.ts';
@@ -148,8 +147,8 @@ async function nameBeforeHook(
   all: readonly LiveSession[],
 ): Promise<AgentName | null> {
   const { client, folder, pid, id: session, isUncertain } = live;
-  const { hook = null, sharesProcess } = clientNamed(client) ?? {};
-  if (isUncertain || (hook !== null && (!sharesProcess || hasProjectFile(folder)))) return null;
+  const { hook = null, isWindowed } = clientNamed(client) ?? {};
+  if (isUncertain || (hook !== null && (!isWindowed || hasProjectFile(folder)))) return null;
   if (!isShared(names.home, client)) return clientBindings(names.home)[client] ?? null;
   if (pid === undefined) return null;
   const taken = new Set((await home.directory.list()).map((one) => one.name));

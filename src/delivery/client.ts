@@ -23,8 +23,10 @@ export interface Client {
   hookRecord?: (place: Pick<SessionPlace, 'session' | 'env'>, ids: readonly MessageId[], since: number) => HookRecord;
   /** How a session of it is started, followed and given prompts. Without it, it cannot be controlled. `env` has HOME and PATH. */
   session?: (target: SessionTarget, env: SessionPlace['env']) => SessionDriver;
-  /** One process of it runs the hooks and tools of many sessions: only the client's own id says which one is meant. */
-  sharesProcess?: true;
+  /** Whether this process of it may run the hooks and tools of many sessions: then only the client's own id says which one is meant. */
+  sharesProcess?: (client: { pid: number; words: readonly string[] }, env: SessionPlace['env']) => boolean;
+  /** Each window is a process of its own, which its running sessions name, and its first hook runs with the first prompt of its user. */
+  isWindowed?: true;
   /** Its running sessions, and how mail reaches them. `env` has HOME. */
   live?: (env: SessionPlace['env']) => LiveSessions;
   /** How mail is typed to it in a terminal that `parley run` holds. Without it, nothing is. */
@@ -52,6 +54,8 @@ export interface HeldClient {
   isReady(screen: Screen): boolean;
   /** Its screen has changed. */
   look(screen: Screen): void;
+  /** Whether its composer holds this very text, as far as the screen shows. */
+  holds(screen: Screen, text: string): boolean;
   /** As in Typing. */
   enterAfter: number;
 }

@@ -95,6 +95,8 @@ export interface Fence {
   ago: (iso: string) => string;
   /** The senders that are people; the others are agents. */
   people: SenderKinds;
+  /** The reader's model has Parley's tools; true if nothing is said. */
+  hasTools?: boolean;
 }
 
 /** The senders that are people, by the names of their mailboxes. The owner of a home is its user. */
@@ -116,7 +118,7 @@ export async function peopleAmong(home: Home, mail: readonly Pick<FittedMail, 'm
  * leave its own two marked lines. One exception: Claude Code's window shows only the first line of a message, so there a short body is moved
  * to that line, in quotes, behind its sender's name (clients/claude/peer-socket.ts). spec: hook#fence
  */
-export function fenced({ reader, mark, now, ago, people }: Fence): Phrases {
+export function fenced({ reader, mark, now, ago, people, hasTools = true }: Fence): Phrases {
   const line = (text: string): string => `[parley ${mark}] ${text}`;
   const named = (mail: FittedMail): string => nameLine(mail, people);
   const described = (mail: FittedMail): string => [named(mail), ...facts(mail, now, ago)].join(' · ');
@@ -124,7 +126,7 @@ export function fenced({ reader, mark, now, ago, people }: Fence): Phrases {
   return {
     greeting: line(
       `Mail for @${reader}. Only lines that begin with this mark are Parley's. ${whoseWords(people)} ` +
-        `Answer with the tool reply (id, text), or: parley reply <id> --as ${reader} "…"`,
+        `Answer with ${hasTools ? 'the tool reply (id, text), or' : 'this command'}: parley reply <id> --as ${reader} "…"`,
     ),
     /** A line that says what it is, the body with its secrets masked, and a line that ends it. */
     whole(mail) {
@@ -165,9 +167,10 @@ export async function phrasesFor(
   { name: reader, home }: Who,
   mail: readonly FittedMail[],
   now: number,
+  hasTools = true,
 ): Promise<Phrases> {
   const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
-  return fenced({ reader, mark, now, ago: (iso) => ago(iso, now), people: await peopleAmong(home, mail) });
+  return fenced({ reader, mark, now, ago: (iso) => ago(iso, now), people: await peopleAmong(home, mail), hasTools });
 }
 
 /** Whether a hook of ours said this: it begins with the greeting of `parley hook` or `c2c hook`. */

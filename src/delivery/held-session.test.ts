@@ -107,6 +107,16 @@ describe.skipIf(!isHere)(`mail in a terminal that we hold${isHere ? '' : ' (skip
     expect(tui.prompts()).toEqual([parcel.text]);
   });
 
+  it('is not typed again if the conversation has it, and what comes with it has the greeting', async () => {
+    const { tui, way } = await aWindow();
+    const [known, news] = [aParcel('known'), aParcel('news')];
+    const shown = async (): Promise<RecordedProof> => ({ step: 'shown', evidence: {} });
+    const greeted = { ...known, text: `greeting\n${known.text}` };
+    const attempt = await way(shown, (id) => id === known.id).attempt([greeted, news], NEVER);
+    expect(attempt).toMatchObject({ outcome: 'taken', step: 'shown' });
+    expect(tui.prompts()).toEqual([`greeting\n${news.text}`]);
+  });
+
   it('waits again if nobody listens where its terminal is held: nothing was typed', async () => {
     const { way, sessions, held } = await aWindow();
     rmSync(sessions.socketOf(held));
@@ -122,6 +132,68 @@ describe.skipIf(!isHere)(`mail in a terminal that we hold${isHere ? '' : ' (skip
     await within(DEADLINE, async () => drawn().includes('[pasted'));
     keys('later\r');
     expect(await tui.prompted(2)).toEqual([parcel.text, 'later']);
+  });
+
+  it('is sent by another Enter if the client did not take the first, and comes once', async () => {
+    const { tui, type, seen } = await aWindow({ ENTERED_MS: '100' });
+    await tui.order('deaf 1');
+    const parcel = aParcel('two\nlines');
+    expect(await type(parcel)).toMatchObject({ typed: 'entered' });
+    expect(await tui.prompted()).toEqual([parcel.text]);
+    await seen('empty');
+    const next = aParcel('the next');
+    await within(DEADLINE, async () => (await type(next))?.typed === 'entered');
+    expect(tui.noted().filter(({ prompt }) => prompt)).toMatchObject([
+      { prompt: parcel.text, pastes: 1, keys: 0 },
+      { prompt: next.text, pastes: 1, keys: 0 },
+    ]);
+  });
+
+  it('is removed from the composer if the client takes no Enter, and waits again', async () => {
+    const { tui, type, seen, way, sessions, held } = await aWindow({ ENTERED_MS: '100' });
+    await tui.order('deaf 3');
+    const parcel = aParcel('one line');
+    const said = async () => askHolder(sessions.socketOf(held), { typed: parcel.id }, DEADLINE);
+    const proof = async (): Promise<RecordedProof> => ({ step: 'none', isOver: (await said())?.typed === 'waits' });
+    expect(await way(proof).attempt([parcel], NEVER)).toMatchObject({ outcome: 'left', retry: true });
+    expect(tui.prompts()).toEqual([]);
+    await seen('empty');
+    await within(DEADLINE, async () => (await type(parcel))?.typed === 'entered');
+    expect(await tui.prompted()).toEqual([parcel.text]);
+  });
+
+  it('that a question covered is sent after that, and approves nothing', async () => {
+    const { tui, type, drawn, seen } = await aWindow();
+    const parcel = aParcel('two\nlines');
+    const typed = type(parcel);
+    await within(DEADLINE, async () => drawn().includes('[pasted'));
+    await tui.order('dialog');
+    expect(await typed).toMatchObject({ typed: 'stranded' });
+    await Bun.sleep(500);
+    await seen('dialog');
+    expect([tui.prompts(), tui.noted().some(({ approved }) => approved)]).toEqual([[], false]);
+    await tui.order('idle');
+    expect(await tui.prompted()).toEqual([parcel.text]);
+  });
+
+  it('that was left in the composer is its own after a key of its user: nothing is sent or removed', async () => {
+    const { tui, type, keys, drawn, seen, sessions, held } = await aWindow({ ENTERED_MS: '100' });
+    const parcel = aParcel('two\nlines');
+    const typed = type(parcel);
+    await within(DEADLINE, async () => drawn().includes('[pasted'));
+    await tui.order('dialog');
+    expect(await typed).toMatchObject({ typed: 'stranded' });
+    keys('!');
+    await tui.order('idle');
+    await seen('draft');
+    await Bun.sleep(1000);
+    expect([tui.prompts(), await type(aParcel())]).toMatchObject([[], { typed: 'waits' }]);
+    await tui.order('draft ');
+    // It was removed: it may be typed again.
+    const said = async () => askHolder(sessions.socketOf(held), { typed: parcel.id }, DEADLINE);
+    await within(DEADLINE, async () => (await said())?.typed === 'waits');
+    await within(DEADLINE, async () => (await type(parcel))?.typed === 'entered');
+    expect(await tui.prompted()).toEqual([parcel.text]);
   });
 
   it('does not end the client, nor write over its screen, if its state cannot be written down', async () => {
@@ -179,8 +251,8 @@ async function aWindow(env: Record<string, string> = {}) {
   if (!found) throw new Error('nobody holds it');
   const type = ({ id, text }: { id: string; text: string }) =>
     askHolder(sessions.socketOf(found), { type: { ids: [id], text } }, DEADLINE);
-  const way = (proof: () => Promise<RecordedProof>): HeldWay =>
-    new HeldWay({ sessions, holder: found.holder, inTurn: (act) => act(), proof, recordFolders: () => [] });
+  const way = (proof: () => Promise<RecordedProof>, has = (_id: string): boolean => false): HeldWay =>
+    new HeldWay({ sessions, holder: found.holder, inTurn: (act) => act(), has, proof, recordFolders: () => [] });
   const keys = (some: string): void => void child.terminal?.write(some);
   return { tui, child, held: found, sessions, seen, type, way, keys, drawn: () => drawn };
 }

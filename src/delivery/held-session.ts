@@ -8,6 +8,7 @@ import { replaceFile } from '../platform/files.ts';
 import { userOf } from '../platform/peer-user.ts';
 import { startOf } from '../platform/process.ts';
 import type { HeldTerminal } from '../sessions/pass-through.ts';
+import type { Screen } from '../sessions/terminal.ts';
 import type { Listening } from '../wire/connection.ts';
 import { WriteQueue } from '../wire/connection.ts';
 import { LineReader, textOf } from '../wire/lines.ts';
@@ -15,7 +16,8 @@ import { serveUnixSocket } from '../wire/unix-socket.ts';
 import type { HeldClient, Typing } from './client.ts';
 import { namesIn } from './hook-session.ts';
 import { hasLiveProcess } from './session-names.ts';
-import { typeInto } from './terminal.ts';
+import { removeFrom, typeInto } from './terminal.ts';
+import type { Typed, TypingOptions } from './terminal.ts';
 
 const Process = () => v.object({ pid: v.number(), start: v.nullable(v.string()) });
 
@@ -117,25 +119,49 @@ const ENTERED_MS = 3000;
 /** After its state could not be written down, for want of space. */
 const AGAIN_MS = 1000;
 const KEPT = 1000;
+/** Between two looks at a text of ours that may still be in the composer. */
+const LEFT_MS = 1000;
+/** So long a composer must be empty before a text that was there and was not sent counts as removed. */
+const REMOVED_MS = 5000;
+/** So often Enter is pressed behind one text; then it is removed. */
+const MOST_ENTERS = 3;
+/** Typing is not stopped. */
+const NEVER = new AbortController().signal;
 
 export interface HolderOptions {
   home: string;
   client: string;
   name: AgentName;
   folder: string;
-  held: HeldTerminal;
+  held: Pick<HeldTerminal, 'pty' | 'quietMs' | 'keyAt' | 'hasWaitingKeys' | 'alone'>;
   /** How it is typed to. Null: it is only held. */
   typing: { own: HeldClient; composer: Typing['composer'] } | null;
   /** For how long the user must have typed nothing, ms. */
   quietMs?: number;
   /** How long the client may take to say that it works before the next text is typed, ms. */
   enteredMs?: number;
+  /** Between two looks at a text of ours that may still be in the composer, ms. */
+  leftMs?: number;
+}
+
+/** A text of ours that may still be in the composer: Enter did not follow it, or the client has not said that it took it. */
+interface LeftText {
+  ids: readonly string[];
+  text: string;
+  /** When it was pasted, as performance.now() counts. */
+  at: number;
+  enters: number;
+  emptySince: number | null;
 }
 
 /**
  * Types mail into the terminal that this process holds, for the process that follows the mailbox. It decides by itself whether it may: the
  * user has typed nothing for a moment, the client says that it is idle, and its screen shows an empty composer, twice. Between the paste
  * and Enter the user's keys wait, and where a paste must be taken back, for a few seconds at most.
+ *
+ * A text of ours can stay in the composer: a question opened over it, or the client did not take Enter. As long as the user presses no
+ * key after the paste, what is there is ours, because the composer was empty before. Then Enter is pressed when the client is idle, or
+ * what is left of it is removed. After a key of the user it is the user's, and is not touched. Nothing else is typed meanwhile.
  *
  * Nothing that goes wrong here may end the client, or be written over its screen.
  */
@@ -147,6 +173,8 @@ export class TerminalHolder {
   #listening: Listening | null = null;
   #soon: ReturnType<typeof setTimeout> | undefined;
   #turn: Promise<unknown> = Promise.resolve();
+  #left: LeftText | null = null;
+  #again: ReturnType<typeof setTimeout> | undefined;
 
   constructor(readonly options: HolderOptions) {
     const { home, client, name, folder, held } = options;
@@ -195,6 +223,7 @@ export class TerminalHolder {
 
   close(): void {
     clearTimeout(this.#soon);
+    clearTimeout(this.#again);
     this.#listening?.close();
     this.#listening = null;
     rmSync(this.#sessions.socketOf(this.#said), { force: true });
@@ -230,7 +259,7 @@ export class TerminalHolder {
         .find((one) => one.text === text && (one.said.typed === 'entered' || one.said.typed === 'stranded'));
       if (before) return before.said;
       this.#note(ids, text, { typed: 'stranded', because: 'it is being typed' });
-      const said = await this.#type(text).catch((error: unknown) => waits(reasonOf(error)));
+      const said = await this.#type(ids, text).catch((error: unknown) => waits(reasonOf(error)));
       this.#note(ids, text, said);
       return said;
     });
@@ -246,8 +275,8 @@ export class TerminalHolder {
     for (const oldest of this.#done.keys()) if (this.#done.size > KEPT) this.#done.delete(oldest);
   }
 
-  async #type(text: string): Promise<HolderAnswer> {
-    const { held, typing, quietMs = QUIET_MS, enteredMs = ENTERED_MS } = this.options;
+  async #type(ids: readonly string[], text: string): Promise<HolderAnswer> {
+    const { held, typing, quietMs = QUIET_MS } = this.options;
     if (!typing) return { typed: 'never', because: 'the screen of this client is not known' };
     for (let looks = 0; looks < 2; looks += 1) {
       if (looks > 0) await Bun.sleep(TWICE_MS);
@@ -255,16 +284,66 @@ export class TerminalHolder {
       const seen = await this.#look();
       if (seen !== 'empty') return waits(`its screen is ${seen}`);
     }
-    const { composer } = typing;
-    const { states, enterAfter } = typing.own;
-    const never = new AbortController().signal;
+    const left = { ids, text, at: performance.now(), enters: 1, emptySince: null };
+    return this.#came(left, await this.#act((options) => typeInto(options, text, NEVER)));
+  }
+
+  #act(act: (options: TypingOptions) => Promise<Typed>): Promise<Typed> {
+    const { held, typing, enteredMs = ENTERED_MS } = this.options;
+    if (!typing) throw new Error('the screen of this client is not known');
+    const { composer, own } = typing;
+    const { states, enterAfter } = own;
     const isAwaited = (): boolean => held.hasWaitingKeys;
-    const typed = await held.alone((terminal) =>
-      typeInto({ terminal, states, composer, enterAfter, proofWithin: enteredMs, isAwaited }, text, never),
-    );
+    return held.alone((terminal) => act({ terminal, states, composer, enterAfter, proofWithin: enteredMs, isAwaited }));
+  }
+
+  /** What came of it in words for who asked. Notes whether the text may still be in the composer. */
+  #came(left: LeftText, typed: Typed): HolderAnswer {
+    const isLeft = typed.typed === 'stranded' || (typed.typed === 'entered' && typed.proof === null);
+    this.#left = isLeft ? left : null;
+    if (isLeft) this.#lookAtLeft();
     if (typed.typed === 'entered') return { typed: 'entered', because: '' };
     if (typed.typed === 'stranded') return { typed: 'stranded', because: typed.because };
     return { typed: typed.retry ? 'waits' : 'never', because: typed.because };
+  }
+
+  #lookAtLeft(): void {
+    clearTimeout(this.#again);
+    const look = async (): Promise<void> => {
+      const left = this.#left;
+      const said = left && (await this.#finish(left).catch(() => null));
+      if (left && said) this.#note(left.ids, left.text, said);
+      if (this.#left && this.#listening) this.#lookAtLeft();
+    };
+    const inTurn = (): void => void (this.#turn = this.#turn.then(look));
+    this.#again = setTimeout(inTurn, this.options.leftMs ?? LEFT_MS);
+  }
+
+  /** Sends or removes a text that was left in the composer. Null: nothing new is known of it. */
+  async #finish(left: LeftText): Promise<HolderAnswer | null> {
+    const { held, typing } = this.options;
+    const [seen, now, screen] = [await this.#look(), await typing?.own.states.latest(), await held.pty.screen()];
+    const isIdle = now?.state === 'idle';
+    if (seen === 'empty' && isIdle) return this.#gone(left);
+    left.emptySince = null;
+    if (seen !== 'draft' || !isIdle || held.keyAt > left.at || !screen || !typing) return null;
+    const { own } = typing;
+    const isPasted = (shown: Screen, text: string): boolean => own.holds(shown, text);
+    if (left.enters >= MOST_ENTERS || !isPasted(screen, left.text))
+      return this.#came(left, await this.#act((options) => removeFrom(options, left.text)));
+    const typed = await this.#act((options) => typeInto({ ...options, isPasted }, left.text, NEVER));
+    if (typed.typed === 'nothing') return null;
+    left.enters += 1;
+    return this.#came(left, typed);
+  }
+
+  /** The composer is empty: Enter has sent the text after all, or somebody removed it. The record decides whether it was sent. */
+  #gone(left: LeftText): HolderAnswer | null {
+    const wasEntered = this.#done.get(left.ids[0] ?? '')?.said.typed === 'entered';
+    left.emptySince ??= performance.now();
+    if (performance.now() - left.emptySince < REMOVED_MS) return null;
+    this.#left = null;
+    return wasEntered ? null : waits('it was removed from the composer');
   }
 }
 

@@ -22,6 +22,8 @@ export interface HeldWayOptions {
   holder: HeldSession['holder'];
   /** Lets one attempt type after the other. */
   inTurn<T>(act: () => Promise<T>): Promise<T>;
+  /** Whether the conversation has this message already, so that the next request to the model has it. */
+  has: (id: MessageId) => boolean;
   /** What the client's record says. */
   proof: (id: MessageId, since: number) => Promise<RecordedProof>;
   /** Where that record changes. */
@@ -40,7 +42,8 @@ export class HeldWay implements Way {
   async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     if (parcels.length === 0) return left('there is nothing to hand over', false);
     const since = Date.now();
-    const typed = await this.options.inTurn(() => this.#typed(parcels, signal));
+    const fresh = withGreeting(parcels, ({ id }) => !this.options.has(id));
+    const typed = fresh.length === 0 ? 'entered' : await this.options.inTurn(() => this.#typed(fresh, signal));
     if (typed !== 'entered') return typed;
     return this.#proven(parcels, since, signal);
   }
@@ -86,6 +89,9 @@ export class HeldWay implements Way {
         if (signal.aborted) return this.#offered('it was stopped before anything was proven');
         const held = sessions.of(holder.pid, holder.start);
         if (!held) return this.#offered('the client ended before anything was proven');
+        // The holder has removed it from the composer again.
+        if (proofs.every((one) => one.step === 'none' && one.isOver))
+          return left('the client did not take Enter', true);
         const trouble = proofs.find((one) => one.step === 'accepted' && one.trouble !== undefined);
         if (trouble) return this.#offered('the model did not answer');
         // It works on it, or asks its user something about it.
@@ -124,6 +130,14 @@ class Changes {
   close(): void {
     this.#watch.close();
   }
+}
+
+/** Some of these texts. The first line of the first is the greeting, for all of them. */
+function withGreeting(parcels: readonly Parcel[], isMeant: (parcel: Parcel) => boolean): Parcel[] {
+  const [first, ...rest] = parcels.filter(isMeant);
+  if (!first || first === parcels[0]) return first ? [first, ...rest] : [];
+  const [greeting = ''] = parcels[0]?.text.split('\n', 1) ?? [];
+  return [{ ...first, text: `${greeting}\n${first.text}` }, ...rest];
 }
 
 function left(because: string, retry: boolean): Attempt {

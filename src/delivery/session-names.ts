@@ -112,8 +112,8 @@ export class SessionNames {
       if (own && session !== null) return this.#bound(own, session);
       if (own) return own;
       const had = (one: NamedSession): boolean => session !== null && [...one.earlier, one.session].includes(session);
-      // One whose process nobody knew when it got its name.
-      const isSame = (one: NamedSession): boolean => one.pid === 0 && one.session === session;
+      // The same session: another process has it now, or nobody knew its process when it got its name.
+      const isSame = (one: NamedSession): boolean => one.session === session && !hasLiveProcess(one);
       const before = known.find((one) => one.client === client && had(one) && (isSame(one) || !isRunning(one)));
       const name = before?.name ?? free(client, folder, known, isTaken, isRunning);
       const last = before ?? known.find((one) => one.name === name);
@@ -259,7 +259,7 @@ function free(
 }
 
 /** The daemon of Codex runs the tools of all its windows. One of these may have started it. */
-export function hasManySessions(words: readonly string[]): boolean {
+function hasManySessions(words: readonly string[]): boolean {
   return words.includes('app-server');
 }
 
@@ -268,10 +268,10 @@ export function hasLiveProcess({ pid, start }: Pick<NamedSession, 'pid' | 'start
   return isProcessAlive(pid) && (start === null || startOf(pid) === start);
 }
 
-/** Whether the last session of a name is there: its process runs; if that is not known, a window shows it. `all` null: nobody can tell. */
+/** Whether the last session of a name is there: its process runs, or a window shows it. `all` null: nobody can tell. */
 export function isShown(one: NamedSession, all: readonly LiveSession[] | null): boolean {
-  if (one.pid > 0) return hasLiveProcess(one);
-  return one.session !== null && (all?.some(({ id }) => id === one.session) ?? true);
+  if (hasLiveProcess(one)) return true;
+  return one.session !== null && (all?.some(({ id }) => id === one.session) ?? one.pid === 0);
 }
 
 /** The last part of a path as a part of a name: lower-case ASCII. */

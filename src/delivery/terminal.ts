@@ -93,6 +93,19 @@ export async function typeInto(options: TypingOptions, text: string, signal: Abo
   }
 }
 
+/** Takes a text of ours out of the composer of an idle client again. `nothing`: it is gone. `stranded`: it is still there. */
+export async function removeFrom(options: TypingOptions, text: string): Promise<Typed> {
+  const turn = ifThere(() => takeTurn(options.terminal.tty));
+  if (turn === null || turn === 'gone') return stranded('somebody else types into this terminal just now', true);
+  try {
+    const now = await options.states.latest();
+    if (now?.state !== 'idle') return stranded(`the client says that it is ${now?.state ?? 'gone'}`, true);
+    return await takeBack(options, now, 'Enter did not send it', text, performance.now());
+  } finally {
+    turn.release();
+  }
+}
+
 /** Types while nobody else does; null if the terminal has turned out to have another device than the one that was kept for us. */
 async function inTurn(options: TypingOptions, text: string, signal: AbortSignal): Promise<Typed | null> {
   const { tty } = options.terminal;
@@ -216,7 +229,6 @@ async function takeBack(
     const screen = await terminal.screen();
     return screen && composer(screen);
   };
-  const stranded = (why: string, again: boolean): Typed => ({ typed: 'stranded', because: why, entered: false, again });
   const from = performance.now();
   const isLate = (): boolean => options.isAwaited?.() === true && performance.now() - from > HURRIED;
   let shown = false;
@@ -308,5 +320,6 @@ export class TerminalWay implements Way {
   }
 }
 
+const stranded = (because: string, again: boolean): Typed => ({ typed: 'stranded', because, entered: false, again });
 const nothing = (because: string, retry: boolean): Typed => ({ typed: 'nothing', because, retry });
 const detailOf = (now: ClientState): string => (now.detail && now.detail !== now.state ? ` (${now.detail})` : '');

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import type { Env } from '../core/env.ts';
 import type { ScreenOptions } from '../core/ports/session.ts';
 import { Refusal } from '../core/refusal.ts';
-import { isProcessAlive, signalTo, startedAt, startOf, ttyOf } from '../platform/process.ts';
+import { isProcessAlive, parentOf, signalTo, startedAt, startOf, ttyOf } from '../platform/process.ts';
 import type { ReadComposer } from './terminal.ts';
 import { isFree, lastLines, paneOn, panesOf, TmuxSession, tmuxNameOf, type ListedPane } from './tmux-session.ts';
 import { type TmuxPane, TmuxServer } from './tmux.ts';
@@ -31,8 +31,8 @@ export interface WindowOptions {
   composer: ReadComposer;
   /** What an open dialog is about, as far as the client's screen tells. */
   question?: (lines: readonly string[]) => string;
-  /** Whether a process is the client in a terminal: by the words that it was started with, and the file that it runs. */
-  isClient: (words: readonly string[], file: string) => boolean;
+  /** Whether a process is the client in a terminal: by the words that it was started with, the file that it runs, and its number. */
+  isClient: (words: readonly string[], file: string, pid: number) => boolean;
   /** Another session has the same folder: a client that a person opened there may be meant by either. */
   sharesFolder?: boolean | undefined;
   /** The terminals that sessions have, by their device. */
@@ -268,9 +268,14 @@ function windowsOf({ folder, isClient }: WindowOptions): ClientProcess[] {
 /** Every window of a client on this machine that we may look at; null where the system does not tell. */
 export function clientWindows(isClient: WindowOptions['isClient']): ClientProcess[] | null {
   if (process.platform !== 'linux') return null;
-  return readdirSync('/proc').flatMap((name) => {
+  const all = readdirSync('/proc').flatMap((name) => {
     const tty = /^\d+$/.test(name) ? ttyOf(Number(name)) : null;
     return tty === null ? [] : (windowAt(Number(name), tty, isClient) ?? []);
+  });
+  // What a client starts is a second one of it until it has become its own program. On a busy machine that takes seconds.
+  return all.filter(({ pid, tty }) => {
+    const parent = parentOf(pid);
+    return !all.some((one) => one.pid === parent && one.tty === tty);
   });
 }
 
@@ -278,7 +283,7 @@ function windowAt(pid: number, tty: string, isClient: WindowOptions['isClient'])
   try {
     const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
     const file = readlinkSync(`/proc/${pid}/exe`).replace(/ \(deleted\)$/, '');
-    return isClient(words, file) ? { pid, tty, folder: readlinkSync(`/proc/${pid}/cwd`), words } : null;
+    return isClient(words, file, pid) ? { pid, tty, folder: readlinkSync(`/proc/${pid}/cwd`), words } : null;
   } catch {
     // It ended meanwhile, or belongs to another user.
     return null;

@@ -14,6 +14,9 @@ const STOPPED_MS = 200;
 /** After its end a program's last output may still be on its way; a child of it may keep the terminal open for ever. */
 const DRAIN_MS = 500;
 const FULL_MS = 1;
+/** What a terminal reports when its user turns to it or away. */
+// oxlint-disable-next-line no-control-regex -- it begins with Escape.
+const FOCUS = /^(?:\u001b\[[IO])+$/;
 
 export interface HeldOptions extends Pick<PtyOptions, 'cwd' | 'env'> {
   /** Called after the program has drawn something. */
@@ -36,6 +39,7 @@ export class HeldTerminal {
   /** Keys that wait until what we type is done. Null: they go through. */
   #waiting: Uint8Array<ArrayBuffer>[] | null = null;
   #typedAt = -Infinity;
+  #keyAt = -Infinity;
   #isStopped = false;
 
   constructor(command: readonly string[], { cwd, env, drew }: HeldOptions) {
@@ -65,6 +69,11 @@ export class HeldTerminal {
   /** For how long the user has typed nothing, ms. What a terminal answers to a program counts as typed, too. */
   get quietMs(): number {
     return performance.now() - this.#typedAt;
+  }
+
+  /** When the user last pressed a key, as performance.now() counts. Looking away from the terminal and back is none. */
+  get keyAt(): number {
+    return this.#keyAt;
   }
 
   /** The user pressed keys that wait. */
@@ -116,6 +125,7 @@ export class HeldTerminal {
 
   #press(keys: Uint8Array<ArrayBuffer>): void {
     this.#typedAt = performance.now();
+    if (!FOCUS.test(Buffer.from(keys).toString('latin1'))) this.#keyAt = this.#typedAt;
     if (this.#waiting) return void this.#waiting.push(keys);
     try {
       this.pty.type(keys);

@@ -31,7 +31,7 @@ describe(`the guide's lines with Claude Code${claude.why}`, () => {
 describe(`the guide's lines with OpenCode${opencode.why}`, () => {
   opencode.it('bring the mail into its request to the model while it is idle', async () => {
     const place = await aPlace();
-    const model = opens(aModel([say('hello to you'), say('read it')]));
+    const model = opens(aModel([say('hello to you'), say('read it'), say('read this too')]));
     const code = anOpenCode({ place, model });
     seedPluginFolder(`${place.project}/.opencode`);
     const c2c = typing(place, code.env);
@@ -42,9 +42,19 @@ describe(`the guide's lines with OpenCode${opencode.why}`, () => {
     await terminal.submit('hello');
     await terminal.shows('hello to you');
     await expectMail(c2c, model, 'storm');
+    const { state } = JSON.parse(await c2c('statefile', '--instance', 'storm', '--json')) as State;
+    await c2c('stop', 'storm');
+    // Goes on with that conversation: nothing is typed into it.
+    await c2c('start', 'opencode', '-n', 'storm', '-s', state.root_opencode_session_id, '--bin', code.program);
+    await c2c('send', 'storm', 'CANARY is main green?', '--from', 'ember');
+    await model.saw('CANARY is main green?');
     await c2c('stop', 'storm');
   });
 });
+
+interface State {
+  state: { root_opencode_session_id: string };
+}
 
 type C2c = (...args: string[]) => Promise<string>;
 

@@ -1,6 +1,6 @@
 // Mail by the messaging socket of the real Claude Code, and the proof in its transcript.
 import { afterEach, describe, expect } from 'bun:test';
-import { writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { ClaudeLiveSessions } from '../../src/clients/claude/live.ts';
 import { MessageId } from '../../src/core/names.ts';
 import type { Attempt, Parcel } from '../../src/core/ports/way-in.ts';
@@ -12,6 +12,7 @@ import { closeAll, opens } from './support/opened.ts';
 import { aPlace } from './support/place.ts';
 import { claude as reachedClaude } from './support/reached-claude.ts';
 import { aMachine, timesIn } from './support/reached.ts';
+import type { Machine } from './support/reached.ts';
 import { client } from './support/where.ts';
 
 const claude = client('claude');
@@ -197,7 +198,7 @@ describe(`mail for a running session of the real Claude Code${claude.why}`, () =
       if (moment === 'at work') await machine.prepared.has({ id, text: 'look at this' }, machine);
       await tool.finish();
       await machine.model.saw('look at this');
-      await machine.prepared.has({ id, text: 'look at this' }, machine);
+      await inConversation(machine, id);
       await machine.kill();
       await machine.until(id, 'released');
       await machine.killDaemon();
@@ -274,6 +275,16 @@ async function aSession(steps: Step[], options: Partial<ClaudeOptions> = {}) {
     return { said: way?.attempt(parcels, signal) ?? Promise.reject(new Error('there is no way')) };
   };
   return { model, place, code, live, session, sends };
+}
+
+/** Waits until the client has written down that the conversation has it, and not only its queue: it asks its model a moment before. */
+async function inConversation({ place }: Machine, id: string): Promise<void> {
+  const folder = `${place.home}/.claude/projects`;
+  await within(DEADLINE, async () => {
+    const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.jsonl'));
+    const lines = names.flatMap((name) => readFileSync(`${folder}/${name}`, 'utf8').split('\n'));
+    return lines.some((line) => line.includes('"parentUuid":') && line.includes(`"msg_id":"${id}"`));
+  });
 }
 
 function aParcel(text: string): Parcel {

@@ -5,7 +5,7 @@ import { PARLEY, Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
 import type { Model } from './model/model.ts';
-import { bash, gate, say } from './model/steps.ts';
+import { bash, call, gate, say } from './model/steps.ts';
 import { aKimi } from './support/kimi.ts';
 import { closeAll, opens } from './support/opened.ts';
 import { aPlace } from './support/place.ts';
@@ -32,7 +32,10 @@ describe(`parley run kimi${real.why}`, () => {
       ['And the other one?', 'It is 9090.'],
     ] as const) {
       const id = await send(question);
-      expect((await model.saw(question)).count(question)).toBe(1);
+      const asked = await model.saw(question);
+      // Only `parley install kimi` gives it tools.
+      const says = ['Answer with this command: parley reply', 'tool reply'].map((text) => asked.has(text));
+      expect([asked.count(question), ...says]).toEqual([1, true, false]);
       const { receipts } = await shown(id);
       expect(receipts.findLast(({ step }) => step === 'shown')?.evidence).toMatchObject({
         way: 'terminal',
@@ -79,9 +82,10 @@ describe(`parley run kimi${real.why}`, () => {
 
   real.it('types nothing while Kimi works: mail comes at the end of the turn, 15 in a burst once each', async () => {
     const open = gate();
-    const { model, terminal, send, shown } = await aWindow(say('done', open.opened));
+    const { model, terminal, send, shown, parley } = await aWindow(say('done', open.opened));
     await terminal.submit('work');
     await model.request(1);
+    await within(DEADLINE, async () => (await parley('agents')).includes('busy, mail comes at the end of its turn'));
     const ids: string[] = [];
     for (let n = 0; n < 15; n += 1) ids.push(await send(`CANARY-${n}-`));
     expect(model.main).toHaveLength(1);
@@ -108,6 +112,24 @@ describe(`parley run kimi${real.why}`, () => {
     await shown(second);
     expect([model.last.count('CANARY first'), model.last.count('CANARY second')]).toEqual([1, 1]);
   });
+
+  real.it(
+    'gives mail once to a Kimi that was killed before its model answered: the next request proves it',
+    async () => {
+      const never = gate();
+      const { model, terminal, send, run, shown, trace, sessionOf, code } = await aWindow(say('never', never.opened));
+      const id = await send('CANARY it is red');
+      await model.saw('CANARY');
+      await endAll([terminal.pid]);
+      const again = await run(['-S', sessionOf()]);
+      await again.shows('│ >');
+      await within(DEADLINE, async () => (await trace(id)).state === 'held');
+      expect(model.main).toHaveLength(1);
+      await code.turn(again, 'go on', 'the script has ended');
+      expect(model.last.count('CANARY')).toBe(1);
+      await shown(id);
+    },
+  );
 
   real.it('keeps mail for a Kimi that is left unused, and its folder may have to be trusted first', async () => {
     const { model, terminal, send, trace, run } = await aWindow({ isTrusted: false });
@@ -161,6 +183,29 @@ describe(`a Kimi that a person opened, after \`parley install kimi\`${real.why}`
   );
 });
 
+describe(`a Kimi that a person opened, with \`parley watch --once\` in the background${real.why}`, () => {
+  real.it('begins a turn when mail comes, and the hook shows it at its end', async () => {
+    const open = gate();
+    const waiter = { command: 'parley watch --once', run_in_background: true, disable_timeout: true };
+    const { model, code, send, shown, trace, terminal } = await aWindow(
+      { isByHand: true, args: ['--yolo'] },
+      call('Bash', { ...waiter, description: 'wait for mail' }),
+      say('armed'),
+      say('woken', open.opened),
+    );
+    await code.turn(terminal, 'wake me when mail comes', 'armed');
+    await terminal.shows('1 task running');
+    const id = await send('CANARY Is it red?');
+    const woken = await model.request(3);
+    // What the command says is not in the request: only that it ended.
+    expect([woken.has('wait for mail'), woken.has('CANARY')]).toEqual([true, false]);
+    expect((await trace(id)).receipts.some(({ step }) => step === 'shown')).toBe(false);
+    open.open();
+    expect((await model.saw('CANARY')).count('CANARY')).toBe(1);
+    await shown(id);
+  });
+});
+
 interface WindowOptions {
   /** A person starts Kimi, after `parley install kimi`. */
   isByHand?: boolean;
@@ -192,7 +237,9 @@ async function aWindow(first?: WindowOptions | Steps[0], ...rest: Steps) {
   const settings = { before: readFileSync(config, 'utf8'), now: () => readFileSync(config, 'utf8') };
   const run = (args: string[]): Promise<Terminal> => aTerminal(place, [PARLEY, 'run', 'kimi', ...args], { env });
   if (options.isByHand) await parley('install', 'kimi');
-  const terminal = options.isByHand ? await aTerminal(place, ['kimi'], { env }) : await run(options.args ?? []);
+  const terminal = options.isByHand
+    ? await aTerminal(place, ['kimi', ...(options.args ?? [])], { env })
+    : await run(options.args ?? []);
   if (options.isTrusted !== false) await code.ready(terminal);
   const send = async (text: string, ...more: string[]): Promise<string> => {
     const sent = await parley(

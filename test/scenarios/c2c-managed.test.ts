@@ -26,8 +26,8 @@ interface Row extends Omit<Started, 'pid'> {
   loop: { kind: string; running: boolean; pid: number | null } | null;
 }
 
-async function start(name: string, more: string[] = []): Promise<Started> {
-  return machine.json<Started>(['start', 'codex', '-n', name, '--bin', machine.client, '--json', ...more]);
+async function start(name: string, more: string[] = [], client = 'codex'): Promise<Started> {
+  return machine.json<Started>(['start', client, '-n', name, '--bin', machine.client, '--json', ...more]);
 }
 
 async function instances(): Promise<Row[]> {
@@ -71,6 +71,35 @@ describe('a managed session', () => {
     await machine.json<Started>(['start', client, ...options]);
     await machine.until(() => machine.noted('bob').length > 0);
     expect(machine.noted('bob')[0]).toMatchObject({ started: words, env: { C2C_MCP_SESSION_ID: 'bob' } });
+  });
+
+  it('is not started with a session that OpenCode does not have', async () => {
+    const { code, err } = await machine.c2c(['start', 'opencode', '-s', 'ses_2', '--bin', machine.client]);
+    expect([code, err]).toEqual([
+      1,
+      'error: session ses_2 was not found in this folder; see `opencode session list`\n',
+    ]);
+  });
+
+  it.each([
+    ['claude', 'opus', ['--model', 'opus']],
+    ['claude', 'anthropic:opus', ['--model', 'opus']],
+    ['codex', 'openai/gpt-5', ['--no-daemon', '--model', 'openai/gpt-5']],
+    ['opencode', 'anthropic:opus', ['--model', 'anthropic/opus']],
+    ['opencode', 'ollama/qwen:7b', ['--model', 'ollama/qwen:7b']],
+  ])('is started with a model as users of the original write it: %s --model %s', async (client, model, words) => {
+    await start('bob', ['--model', model, '--no-wake'], client);
+    await machine.until(() => machine.noted('bob').length > 0);
+    expect(machine.noted('bob')[0]).toMatchObject({ started: words });
+  });
+
+  it('is not started with half a model', async () => {
+    const refused = async (client: string, model: string) =>
+      (await machine.c2c(['start', client, '--model', model, '--bin', machine.client])).err;
+    expect(await refused('opencode', 'opus')).toBe(
+      "error: invalid --model for client 'opencode': write provider:model\n",
+    );
+    expect(await refused('kimi', 'moonshot:')).toBe("error: invalid --model for client 'kimi': empty model\n");
   });
 
   it('begins another conversation at a restart if Codex has lost the one before', async () => {

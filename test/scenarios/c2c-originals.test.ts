@@ -76,6 +76,45 @@ describe('c2c list --alive', () => {
   });
 });
 
+describe('a session without a process that has been quiet for an hour', () => {
+  const quiet = [
+    { session_id: 's-old', alias: 'old' },
+    { session_id: 's-bob', alias: 'bob' },
+  ];
+
+  it('leaves its alias to who writes under it', async () => {
+    const c2c = new Brokerage().plant('registry.json', quiet);
+    await c2c.said(['send', 'bob', 'by a script', '--from', 'old'], { session: 'script' });
+    const mcp = new McpClient({ home: c2c.program.home, env: c2c.env({ session: 'script' }) }, [], 'c2c');
+    await mcp.initialize();
+    const { isError } = await mcp.call('send_all', { content: 'to all', from_alias: 'old' });
+    expect(isError).toBe(false);
+    await mcp.end();
+    expect(c2c.inbox('s-bob')).toMatchObject([
+      { from_alias: 'old', content: 'by a script' },
+      { from_alias: 'old', content: 'to all' },
+    ]);
+  });
+
+  it('leaves its mail to a poll whose session is not registered, and has its alias in the environment', async () => {
+    const mail = [{ from_alias: 'bob', to_alias: 'old', content: 'for old' }];
+    const c2c = new Brokerage().plant('registry.json', quiet).plant('s-old.inbox.json', mail);
+    const env = { C2C_MCP_AUTO_REGISTER_ALIAS: 'old' };
+    expect(await c2c.json(['poll-inbox', '--session-id', 'other'], { env })).toEqual([]);
+    const { out, err } = await c2c.c2c(['poll-inbox', '--json'], { session: 'other', env });
+    expect(err).toBe('note: session other is not registered; this is the mail of old, session s-old\n');
+    expect(JSON.parse(out)).toMatchObject([{ content: 'for old' }]);
+  });
+
+  it('is another thing than one that runs: that one keeps its mail', async () => {
+    const c2c = await new Brokerage().registered(['alice', 'bob']);
+    await c2c.said(['send', 'bob', 'for bob'], alice);
+    const env = { C2C_MCP_AUTO_REGISTER_ALIAS: 'bob' };
+    expect(await c2c.json(['poll-inbox'], { session: 'other', env })).toEqual([]);
+    expect(c2c.inbox('s-bob')).toHaveLength(1);
+  });
+});
+
 describe('a registry in the form {"registrations": […]}', () => {
   it('is read, and keeps its form and everything else in it', async () => {
     const c2c = new Brokerage();

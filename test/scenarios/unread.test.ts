@@ -37,7 +37,7 @@ describe('a mailbox of a client that nothing wakes', () => {
     const machine = await aMachine();
     await machine.does('parley', ['install', 'kimi']);
     expect(await noteOf(machine, ['send', '@kimi', 'hello'])).toBe(
-      'Kimi shows it with the next prompt of its user, or at the end of a turn; one that `parley run kimi` starts is woken\n',
+      'Kimi shows it with the next prompt of its user, or at the end of a turn; one that `parley run kimi` starts, or that is on `kimi web`, is woken\n',
     );
     mkdirSync(machine.at('.parley/terminals'));
     writeFileSync(machine.at(`.parley/terminals/${process.pid}.json`), '{}');

@@ -285,7 +285,7 @@ describe('a message that is being worked on', () => {
     const who = { name: bob, home: workspace.own };
     const lease = { ms: 300, renewMs: 50 };
     const working = work(
-      who,
+      { who },
       id,
       async () => {
         begin();
@@ -313,7 +313,7 @@ describe('a message that is being worked on', () => {
     const who = { name: bob, home: workspace.own };
     const { promise: lost, resolve: hear } = Promise.withResolvers<void>();
     const worked = await work(
-      who,
+      { who },
       id,
       async (_copy, signal) => {
         signal.addEventListener('abort', () => hear());
@@ -341,9 +341,9 @@ describe('a message that is being worked on', () => {
       for (let failure = 1; failure <= failuresBefore; failure += 1) {
         await workspace.own.journal.record(bob, id, { step: 'released', at: long, evidence: { failure } });
       }
-      const { againMs } = await work(who, id, async () => ({ done: false, evidence: { because: 'test' } }));
+      const { againMs } = await work({ who }, id, async () => ({ done: false, evidence: { because: 'test' } }));
       pauses.push((againMs ?? 0) / 1000);
-      const { againMs: left } = await work(who, id, () => Promise.reject(new Error('too early')));
+      const { againMs: left } = await work({ who }, id, () => Promise.reject(new Error('too early')));
       expect(left ?? 0).toBeWithin(1, (againMs ?? 0) + 1);
     }
     expect(pauses).toEqual([5, 10, 20, 160, 300, 300, 300]);
@@ -355,9 +355,9 @@ describe('a message that is being worked on', () => {
     await workspace.own.mailboxes.put(entry);
     const { id } = entry.message;
     const who = { name: bob, home: workspace.own };
-    await expect(work(who, id, () => Promise.reject(new Error('no')))).rejects.toThrow('no');
+    await expect(work({ who }, id, () => Promise.reject(new Error('no')))).rejects.toThrow('no');
     expect(await workspace.own.mailboxes.ids(bob)).toEqual([id]);
-    expect(await work(who, id, async () => ({ done: true, evidence: {} }))).toEqual({ done: true, againMs: null });
+    expect(await work({ who }, id, async () => ({ done: true, evidence: {} }))).toEqual({ done: true, againMs: null });
   });
 });
 
@@ -396,6 +396,22 @@ describe('parley watch', () => {
     await taking.says('did work');
     await taking.stop();
     expect(await bodiesOf(program, 'bob')).toEqual([]);
+  });
+
+  it('ends with --once when mail waits that would wake its reader, says so in a line and takes nothing', async () => {
+    const machine = new Machine();
+    const { program } = machine;
+    await program.init('alice', 'bob');
+    const waiter = machine.start('parley', ['watch', '--once', '--as', 'bob']);
+    await program.run(['send', '@bob', 'thanks', '--intent', 'thanks']);
+    await program.run(['send', '@bob', 'Is it red?']);
+    await waiter.child.exited;
+    expect(waiter.out).toBe('mail waits for @bob: 1 from @alice; see it with `parley inbox`\n');
+    expect(await bodiesOf(program, 'bob')).toContain('Is it red?');
+    expect(await program.run(['watch', '--once', '--take'], { as: 'bob' })).toMatchObject({
+      err: 'parley: --once takes nothing; leave out --take and --exec\n',
+      code: 64,
+    });
   });
 
   it('refuses --peek with --take in one line', async () => {

@@ -39,7 +39,12 @@ export class LoopMachine {
     mkdirSync(`${this.home}/bin`);
     mkdirSync(`${this.home}/seen`);
     const child = `${import.meta.dir}/tui.child.ts`;
-    writeFileSync(this.client, `#!/bin/sh\nexec '${process.execPath}' '${child}' '${this.home}/seen' "$@"\n`);
+    // As OpenCode is asked for its sessions before it is started.
+    const sessions = `[ "$1 $2" = 'session list' ] && echo '[{"id":"ses_1"}]' && exit`;
+    writeFileSync(
+      this.client,
+      `#!/bin/sh\n${sessions}\nexec '${process.execPath}' '${child}' '${this.home}/seen' "$@"\n`,
+    );
     chmodSync(this.client, 0o755);
   }
 

@@ -5,7 +5,7 @@ import { AgentName } from '../../src/core/names.ts';
 import { exitNow } from '../../src/platform/libc.ts';
 import { HookStateFile } from '../../src/sessions/client-state.ts';
 import { HeldTerminal } from '../../src/sessions/pass-through.ts';
-import { scriptedComposer } from './scripted-tui.ts';
+import { scriptedComposer, scriptedHolds } from './scripted-tui.ts';
 
 const [, , home = '', folder = '', ...command] = argv;
 let holder: TerminalHolder | null = null;
@@ -15,6 +15,7 @@ const own = {
   session: null,
   isReady: () => true,
   look() {},
+  holds: scriptedHolds,
   enterAfter: 500,
 };
 const name = AgentName.parse('kimi.project');
@@ -27,6 +28,7 @@ holder = new TerminalHolder({
   held,
   typing,
   quietMs: Number(env['QUIET_MS'] ?? 100),
+  leftMs: 100,
   ...('ENTERED_MS' in env && { enteredMs: Number(env['ENTERED_MS']) }),
 });
 await holder.open();

@@ -1,6 +1,7 @@
 // A small agent for a terminal: `bun scripted-tui.child.ts <folder>`. It takes bracketed pastes in raw mode, draws a composer, asks
 // questions when told to, and writes down what it got: one JSON line in <folder>/log for each prompt and each answer. It says how
-// it is in <folder>/sign. Orders come as lines on the socket <folder>/orders: dialog, draft <text>, busy, idle, starting, slow, mute, quit.
+// it is in <folder>/sign. Orders come as lines on the socket <folder>/orders: dialog, draft <text>, busy, idle, starting, slow, mute, quit,
+// deaf <number>: so many Enters do nothing.
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { writeClientState } from '../../src/sessions/client-state.ts';
 import type { Activity } from '../../src/sessions/client-state.ts';
@@ -17,6 +18,7 @@ let pasting = false;
 let made = { pastes: 0, keys: 0 };
 let turns = true;
 let mute = false;
+let deaf = 0;
 let input = '';
 
 async function become(next: Activity): Promise<void> {
@@ -47,6 +49,10 @@ async function enter(): Promise<void> {
     return become('idle');
   }
   if (composer === '') return;
+  if (deaf > 0) {
+    deaf -= 1;
+    return;
+  }
   note({ prompt: composer, ...made });
   made = { pastes: 0, keys: 0 };
   composer = '';
@@ -89,6 +95,7 @@ async function order(words: string): Promise<void> {
     draw();
   } else if (what === 'slow') turns = false;
   else if (what === 'mute') mute = true;
+  else if (what === 'deaf') deaf = Number(rest[0]);
   else if (what === 'quit') process.exit(0);
   else await become(what as Activity);
 }

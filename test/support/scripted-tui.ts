@@ -80,6 +80,15 @@ export function scriptedComposer({ lines, bright }: Screen): Composer {
   return bright[row] === '>' ? 'empty' : 'draft';
 }
 
+/** Whether its composer holds this text: it draws a long one as its length. */
+export function scriptedHolds({ lines }: Screen, text: string): boolean {
+  const shown = lines
+    .findLast((line) => line.startsWith('>'))
+    ?.slice(2)
+    .trimEnd();
+  return shown === text || shown === `[pasted ${text.length}]`;
+}
+
 /** What a terminal shows of its client's composer; null if it is gone. */
 export async function shownBy(terminal: Terminal, composer: ReadComposer = scriptedComposer): Promise<Composer | null> {
   const screen = await terminal.screen();

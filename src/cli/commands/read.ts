@@ -8,9 +8,10 @@ import { command } from '../../core/command.ts';
 import { countFrom, durationFrom } from '../../core/time.ts';
 import { byCommand, takeAndPrint } from '../../delivery/print.ts';
 import type { PrintedMail } from '../../delivery/print.ts';
+import { awaitMail } from '../../delivery/await-mail.ts';
 import { watchMail } from '../../delivery/watch-mail.ts';
 import { asOwed, claimedBy } from '../../core/obligations/owed.ts';
-import { findWaiting, waiting } from '../../core/mail/deliver.ts';
+import { findWaiting } from '../../core/mail/deliver.ts';
 import type { Delivered, Selection } from '../../core/mail/deliver.ts';
 import { mailboxesOf, takeShared, waitingMail } from '../../core/mail/shared.ts';
 import type { ReadMailbox } from '../../core/mail/shared.ts';
@@ -138,7 +139,11 @@ const takeCommand = command({
       prefix === undefined ? (await waitingMail(box, { match }))[0]?.message.id : await findWaiting(box.who, prefix);
     if (!id) {
       if (context.json) return context.sayJson(null);
-      return context.say('nothing waits for you here');
+      return context.say(
+        isLeased && found.taker !== undefined
+          ? `only mail for any session of @${found.who.name} waits, and that cannot be held; take it: parley take`
+          : 'nothing waits for you here',
+      );
     }
     if (values.lease !== undefined) {
       const lease = { ms: durationFrom(values.lease), bearer: true };
@@ -280,6 +285,8 @@ const watchCommand = command({
   about:
     'Shows each message once, waiting and new, until Ctrl-C. It takes nothing: the next `watch` shows the mail again.\n' +
     '--take takes each message when it is printed.\n' +
+    '--once waits until mail is there that is worth waking you, says in one line how much, and ends. It takes nothing. An agent whose client\n' +
+    'begins a turn when a background command ends can wait with it.\n' +
     '--exec runs a command on each message, by `sh -c`, with BCH_ID, BCH_FROM, BCH_TO, BCH_PRIORITY, BCH_SCOPE, BCH_THREAD,\n' +
     'BCH_TS and BCH_BODY in its environment and the message as JSON on stdin. {{body}} means ${BCH_BODY}, and so on: write\n' +
     'them in double quotes, and never inside code for another shell. If the command ends with 0, the message is settled; otherwise it is\n' +
@@ -291,6 +298,7 @@ const watchCommand = command({
       value: 'command',
       help: 'run this on each message; settle it if the command ends with 0',
     },
+    once: { type: 'boolean', help: 'end when mail waits, and only say so' },
     peek: { type: 'boolean', help: 'with --exec: take nothing; the command runs once per message' },
     'urgent-only': { type: 'boolean', help: 'only urgent messages' },
     match: { type: 'string', value: 'context', help: 'your repository, for scoped mail' },
@@ -300,6 +308,7 @@ const watchCommand = command({
   examples: [
     'parley watch --urgent-only --notify',
     'parley watch --take --json',
+    'parley watch --once',
     'parley watch --exec \'codex exec "$(cat)"\'',
     'parley watch --exec \'./on-mail "{{from}}" "{{body}}"\' --match "$(git remote get-url origin)"',
   ],
@@ -307,8 +316,15 @@ const watchCommand = command({
     const who = await context.who('read');
     const peek = isPeek(values);
     const match = values.match ?? context.settings.match;
+    const selection = {
+      match,
+      any: peek && !match,
+      urgentOnly: values['urgent-only'] ?? false,
+      loudOnly: !values.all,
+    };
+    if (values.once) return sayWhenMailWaits(context, who, selection, peek);
     await watchMail(who, {
-      selection: { match, any: peek && !match, urgentOnly: values['urgent-only'] ?? false, loudOnly: !values.all },
+      selection,
       peek,
       greeting: `watching for mail to @${who.name}${peek ? '; it still waits when shown, --take takes it' : ''} (Ctrl-C stops)`,
       exec: values.exec,
@@ -322,6 +338,17 @@ const watchCommand = command({
     });
   },
 });
+
+async function sayWhenMailWaits(context: Context, who: Who, selection: Selection, peek: boolean): Promise<void> {
+  if (!peek) throw new Refusal('invalid_request', '--once takes nothing; leave out --take and --exec');
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+  const mail = await awaitMail(mailboxesOf(who), selection, stop.signal);
+  if (context.json) return context.sayJson(mail.map(({ message: { id, from } }) => ({ id, from })));
+  const from = [...new Set(mail.map((one) => `@${visibleLine(one.message.from, 64)}`))].join(', ');
+  if (mail.length > 0)
+    context.say(`mail waits for @${who.name}: ${mail.length} from ${from}; see it with \`parley inbox\``);
+}
 
 /** Without --take or --exec nothing is taken. */
 function isPeek({ peek, take, exec }: { peek?: boolean; take?: boolean; exec?: string }): boolean {
@@ -391,7 +418,7 @@ export const overview = command({
       for (const line of FIRST_STEPS) context.say(line);
       return;
     }
-    const mail = await waiting(who, { any: true });
+    const mail = (await Promise.all(mailboxesOf(who).map((box) => waitingMail(box, { any: true })))).flat();
     const loud = mail.filter((one) => !one.quiet);
     const urgent = loud.filter((one) => one.message.priority === 'urgent').length;
     if (context.json) {

@@ -33,7 +33,9 @@ export const codex: Client = {
   typing: { composer: codexComposer, enterAfter: 5, blindEnterAfter: 20, ending: codexEnding },
   hookRecord: ({ session, env }, ids, since) => new CodexHookRecord(codexHome(env), session, ids, since),
   session: (target, env) => new CodexSession(target, env),
-  sharesProcess: true,
+  // It also runs without its daemon; then a session has a process of its own.
+  sharesProcess: ({ words }) => words.includes('app-server'),
+  isWindowed: true,
   live: (env) => new CodexLive(env),
   ways: [
     wake('codex', 'primary'),

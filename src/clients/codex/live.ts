@@ -207,7 +207,8 @@ export class CodexLive implements LiveSessions {
       const place = path === null ? null : readRollout(this.#places.get(id) ?? { path, offset: 0 }).next;
       if (place) this.#places.set(id, place);
       const status = place?.turn === undefined ? 'idle' : 'active';
-      return [{ client: 'codex', id, folder: window.folder, status, ...processOf(window) }];
+      const mailComes = path === null ? {} : { mailComes: 'by its hook, or when it is idle' };
+      return [{ client: 'codex', id, folder: window.folder, status, ...mailComes, ...processOf(window) }];
     }
     return [];
   }

@@ -1,6 +1,7 @@
 import type { Answering, Choice, OpenQuestion, QuestionDriver } from '../../core/ports/session.ts';
 import type { Id, Notification, Params, Request } from '../../wire/jsonrpc.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
+import { AskedTimes } from '../asked-times.ts';
 import { changesIn, type CodexRequest, isAnsweredWith, isDenial, codexRequestIn } from './requests.ts';
 import { callIn } from './rollout.ts';
 import type { CodexDaemon, Thread } from './rpc.ts';
@@ -32,7 +33,7 @@ export class CodexQuestions implements QuestionDriver {
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** Count of answers that Codex has not confirmed yet. */
   #inHand = 0;
-  #shown = { call: '', askedAt: 0 };
+  readonly #askedTimes = new AskedTimes();
 
   constructor(
     readonly daemon: CodexDaemon,
@@ -154,17 +155,9 @@ export class CodexQuestions implements QuestionDriver {
     if (typeof status === 'string' && status !== 'inProgress') this.#ended.set(String(id), status);
   }
 
-  /**
-   * A caller names what it answers by the second in which that was asked. Two requests can begin in one second, and are shown one after
-   * the other: the later one gets a later second, so that an answer to the first is none to the second.
-   */
   #askedAt({ path }: Thread, { call, item, startedAt }: CodexRequest): number {
-    const before = this.#shown;
-    if (before.call === call) return before.askedAt;
     const began = startedAt ?? (path === null ? null : callIn(path, item)?.at) ?? Date.now();
-    const isOneSecond = Math.floor(began / 1000) <= Math.floor(before.askedAt / 1000);
-    this.#shown = { call, askedAt: isOneSecond ? before.askedAt + 1000 : began };
-    return this.#shown.askedAt;
+    return this.#askedTimes.of(call, began);
   }
 
   /**

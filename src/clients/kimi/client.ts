@@ -6,6 +6,8 @@ import { KimiHookRecord } from './proof.ts';
 import { followedTurn, kimiHome, KimiIndex } from './record.ts';
 import { KimiSession } from './session.ts';
 import { kimiComposer } from './state.ts';
+import { isKimiServer } from './web.ts';
+import { isWebCommand, KimiWebSession } from './web-session.ts';
 
 /** Kimi may take an Enter that comes at once for a part of the paste. */
 const ENTER_MS = 1500;
@@ -31,8 +33,10 @@ export const kimi: Client = {
   },
   typing: { composer: kimiComposer, enterAfter: ENTER_MS, blindEnterAfter: ENTER_MS },
   openTurn: ({ session, env }) => followedTurn(new KimiIndex(kimiHome(env)), session),
-  session: (target, env) => new KimiSession(target, env),
+  session: (target, env) =>
+    isWebCommand(target.command) ? new KimiWebSession(target, env) : new KimiSession(target, env),
   hookRecord: ({ session, env }, ids, since) => new KimiHookRecord(kimiHome(env), session, ids, since),
+  sharesProcess: ({ pid }, env) => isKimiServer(kimiHome(env), pid),
   live: (env) => new KimiLive(env),
   held: (place) => new HeldKimi(place),
   ways: [

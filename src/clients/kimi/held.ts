@@ -3,7 +3,8 @@ import type { ClientState, StateReader } from '../../sessions/client-state.ts';
 import { clientWindows } from '../../sessions/client-window.ts';
 import type { Screen } from '../../sessions/terminal.ts';
 import { begunAt, FollowedWire, kimiHome, KimiIndex } from './record.ts';
-import { isKimi, isKimiReady, sessionShown } from './state.ts';
+import { isKimiReady, kimiHolds, sessionShown } from './state.ts';
+import { isKimiWindow } from './web.ts';
 
 /** Enter waits in any case until the screen shows the paste. Seen: Kimi takes an Enter right behind a paste in brackets. */
 const ENTER_MS = 50;
@@ -39,6 +40,10 @@ export class HeldKimi implements HeldClient {
     return isKimiReady(screen);
   }
 
+  holds(screen: Screen, text: string): boolean {
+    return kimiHolds(screen, text);
+  }
+
   /** Kimi draws the id of its conversation into its first box. */
   look(screen: Screen): void {
     const shown = sessionShown(screen);
@@ -70,7 +75,8 @@ export class HeldKimi implements HeldClient {
   #hasOtherKimi(): boolean {
     const { folder, pid } = this.place;
     const isFresh = performance.now() - this.#others.at < SCAN_MS;
-    const look = (): boolean => (this.scan(isKimi) ?? []).some((one) => one.folder === folder && one.pid !== pid);
+    const look = (): boolean =>
+      (this.scan(isKimiWindow(this.#index.home)) ?? []).some((one) => one.folder === folder && one.pid !== pid);
     if (!isFresh) this.#others = { at: performance.now(), any: look() };
     return this.#others.any;
   }

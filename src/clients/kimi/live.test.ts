@@ -59,6 +59,21 @@ describe('the running sessions of Kimi', () => {
     await live.close();
   });
 
+  it('say when their mail comes, and whether their model has tools of Parley', async () => {
+    const { live, hold, write, home } = aHome();
+    const said = async () => (await live.list())[0]?.mailComes;
+    hold({ seen: 'draft' });
+    expect([await said(), (await live.list())[0]?.hasNoTools]).toEqual(['when its composer is empty', true]);
+    write('session_1', prompt('hi'));
+    hold({ seen: 'busy', session: 'session_1' });
+    expect(await said()).toBe('at the end of its turn');
+    hold({ seen: 'dialog', session: 'session_1' });
+    expect(await said()).toBe('when its user has answered and its turn is over');
+    const server = { command: 'parley', args: ['mcp', '--client', 'kimi'] };
+    writeFileSync(`${home}/.kimi-code/mcp.json`, JSON.stringify({ mcpServers: { parley: server } }, null, 2));
+    expect((await live.list())[0]?.hasNoTools).toBeUndefined();
+  });
+
   it('are also those that a person opened, if it is certain which conversation that is; nothing is typed there', async () => {
     const windows: ClientProcess[] = [{ pid: OWN.pid, tty: '/dev/pts/9', folder: '/work', words: ['kimi-code'] }];
     const { live, write } = aHome(windows);
@@ -93,9 +108,8 @@ describe('what Kimi was given', () => {
   it('may be given again if a summary took its place before the model had it, once Kimi is idle', async () => {
     const { live, hold, write } = aHome();
     const since = Date.now();
-    const message = { role: 'user', content: [{ type: 'text', text: MAIL }], origin: { kind: 'user' } };
     hold({ seen: 'empty', session: 'session_1', startedAt: since });
-    write('session_1', prompt(MAIL), line('context.append_message', { message }));
+    write('session_1', prompt(MAIL), appended(MAIL));
     write('session_1', line('context.apply_compaction', {}));
     const own: LiveSession = { ...held, id: 'session_1' };
     expect(await live.proof(own, ID, since)).toMatchObject({ step: 'accepted' });
@@ -116,6 +130,24 @@ describe('what Kimi was given', () => {
     expect(await live.proof(held, ID, Date.now())).toEqual({ step: 'none', isOver });
   });
 
+  it('is not given again to a Kimi that goes on with the conversation which has it: its next request proves it', async () => {
+    const { live, hold, write } = aHome();
+    const ended = { ...session, id: 'session_1', ...GONE };
+    const since = Date.now();
+    write('session_1', prompt(MAIL), appended(MAIL));
+    expect(await live.proof(ended, ID, since)).toEqual({ step: 'none', isOver: true });
+    hold({ seen: 'empty', session: 'session_1', startedAt: since + 60_000 });
+    expect(await live.proof(ended, ID, since)).toMatchObject({ step: 'accepted' });
+    // It was handed over again meanwhile, and not typed.
+    const own: LiveSession = { ...held, id: 'session_1' };
+    const later = since + 120_000;
+    expect(await live.proof(own, ID, later)).toMatchObject({ step: 'accepted' });
+    write('session_1', prompt('go on'), appended('go on'));
+    write('session_1', line('llm.request', { kind: 'loop', turnStep: '1.1' }));
+    write('session_1', line('usage.record', { usageScope: 'turn' }));
+    expect(await live.proof(own, ID, later)).toMatchObject({ step: 'shown' });
+  });
+
   it('may be given again if its process has ended, also if the conversation has it unanswered', async () => {
     const { live, write } = aHome();
     const ended = { ...session, id: 'session_1', ...GONE };
@@ -131,6 +163,10 @@ const line = (type: string, fields: object): string =>
   JSON.stringify({ type, agentId: 'main', ...fields, time: Date.now() });
 const prompt = (text: string): string =>
   line('turn.prompt', { input: [{ type: 'text', text }], origin: { kind: 'user' }, promptId: 'msg_1', turnId: 0 });
+const appended = (text: string): string =>
+  line('context.append_message', {
+    message: { role: 'user', content: [{ type: 'text', text }], origin: { kind: 'user' } },
+  });
 const asks = line('interaction.request', { id: 'approval_1', kind: 'approval', request: {} });
 
 /** A home with Kimi, in which this process can hold one in the folder /work. */
@@ -165,5 +201,5 @@ function aHome(windows: ClientProcess[] = []) {
     const socket = { data: (one: Bun.Socket) => void one.write(`${JSON.stringify(said)}\n`) };
     opened.push(Bun.listen({ unix: sessions.socketOf(base), socket }));
   };
-  return { live, write, answer, hold: (more: Partial<HeldSession>) => sessions.write({ ...base, ...more }) };
+  return { home, live, write, answer, hold: (more: Partial<HeldSession>) => sessions.write({ ...base, ...more }) };
 }

@@ -11,9 +11,11 @@ import { parleyHome } from '../../platform/env.ts';
 import { startedAt, startOf } from '../../platform/process.ts';
 import { clientWindows } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
+import { hasServer } from '../launch.ts';
 import { LATE_MS, WireProof, wirePlaceAt } from './proof.ts';
 import { FollowedWire, kimiHome, KimiIndex, writtenAt } from './record.ts';
-import { isKimi } from './state.ts';
+import { isKimiWindow } from './web.ts';
+import { KimiWebSessions } from './web-way.ts';
 
 type Doing = Pick<LiveSession, 'status' | 'waitingFor'>;
 
@@ -29,13 +31,15 @@ const MOST_READERS = 200;
 
 /**
  * The running sessions of Kimi 2.1. `wire.jsonl` of a conversation says what it does, and proves what it was given. Mail is typed only where
- * `parley run` holds the terminal. To a window that a person opened, hooks bring it: nothing is typed into a terminal that is not ours.
+ * `parley run` holds the terminal. To a window that a person opened, hooks bring it: nothing is typed into a terminal that is not ours. To a
+ * session on `kimi web` it goes by the API of that server.
  *
  * Nothing says which conversation such a window has. If it is the only one in its folder, it is the one that was written last since it runs.
  */
 export class KimiLive implements LiveSessions {
   readonly #held: HeldSessions;
   readonly #index: KimiIndex;
+  readonly #web: KimiWebSessions;
   readonly #stops = new Set<() => void>();
   readonly #readers = new Map<string, WireProof>();
   readonly #wires = new Map<string, FollowedWire>();
@@ -48,11 +52,12 @@ export class KimiLive implements LiveSessions {
   ) {
     this.#held = new HeldSessions(parleyHome(env));
     this.#index = new KimiIndex(kimiHome(env));
+    this.#web = new KimiWebSessions(this.#index);
   }
 
   async list(): Promise<LiveSession[]> {
     const held = this.#sessions();
-    return [...held.map((one) => this.#asLive(one)), ...this.#openedByHand(held)];
+    return [...held.map((one) => this.#asLive(one)), ...this.#openedByHand(held), ...(await this.#web.list())];
   }
 
   watch(changed: () => void): () => void {
@@ -62,7 +67,7 @@ export class KimiLive implements LiveSessions {
     const look = (): void => {
       const held = this.#sessions();
       const byHand = this.#openedByHand(held);
-      const wires = byHand.flatMap(({ id }) => this.#index.find(id)?.wire ?? []);
+      const wires = [...byHand.flatMap(({ id }) => this.#index.find(id)?.wire ?? []), ...this.#web.records];
       folders.set([...new Set([this.#held.folder, ...this.#recordFolders(held), ...wires.map(dirname)])]);
       const now = JSON.stringify([held, byHand]);
       if (now !== seen) changed();
@@ -82,6 +87,8 @@ export class KimiLive implements LiveSessions {
 
   /** None while nothing may be typed: then mail waits for a hook, or for an empty composer, whichever comes first. */
   ways(session: LiveSession): readonly Way[] {
+    const onServer = this.#web.way(session, (id, since) => this.proof(session, id, since));
+    if (onServer) return [onServer];
     const held = this.#holderOf(session);
     if (held?.seen !== 'empty' || this.#doing(held).status !== 'idle') return [];
     const { holder } = held;
@@ -90,6 +97,7 @@ export class KimiLive implements LiveSessions {
         sessions: this.#held,
         holder,
         inTurn: (act) => this.#inTurn(holder.pid, act),
+        has: (id) => this.#has(session, id),
         proof: (id, since) => this.proof(session, id, since),
         recordFolders: () => this.#recordFolders(this.#sessions()),
       }),
@@ -101,9 +109,16 @@ export class KimiLive implements LiveSessions {
     if (found?.proof.step === 'shown') return found.proof;
     const held = this.#holderOf(session);
     if (!held) {
-      // Who is known and gone cannot show it any more; of others nothing is known.
+      // Who is known and gone cannot show it any more; of others nothing is known. What the conversation has, a Kimi that goes on with it shows.
       const isGone = session.pid !== undefined && !hasLiveProcess({ pid: session.pid, start: session.start ?? null });
-      return isGone ? { step: 'none', isOver: true } : (found?.proof ?? { step: 'none', isOver: false });
+      const isKept = found?.isKept === true;
+      const goesOn =
+        isKept && (this.#web.has(found.session) || this.#sessions().some((one) => one.session === found.session));
+      if (isGone && !goesOn) return { step: 'none', isOver: true };
+      const isOver = (!found || found.isLost) && (await this.#web.isOver(session, id)) === true;
+      // It may have come into the record meanwhile.
+      const now = isOver && !found ? this.#recorded(session, id, since) : found;
+      return now && !(now.isLost && isOver) ? now.proof : { step: 'none', isOver };
     }
     // A turn that goes on may still answer a request that had it.
     if (found?.isLost && this.#doing(held).status === 'idle') return { step: 'none', isOver: true };
@@ -136,6 +151,8 @@ export class KimiLive implements LiveSessions {
       pid: holder.pid,
       ...(holder.start !== null && { start: holder.start }),
       ...this.#doing(held),
+      mailComes: whenMailComes(held, this.#doing(held)),
+      ...(!hasServer(`${this.#index.home}/mcp.json`, 'kimi') && { hasNoTools: true }),
     };
   }
 
@@ -157,7 +174,7 @@ export class KimiLive implements LiveSessions {
   #openedByHand(held: readonly HeldSession[]): LiveSession[] {
     if (this.#index.isEmpty) return [];
     const ours = new Set(held.map(({ program }) => program.pid));
-    const windows = this.scan(isKimi)?.filter(({ pid }) => !ours.has(pid)) ?? [];
+    const windows = this.scan(isKimiWindow(this.#index.home))?.filter(({ pid }) => !ours.has(pid)) ?? [];
     return windows.flatMap(({ pid, folder }) => {
       const since = startedAt(pid) ?? 0;
       const isOnly = windows.filter((one) => one.folder === folder).length === 1;
@@ -167,7 +184,9 @@ export class KimiLive implements LiveSessions {
       if (!last || !isOnly || isUnsure) return [];
       const start = startOf(pid);
       const process = { pid, ...(start !== null && { start }) };
-      return [{ client: 'kimi', id: last.id, folder, ...process, ...this.#recordedDoing(last.id, since) }];
+      const doing = this.#recordedDoing(last.id, since);
+      const mailComes = doing.status === 'idle' ? {} : { mailComes: AFTER_TURN };
+      return [{ client: 'kimi', id: last.id, folder, ...process, ...doing, ...mailComes }];
     });
   }
 
@@ -184,17 +203,25 @@ export class KimiLive implements LiveSessions {
     const others = this.#index
       .inFolder(folder)
       .filter((one) => one.id !== session && writtenAt(one) >= since - LATE_MS);
-    const found = [...(own ? [own] : []), ...others].flatMap(({ wire }) => {
+    const found = [...(own ? [own] : []), ...others].flatMap(({ id: conversation, wire }) => {
       const reader = this.#reader(wire, id, since);
       const proof = reader.read();
-      return proof ? [{ proof, isLost: reader.isLost }] : [];
+      return proof ? [{ session: conversation, proof, isLost: reader.isLost, isKept: reader.isKept }] : [];
     });
     return found.find(({ proof }) => proof.step === 'shown') ?? found[0] ?? null;
   }
 
+  /** Whether its conversation has the message already: it was given before, and Kimi was killed or started again since. */
+  #has({ id: session }: LiveSession, id: MessageId): boolean {
+    const wire = this.#index.find(session)?.wire;
+    const reader = wire === undefined || this.#wire(wire).placeOf(id) === null ? null : this.#reader(wire, id, 0);
+    return reader !== null && reader.read() !== null && reader.isKept;
+  }
+
   #reader(path: string, id: MessageId, since: number): WireProof {
     const key = JSON.stringify([path, id, since]);
-    const reader = this.#readers.get(key) ?? new WireProof(path, wirePlaceAt(path, since - LATE_MS), id);
+    const from = (): number => this.#wire(path).placeOf(id) ?? wirePlaceAt(path, since - LATE_MS);
+    const reader = this.#readers.get(key) ?? new WireProof(path, from(), id);
     this.#readers.delete(key);
     this.#readers.set(key, reader);
     for (const oldest of this.#readers.keys()) if (this.#readers.size > MOST_READERS) this.#readers.delete(oldest);
@@ -213,4 +240,13 @@ export class KimiLive implements LiveSessions {
     void turn.catch(() => null).then(() => this.#turns.get(holder) === turn && this.#turns.delete(holder));
     return turn;
   }
+}
+
+const AFTER_TURN = 'at the end of its turn';
+
+/** Nothing is typed while it works, asks something, or has a draft. */
+function whenMailComes({ seen }: HeldSession, { status }: Doing): string {
+  if (status === 'starting') return 'when it has started';
+  if (status === 'idle') return seen === 'empty' ? 'now' : 'when its composer is empty';
+  return status === 'waiting' ? 'when its user has answered and its turn is over' : AFTER_TURN;
 }

@@ -6,7 +6,7 @@ import type { HookRecord } from '../../delivery/client.ts';
 import { fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
 import { linesFrom } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
-import { KimiIndex, objectIn, textInParts } from './record.ts';
+import { appendedText, KimiIndex, objectIn, textInParts } from './record.ts';
 
 /** The search for a time in a record ends when the rest is not longer than this. */
 const NEAR = 256 * 1024;
@@ -65,6 +65,11 @@ export class WireProof {
   /** The conversation lost the message, or may have, before the model was known to have it. */
   get isLost(): boolean {
     return this.#isCut && this.#shown === null;
+  }
+
+  /** The conversation has the message, so the next request has it, also if another Kimi goes on with it. */
+  get isKept(): boolean {
+    return this.#behind !== null && !this.#isCut;
   }
 
   /** Reads what was written since. Null if the record does not have the message. */
@@ -133,8 +138,7 @@ export class WireProof {
 
   #appended(message: unknown, from: number): void {
     const { role, content, origin } = isRecord(message) ? message : {};
-    // So it wraps what a hook says with a prompt.
-    const text = textInParts(content).replace(/^<hook_result [^>\n]*>\n/, '');
+    const text = appendedText(content);
     // The prompt itself is appended, too.
     const isHook = !isRecord(origin) || origin['kind'] !== 'user';
     if (this.#isIn(text)) [this.#behind, this.#isTyped] = [1, !isHook];

@@ -1,7 +1,8 @@
 import { existsSync, statSync } from 'node:fs';
 import type { Env } from '../../core/env.ts';
+import type { MessageId } from '../../core/names.ts';
 import type { TurnEvent } from '../../core/ports/session.ts';
-import { isMailText } from '../../delivery/fit.ts';
+import { fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
 import { userHome } from '../../platform/env.ts';
 import { linesFrom } from '../../sessions/follow.ts';
 import type { TurnLines } from '../../sessions/turn-record.ts';
@@ -236,6 +237,8 @@ export class KimiTurns implements TurnLines {
 /** The record of one conversation, followed for what the client does now. */
 export class FollowedWire {
   readonly #turns = new KimiTurns();
+  /** Where each message of ours first came into the conversation, by its id in the fence. */
+  readonly #mail = new Map<string, number>();
   #offset = 0;
   /** When something of a turn was last written down. */
   #at = 0;
@@ -243,12 +246,20 @@ export class FollowedWire {
   constructor(readonly path: string) {}
 
   look(): { turnSince: number | null; waitingFor: string | null; at: number } {
-    for (const { text, to } of linesFrom(this.path, this.#offset)) {
+    for (const { text, from, to } of linesFrom(this.path, this.#offset)) {
       this.#turns.take(text);
       this.#offset = to;
-      if (OURS.test(text)) this.#at = timeIn(objectIn(text)?.['time']) || this.#at;
+      const entry = OURS.test(text) ? objectIn(text) : null;
+      if (entry) this.#at = timeIn(entry['time']) || this.#at;
+      for (const id of entry ? fencedIds(mailTextIn(entry)) : []) if (!this.#mail.has(id)) this.#mail.set(id, from);
     }
     return { turnSince: this.#turns.since, waitingFor: this.#turns.waitingFor, at: this.#at };
+  }
+
+  /** Where this message first came into the conversation; null if it did not. */
+  placeOf(id: MessageId): number | null {
+    this.look();
+    return this.#mail.get(idInFence(id)) ?? null;
   }
 }
 
@@ -274,6 +285,16 @@ export function objectIn(line: string): Record<string, unknown> | null {
 
 function timeIn(value: unknown): number {
   return typeof value === 'number' ? value : 0;
+}
+
+/** What was typed, or what a hook said with a prompt: Kimi wraps that. */
+function mailTextIn({ input, message }: Record<string, unknown>): string {
+  return input === undefined ? appendedText(isRecord(message) ? message['content'] : null) : textInParts(input);
+}
+
+/** The text of a message that joined the conversation, without what Kimi wraps a hook's text in. */
+export function appendedText(content: unknown): string {
+  return textInParts(content).replace(/^<hook_result [^>\n]*>\n/, '');
 }
 
 /** The texts of a message, one behind the other. */

@@ -20,7 +20,8 @@ import { FolderWatch } from '../../sessions/follow.ts';
 import { type LiveClient, TurnRecord } from '../../sessions/turn-record.ts';
 import { isCommand, isSamePrompt, preparePrompt } from '../typed-prompt.ts';
 import { begunAt, FollowedWire, kimiHome, KimiIndex, KimiTurns, PromptSearch, writtenAt } from './record.ts';
-import { isKimi, isKimiReady, kimiComposer, kimiHolds } from './state.ts';
+import { isKimiReady, kimiComposer, kimiHolds } from './state.ts';
+import { isKimiWindow, sessionsOnServers } from './web.ts';
 
 const TICK_MS = 1000;
 const POLL_MS = 100;
@@ -32,6 +33,9 @@ const PROOF_MS = 5000;
 const ENTER_AFTER_MS = 200;
 /** What it says before it ends, where there is nothing to go on with. */
 const NOTHING_THERE = /Session "[^"]*" not found/;
+/** Neither would notice the other. */
+const ON_A_SERVER =
+  'a `kimi web` has the conversation of this session open; end that server, or add a session with `--flag web`, which uses it';
 const WAITING: Record<string, string> = { approval: 'permission prompt', question: 'input needed' };
 
 /**
@@ -74,7 +78,7 @@ export class KimiSession implements SessionDriver {
       env,
       variable: 'KIMI_CODE_HOME',
       composer: kimiComposer,
-      isClient: isKimi,
+      isClient: isKimiWindow(this.#home),
       sharesFolder: target.sharesFolder,
     });
     this.#record = new TurnRecord({
@@ -174,7 +178,7 @@ export class KimiSession implements SessionDriver {
         await this.#untilReady(until);
         return { started: 'resumed' };
       }
-      const id = this.#resumable();
+      const id = await this.#resumable();
       if (id !== null) {
         this.#adopt(id);
         await this.#window.start([...this.target.command, '-S', id]);
@@ -331,10 +335,12 @@ export class KimiSession implements SessionDriver {
   }
 
   /** What can be resumed: its own conversation, else the newest of its folder. One that a person has open is not opened a second time. */
-  #resumable(): string | null {
+  async #resumable(): Promise<string | null> {
+    const onServers = await sessionsOnServers(this.#home);
+    if (this.#conversation !== null && onServers.has(this.#conversation)) throw new Refusal('unreachable', ON_A_SERVER);
     if (this.#conversation !== null && this.#index.find(this.#conversation)) return this.#conversation;
     if (this.target.sharesFolder || (this.#window.elsewhere() ?? []).length > 0) return null;
-    const free = this.#index.inFolder(this.#folder).filter(({ id }) => this.#isFree(id));
+    const free = this.#index.inFolder(this.#folder).filter(({ id }) => this.#isFree(id) && !onServers.has(id));
     const [newest] = free.toSorted((a, b) => writtenAt(b) - writtenAt(a));
     return newest?.id ?? null;
   }

@@ -43,7 +43,7 @@ export const kimiSettings: ClientSettings = {
     const folders = this.folders(target);
     return [
       folders.includes(newerFolder(target))
-        ? 'Kimi 2 shows mail when you write to it and at the end of a turn; while it is idle nothing wakes it from inside'
+        ? 'Kimi 2 shows mail when you write to it and at the end of a turn; an idle one is woken if `parley run kimi` started it'
         : 'The older Kimi runs no hooks: it sees mail when its model asks for it, or by `c2c wire-daemon`',
       ...(profile.forProject ? [`Kimi has no settings of a project for this: it is in ${folders.join(' and ')}`] : []),
     ];

@@ -2,11 +2,12 @@ import * as v from 'valibot';
 import type { Answering, AskedQuestion, Choice, OpenQuestion, QuestionDriver } from '../../core/ports/session.ts';
 import { type Described, Schema } from '../../core/schema.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
+import { AskedTimes } from '../asked-times.ts';
 import type { OpenCodeRecord } from './record.ts';
 import { NoServer, NotTaken } from './server.ts';
 
-/** Limit for OpenCode to write down what was answered, ms. */
-const RECORDED_MS = 10_000;
+/** Limit for OpenCode to write down what was answered, ms. On a busy machine its first turn was seen to rest for 15 s. */
+const RECORDED_MS = 30_000;
 /** Limit for the end of a call that was allowed, ms. A command may run for hours. */
 const ALLOWED_MS = 500;
 const LOOK_MS = 20;
@@ -70,7 +71,7 @@ type Found = { api: QuestionApi; request: Request } | 'nobody' | null;
  * API, and refuses every later one. So nothing here can answer a dialog that comes after.
  */
 export class OpenCodeQuestions implements QuestionDriver {
-  #shown = { call: '', askedAt: 0 };
+  readonly #askedTimes = new AskedTimes();
 
   constructor(
     /** Null: nobody can be asked, because the session does not run, or a person opened it without our plugin. */
@@ -83,11 +84,16 @@ export class OpenCodeQuestions implements QuestionDriver {
     const found = await this.#look();
     if (!found || found === 'nobody') return null;
     const { id, kind, questions } = found.request;
-    return { call: id, kind, questions, askedAt: this.#askedAt(id) };
+    return { call: id, kind, questions, askedAt: this.#askedTimes.of(id, timeIn(id, Date.now())) };
   }
 
   async answer(call: string, choices: readonly Choice[], signal: AbortSignal): Promise<Answering> {
-    const found = await this.#lookAgain();
+    let found: Found;
+    try {
+      found = await this.#lookAgain();
+    } catch (error) {
+      return { outcome: 'left', because: wordsOf(error) };
+    }
     if (found === 'nobody') return { outcome: 'left', because: 'OpenCode cannot be asked now' };
     if (found?.request.id !== call) return { outcome: 'gone' };
     if (signal.aborted) return { outcome: 'left', because: 'it was stopped before' };
@@ -96,8 +102,7 @@ export class OpenCodeQuestions implements QuestionDriver {
       await api.post(request.path, request.reply(choices));
     } catch (error) {
       if (error instanceof NotTaken) return { outcome: 'gone' };
-      const because = error instanceof Error ? error.message : String(error);
-      return { outcome: error instanceof NoServer ? 'left' : 'unknown', because };
+      return { outcome: error instanceof NoServer ? 'left' : 'unknown', because: wordsOf(error) };
     }
     return this.#resumed(request, choices);
   }
@@ -141,19 +146,6 @@ export class OpenCodeQuestions implements QuestionDriver {
     }
     if (isAllowed || !request.tool) return { outcome: 'answered' };
     return { outcome: 'unknown', because: 'OpenCode did not write down the answer' };
-  }
-
-  /**
-   * A caller names what it answers by the second in which that was asked. Two can be asked in one second, and are shown one after the other:
-   * the later one gets a later second, so that an answer to the first is none to the second.
-   */
-  #askedAt(id: string): number {
-    const before = this.#shown;
-    if (before.call === id) return before.askedAt;
-    const began = timeIn(id, Date.now());
-    const isOneSecond = Math.floor(began / 1000) <= Math.floor(before.askedAt / 1000);
-    this.#shown = { call: id, askedAt: isOneSecond ? before.askedAt + 1000 : began };
-    return this.#shown.askedAt;
   }
 }
 
@@ -236,6 +228,10 @@ function timeIn(id: string, now: number): number {
   if (digits === undefined) return now;
   const at = Math.floor(Number.parseInt(digits, 16) / 0x1000);
   return now - (((((now % CYCLE_MS) - at) % CYCLE_MS) + CYCLE_MS) % CYCLE_MS);
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function ifNobody(error: unknown): null {

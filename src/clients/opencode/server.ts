@@ -1,13 +1,12 @@
 import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { isRecord } from '../../wire/jsonrpc.ts';
+import { listenerOn } from '../loopback.ts';
 
 /** A server that is asked several things at once while it starts can hang. */
 const ANSWER_MS = 5000;
 /** A server that has only just started takes its time for the first conversation. */
 const CREATE_MS = 60_000;
 const USER = 'opencode';
-/** As /proc/net/tcp writes it. */
-const LISTEN = '0A';
 
 export type ServerState = 'idle' | 'active' | 'permission' | 'question';
 
@@ -134,25 +133,5 @@ export class OpenCodeServer {
       // We never started one.
     }
     throw new NoServer('we did not start it');
-  }
-}
-
-/** The user whose program listens on this port of loopback; null if nobody does, undefined where the system does not tell. */
-function listenerOn(port: number): number | null | undefined {
-  const lines = socketLines();
-  if (lines === null) return undefined;
-  const address = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`;
-  for (const line of lines) {
-    const [, local, , state, , , , uid] = line.trim().split(/\s+/);
-    if (local === address && state === LISTEN) return Number(uid);
-  }
-  return null;
-}
-
-function socketLines(): string[] | null {
-  try {
-    return readFileSync('/proc/net/tcp', 'utf8').split('\n');
-  } catch {
-    return null;
   }
 }

@@ -6,11 +6,11 @@ import type { Guard } from './loop.ts';
 
 /** Who is meant, by recipient, mention and ownership; the first line that applies decides. spec: c2a#directedness */
 const AIMS: readonly [Directedness, (facts: AttentionFacts) => boolean][] = [
-  // Told to nobody, by its sender's own word: names in it call nobody. To be meant takes more than a word.
+  // The sender says that it is for nobody, so names in it call nobody.
   ['ambient', (f) => f.aim === 'ambient'],
   ['to_me', (f) => f.via === 'dm' || f.mentionsMe],
   ['to_my_role', (f) => f.via === 'role' || f.mentionsMyRole],
-  // Anyone who names someone else has a clear recipient, even in a thread of the reader's.
+  // A message that names another agent is for that one, even in the reader's own thread.
   ['to_other', (f) => f.mentionsOther],
   ['to_me', (f) => takesPart(f) && asks(f)],
   ['to_my_role', (f) => takesPart(f) || f.ownsStream],
@@ -40,14 +40,14 @@ export function callsMe({ mentionsMe, aim }: AttentionFacts): boolean {
   return mentionsMe && aim !== 'ambient';
 }
 
-/** All that the decision on one copy rests on, as seen by the reader of that copy. spec: c2a#attention */
+/** The facts that decide one copy, from its reader's point of view. spec: c2a#attention */
 export interface AttentionFacts {
   /** How the copy was addressed: to the reader alone, to a channel, or to a role the reader holds. */
   via: 'dm' | 'channel' | 'role';
   fromAgent: boolean;
   fromMe: boolean;
   mentionsMe: boolean;
-  /** Another agent that hears it too is called before the reader. */
+  /** The message names another of its recipients before the reader. */
   calledAfter: boolean;
   mentionsOther: boolean;
   mentionsMyRole: boolean;
@@ -70,7 +70,7 @@ export interface AttentionFacts {
   left: boolean;
   /** It is a reaction. */
   signal?: Signal | undefined;
-  /** A reaction by which something changes that the reader owes or waits for. */
+  /** The reaction changes what the reader owes or waits for. */
   changesObligation: boolean;
   /** Whom the sender means; believed only where it makes a message quieter. */
   aim?: Directedness | undefined;
@@ -99,7 +99,7 @@ const MATRIX: Record<Row, Omit<Attention, 'reason'>> = {
   no_task: { directedness: 'to_other', policy: 'must_not_respond', injection: 'tool_mailbox' },
   ambient: { directedness: 'ambient', policy: 'must_not_respond', injection: 'tool_mailbox' },
   status: { directedness: 'ambient', policy: 'must_not_respond', injection: 'digest' },
-  // Not in the draft's table: what its text says of reactions and of duties that nobody answered.
+  // Not in the draft's table, but in its text: reactions, and obligations that nobody answered.
   reaction: { directedness: 'to_me', policy: 'must_not_respond', injection: 'tool_mailbox' },
   escalation: { directedness: 'to_me', policy: 'must_respond', injection: 'buffered' },
 };
@@ -111,30 +111,30 @@ export function decide(facts: AttentionFacts): Attention {
 }
 
 /**
- * In this order on top of the matrix. Urgency raises only what the reader was going to see in full anyway. One function: a table of
- * rules with a function each took a send some 0.15 ms longer, as everything does that is called for the first time.
+ * Rules on top of the matrix, in this order. Urgency raises only what the reader would see in full anyway. One function, because a table
+ * with a function per rule made a send 0.15 ms longer.
  */
 function overridden(f: AttentionFacts, d: Attention): Attention {
-  // Told for information: worth seeing, nothing is owed.
+  // For information: it is shown, and needs no answer.
   if (f.intent === 'fyi' && d.policy === 'must_respond') d = { ...d, policy: 'may_respond' };
-  // Of several agents whom one message calls, one has to answer: the first.
+  // If a message calls several agents, the first one must answer.
   if (f.calledAfter && callsMe(f) && d.policy === 'must_respond') d = { ...d, policy: 'may_respond' };
-  // An answer to the reader's own words is seen like any DM, but it is the end of a duty, not the start of one.
+  // An answer to the reader's own message is shown like any DM, but it ends an obligation and begins none.
   if (d.reason === 'direct_message' && isAnswer(f)) d = { ...d, policy: 'may_respond', reason: 'thread_reply' };
   if (d.reason === 'thanks' && maySayMore(f)) d = { ...d, injection: 'notify' };
-  // Other words for what was answered already: the reader judges whether they change anything, unless they ask for something.
+  // An edit of a message that the reader has answered: the reader decides whether it changes anything, unless it asks for something.
   if (f.edited && d.policy === 'must_respond' && !asksForSomething(f)) d = { ...d, policy: 'may_respond' };
   if (f.edited && isMeant(d)) d = { ...d, reason: 'edited_after_response' };
-  // A reaction costs no turn. One by which a duty changes is knocked for.
+  // A reaction starts no turn. One that changes an obligation is announced by a knock.
   if (d.reason === 'reaction' && f.changesObligation) d = { ...d, injection: 'notify' };
   if (f.priority === 'urgent' && d.injection === 'buffered') d = { ...d, injection: 'immediate' };
-  // What is quiet anyway needs no guard.
+  // A quiet message needs no guard.
   if (f.guard !== null && !insists(f) && !isQuiet(d)) {
     d = { ...d, policy: 'must_not_respond', reason: 'loop', injection: heldMode(f) };
   }
-  // Asked to leave, it hears of this again when it is called by name.
+  // After it was asked to leave, the reader sees this again only when it is called by name.
   if (f.left && isGone(f) && !isQuiet(d)) d = { ...d, policy: 'must_not_respond', injection: 'tool_mailbox' };
-  // What must be answered stays owed: it waits in the mailbox. Everything else is told later, in one.
+  // What must be answered waits in the mailbox and stays owed. Everything else comes later in one digest.
   if (f.quietTime && isHeldInQuietTime(f) && !isQuiet(d)) {
     d = { ...d, injection: d.policy === 'must_respond' ? 'tool_mailbox' : 'digest' };
   }
@@ -204,12 +204,12 @@ function isMeant({ directedness, reason }: Attention): boolean {
   );
 }
 
-/** Asked to leave this place, and not called back. A message to it alone that opens something new is no part of what it left. */
+/** The reader was asked to leave this place and was not called back. A new direct message is not part of that place. */
 function isGone(facts: AttentionFacts): boolean {
   return !callsMe(facts) && (facts.via !== 'dm' || facts.threadReply);
 }
 
-/** What a person says is urgent comes through. */
+/** Urgent mail of a person always gets through. */
 function isHeldInQuietTime({ priority, fromAgent }: AttentionFacts): boolean {
   return !(priority === 'urgent' && !fromAgent);
 }

@@ -37,7 +37,7 @@ interface Rule {
   why: (reply: Reply) => string;
 }
 
-/** The first that applies is told. Each says what to do instead. spec: c2a#replies */
+/** The first rule that applies refuses the reply, and says what to do instead. spec: c2a#replies */
 const RULES: readonly Rule[] = [
   {
     code: 'against_policy',
@@ -94,7 +94,7 @@ function lengthOf(text: string): number {
   return Array.from(text).length;
 }
 
-/** What a signal of its reader makes of an event. Not final: it is still owed. spec: c2a#signals */
+/** How a reader's signal changes the state of a message. `claimed` and `deferred` are still owed. spec: c2a#signals */
 export function outcomeOf(
   policy: Policy,
   intent: Intent,
@@ -114,17 +114,17 @@ export function outcomeOf(
   }
 }
 
-/** What an event ends as at its deadline if nobody said or did anything. What must be answered is never ignored. */
+/** How a message ends at its deadline without an answer. What must be answered is never ignored. */
 export function silenceOutcome(policy: Policy): Disposition {
   return policy === 'must_respond' ? 'failed' : 'ignored';
 }
 
-/** What an answer makes of an event. Where a receipt is all that is asked for, it is one. */
+/** How an answer ends a message: acknowledged if only that was asked for. */
 export function replyOutcome(policy: Policy | undefined): Disposition {
   return policy === 'ack_only' ? 'acknowledged' : 'responded';
 }
 
-/** A nod is all that an approval asks for; anything else that must be answered is not done by it. */
+/** A thumbs-up answers an approval, and nothing else that must be answered. */
 function isEnd(disposition: Disposition, intent: Intent, signal: KnownSignal): boolean {
   if (disposition === 'acknowledged') return signal === 'agree' && intent === 'approval';
   return disposition === 'responded' || disposition === 'ignored';

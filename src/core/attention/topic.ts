@@ -3,10 +3,10 @@ import { isKnownSignal } from '../signal.ts';
 import { plainWords } from './text.ts';
 import { asksQuestion, isOnlyThanks } from './thanks.ts';
 
-/** No more than this many letters in a row may be the body's own. */
+/** A knock may have at most this many letters in a row in common with the body. */
 const OWN_LETTERS = 8;
 
-/** What a message can be: in words, and in so few letters that they give nothing away. */
+/** The kinds of message, with a phrase that reveals nothing of the body. */
 const KINDS = {
   question: ['question', 'asks'],
   assignment: ['work handed over', 'work'],
@@ -22,7 +22,7 @@ const KINDS = {
   message: ['message', 'mail'],
 } as const satisfies Record<string, readonly [string, string]>;
 
-/** What it can be about. The first that a word of the body stands for is told. */
+/** The topics. The first one with a word in the body is used. */
 const SUBJECTS: readonly [string, RegExp][] = [
   ['a review', /\b(?:review(?:s|ed|ing)?|pull requests?|prs?|merge requests?)\b/i],
   ['an incident', /\b(?:incident|outage|pager?|on-?call|sev-?\d)\b/i],
@@ -37,7 +37,7 @@ const SUBJECTS: readonly [string, RegExp][] = [
   ['documents', /\b(?:docs?|documentation|readme)\b/i],
   ['plans', /\b(?:plans?|designs?|proposals?|roadmap)\b/i],
 ];
-/** A topic is looked for in what is said first: the rest would cost more than it tells. */
+/** Only the beginning of a body is searched for a topic. */
 const LOOKED_AT = 2_000;
 
 /** A short line for a knock, from words of our own. Nothing of the body is in it. spec: c2a#knock */
@@ -64,7 +64,7 @@ function kindOf({ intent, body, refs = [], thread }: Parameters<typeof topicOf>[
   return thread ? 'reply' : 'message';
 }
 
-/** A workspace's own signals are somebody's words: they are not repeated. */
+/** A workspace's own signals are not repeated: somebody else wrote them. */
 function reactionOf(signal: string): readonly [string, string] {
   return isKnownSignal(signal) ? [`reaction: ${signal}`, KINDS.reaction[1]] : KINDS.reaction;
 }

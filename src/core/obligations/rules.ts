@@ -15,49 +15,49 @@ export interface Obligation {
   /** Who waits for it. */
   from: string;
   kind: 'reply' | 'obligation';
-  /** When its message was made (ms). Age counts from here, never from receipt. */
+  /** When the message was written (ms). Its age counts from here. */
   at: number;
-  /** `claimed`: being worked on. `deferred`: accepted, later. `paused`: waits for a word of its author. All are still owed. */
+  /** `claimed`: somebody works on it. `deferred`: put off. `paused`: waits for its author. All are still owed. */
   state: 'open' | 'claimed' | 'deferred' | 'paused';
-  /** When somebody should look at it next (ms); null if time does nothing more to it. */
+  /** When it is due next (ms); null if time changes nothing more. */
   due: number | null;
-  /** The time between two returns (ms): a third of the deadline, or an obligation's flat interval. It never changes. */
+  /** The time between two reminders (ms): a third of the deadline, or an obligation's fixed interval. It never changes. */
   every: number;
-  /** How often it came back. */
+  /** How many reminders there were. */
   returns: number;
   /** 0: with its recipient. 1: with a coordinator. 2: with a person, where it stays until it is discharged. */
   tier: 0 | 1 | 2;
-  /** Its time was prolonged; that is done once. */
+  /** It got more time; that happens once. */
   extended: boolean;
-  /** Why it was deferred, or what is asked back. Of its holder's own words, masked. */
+  /** Why it was deferred, or what is asked back, in its holder's words, masked. */
   note: string | null;
-  /** How it ended, once and for all. */
+  /** How it ended. It never changes again. */
   ended: { as: Disposition; at: number; by: Evidence } | null;
 }
 
 /*
- * A duty is a row that time and signals move on. What is owed as a *reply* comes back after a third and after two thirds of its
- * deadline, goes to somebody above at the deadline, and ends as failed after as long again. What is owed as an *obligation* comes
- * back three times at a flat interval and then goes up too; but neither time nor its reader ends it: only its author or delegate.
- * Who is above answers for an escalation of its own, which climbs in the same way; with a person it stays. A crash leaves the row as
- * it is: anyone who looks next finds it due, and does once what should have been done several times.
+ * An obligation is a row that time and signals change. A *reply* gets reminders after a third and two thirds of its deadline, is escalated
+ * at the deadline, and fails after the same time again. An *obligation* gets three reminders at a fixed interval and is escalated then, but
+ * neither time nor its reader ends it: only its author or delegate. The recipient of an escalation owes an answer too, which is escalated
+ * in the same way; a person keeps it. A crash leaves the row as it is. The next process finds it due and does the step once, even if
+ * several were missed.
  */
 
-/** When a reply is due, unless its message says another time. Counted from when the message was made. spec: c2a#duties */
+/** The default deadline of a reply, counted from when the message was written. spec: c2a#duties */
 export const DEADLINE_MS = 300_000;
-/** How long a claim holds without a sign of work. */
+/** How long a claim lasts without activity. */
 export const CLAIM_MS = 600_000;
-/** How long a claim is kept for somebody who was chosen and has not spoken yet. */
+/** How long a message is reserved for a chosen agent that has not reacted. */
 export const RESERVED_MS = 60_000;
-/** When what was deferred without a time is owed again. */
+/** The default time of a defer. */
 export const DEFER_MS = 30 * 60_000;
 
-/** Where no host runs, what is late by more than this raises no alarm any more. */
+/** Without a host, an answer that is later than this raises no alarm. */
 const LATE_MS = 24 * 60 * 60_000;
 
 const RETURNS = { reply: 2, obligation: 3 } as const;
 
-/** The louder something came, the sooner it comes back. What stands still in silence is no obligation. */
+/** Intervals by injection: louder messages get earlier reminders. */
 const FLAT_MS: Record<Injection, number> = {
   immediate: 60_000,
   buffered: 300_000,
@@ -67,7 +67,7 @@ const FLAT_MS: Record<Injection, number> = {
   silent: 900_000,
 };
 
-/** What is owed for a copy that must be answered, as it begins. People are not hurried: with a person it only stays. */
+/** The first state of an obligation. A person gets no reminders. */
 export function newObligation(mail: {
   message: Message;
   mailbox: AgentName;
@@ -95,14 +95,14 @@ export function newObligation(mail: {
   };
 }
 
-/** When a reply to this duty is late. After that it needs a look at the thread. */
+/** When the reply is late. After that its reader must read the thread first. */
 export function deadlineOf({ at, every }: Pick<Obligation, 'at' | 'every'>): number {
   return at + 3 * every;
 }
 
 export type ObligationStep = { do: 'return' | 'escalate' | 'expire' | 'nothing'; obligation: Obligation };
 
-/** What is due now, and the duty after it. After a time in which nobody looked it comes back once. spec: c2a#duties */
+/** The step that is due now, and the row after it. After a pause there is one reminder, not several. spec: c2a#duties */
 export function step(obligation: Obligation, now: number): ObligationStep {
   if (obligation.ended || obligation.due === null || now < obligation.due) return { do: 'nothing', obligation };
   if (isOwedAgain(obligation)) return { do: 'return', obligation: returned(obligation, now) };
@@ -110,7 +110,7 @@ export function step(obligation: Obligation, now: number): ObligationStep {
   return { do: 'escalate', obligation: escalated(obligation, now) };
 }
 
-/** The same where nobody keeps time: what is late goes up once, also if it never came back. What is older is left alone. */
+/** The same without a host: what is late is escalated once, without reminders. Older rows stay as they are. */
 export function stepIfLate(obligation: Obligation, now: number): ObligationStep {
   const { ended, due, tier, state } = obligation;
   const lateMs = now - deadlineOf(obligation);
@@ -118,7 +118,7 @@ export function stepIfLate(obligation: Obligation, now: number): ObligationStep 
   return isLate ? { do: 'escalate', obligation: escalated(obligation, now) } : { do: 'nothing', obligation };
 }
 
-/** What a signal does to a duty, and what must be done besides. An ended one stays as it is. spec: c2a#signals */
+/** What a signal does to an obligation, and what must follow. An ended one stays as it is. spec: c2a#signals */
 export function onSignal(
   obligation: Obligation,
   signal: KnownSignal,
@@ -127,7 +127,7 @@ export function onSignal(
   intent: Intent,
 ): { obligation: Obligation; follow: 'nothing' | 'escalate' | 'ask_back' } {
   if (obligation.ended) return { obligation, follow: 'nothing' };
-  // Anyone who waits for it may say that it is done, no matter who did it.
+  // The author and the delegate may say that it is done, no matter who did it.
   if (signal === 'done' && (by.isAuthor || by.isDelegate)) {
     const end = { as: 'responded', at, by: { signal, by: by.isAuthor ? 'author' : 'delegate' } } as const;
     return { obligation: { ...obligation, due: null, ended: end }, follow: 'nothing' };
@@ -138,7 +138,7 @@ export function onSignal(
     : onObligationSignal(obligation, signal, at);
 }
 
-/** Puts it off until a time. An obligation is put off once, and by one interval: otherwise its reader could do so forever. */
+/** Defers it. An obligation is deferred once, by one interval: otherwise its reader could defer it forever. */
 export function deferredUntil(obligation: Obligation, until: number, note: string): Obligation {
   if (obligation.ended) return obligation;
   if (obligation.kind === 'obligation') return { ...extended(obligation), state: 'deferred', note };
@@ -157,7 +157,7 @@ function onReplySignal(
     const end = { as: disposition, at, by: { signal } };
     return { obligation: { ...obligation, due: null, ended: end }, follow: 'nothing' };
   }
-  // A person's time is never counted.
+  // A person has no deadline.
   const until = (ms: number): number | null => (obligation.due === null ? null : at + ms);
   if (disposition === 'claimed')
     return { obligation: { ...obligation, state: 'claimed', due: until(CLAIM_MS) }, follow: 'nothing' };
@@ -167,7 +167,7 @@ function onReplySignal(
   return { obligation, follow: 'nothing' };
 }
 
-/** Its reader's words are evidence. Those that say "not yet" give it more time, once; those that say "not me" send it up. */
+/** A reader's signal is evidence. "Not yet" gives more time, once; "not me" escalates it. */
 function onObligationSignal(obligation: Obligation, signal: KnownSignal, at: number): ReturnType<typeof onSignal> {
   switch (signal) {
     case 'working':
@@ -185,7 +185,7 @@ function onObligationSignal(obligation: Obligation, signal: KnownSignal, at: num
   }
 }
 
-/** It waits for its author's word, who is asked once. One that time no longer moves has nothing to wait with. */
+/** Pauses it until its author answers, who is asked once. A row without a due time cannot pause. */
 function pause(obligation: Obligation, until: number | null): ReturnType<typeof onSignal> {
   if (obligation.state === 'paused') return { obligation, follow: 'nothing' };
   if (isAtRest(obligation)) return { obligation, follow: 'ask_back' };
@@ -197,24 +197,24 @@ function extended(obligation: Obligation): Obligation {
   return { ...obligation, extended: true, due: obligation.due + obligation.every };
 }
 
-/** With a person, or sent up already: time does nothing more to it. */
+/** With a person, or escalated: time changes nothing more. */
 function isAtRest({ due, state }: Obligation): boolean {
   return due === null && state !== 'paused';
 }
 
-/** A reply that was put off, claimed or paused is asked for once more before anything else happens to it. */
+/** A deferred, claimed or paused reply gets one more reminder first. */
 function isOwedAgain({ kind, state, returns }: Obligation): boolean {
   return returns < RETURNS[kind] || (kind === 'reply' && state !== 'open');
 }
 
-/** A reply goes up once. */
+/** A reply is escalated once. */
 function isAbove({ kind, tier }: Obligation): boolean {
   return kind === 'reply' && tier > 0;
 }
 
 function returned(obligation: Obligation, now: number): Obligation {
   const { due, every, returns, kind } = obligation;
-  // What was missed counts as having come: anyone who was away is asked once, and then it goes up.
+  // Missed reminders count: after a pause there is one reminder, then the escalation.
   const missed = Math.floor((now - (due ?? now)) / every);
   return {
     ...obligation,
@@ -230,7 +230,7 @@ function escalated(obligation: Obligation, now: number): Obligation {
     ...obligation,
     state: 'open',
     tier: obligation.tier === 0 ? 1 : 2,
-    // An obligation goes on in the escalation, which is a duty of its own. A reply has as long again.
+    // The escalation is an obligation of its own. A reply gets the same time again.
     due: obligation.kind === 'reply' ? from + 3 * obligation.every : null,
   };
 }
@@ -239,7 +239,7 @@ function expired(obligation: Obligation, now: number): Obligation {
   return { ...obligation, due: null, ended: { as: 'failed', at: now, by: { reason: 'expired' } } };
 }
 
-/** A little late keeps the beat; much late begins it again, so that two never come close together. */
+/** The next time. After a long delay the interval begins again, so two reminders are never close together. */
 function startOf(due: number | null, every: number, now: number): number {
   return due !== null && now >= due && now - due < every / 2 ? due : now;
 }

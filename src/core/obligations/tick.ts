@@ -20,13 +20,12 @@ import { sendKeyOf, post, sendHeld } from './owners.ts';
 import { applyLate } from './react.ts';
 import { isOffered, passOn } from './responders.ts';
 
-/** A notice names this many messages, and counts the rest. */
+/** How many messages a notice lists; it counts the rest. */
 const NAMED = 20;
 
 /**
- * Ends what nobody has taken since `before` (ms), and tells its senders. Senders hear only of what is in our own home: a reader may
- * take one at the last moment. A copy ends as failed, never in silence: the notice goes out before it ends, under a key, so a
- * crash in between repeats neither. Returns how many ended.
+ * Ends copies that nobody has taken since `before` (ms), and tells their senders in this home. A copy ends as failed, and only after its
+ * notice was sent under a key, so a crash in between repeats nothing. Returns how many ended.
  */
 export async function expire(workspace: Workspace, reader: Who, before: number): Promise<number> {
   const pages = new WaitingPages(reader);
@@ -35,7 +34,7 @@ export async function expire(workspace: Workspace, reader: Who, before: number):
     const page = (await pages.next()).map(({ text }) => readMessage(JSON.parse(text))).filter((one) => one !== null);
     const old: Message[] = [];
     for (const message of page) {
-      // They are in order of arrival: behind a young one there is nothing old.
+      // They are in order of arrival: after a young one there is no old one.
       if ((await arrivedAt(reader, message)) >= before) break;
       old.push(message);
     }
@@ -84,34 +83,34 @@ async function notify(workspace: Workspace, from: string, reader: AgentName, mes
       ...(messages.length === 1 && { thread: first.id }),
     });
   } catch (error) {
-    // The sender is gone or has no room, or was told of these before: the copies end all the same.
+    // The sender is gone, has no room, or was told before. The copies still end.
     if (!(error instanceof Refusal)) throw error;
   }
 }
 
-/** By our own clock. A message that another program left may carry any time, also one to come: the moment counts at which we found it. */
+/** By our own clock. Another program's message may have any time in it, so the time counts at which we found it. */
 async function arrivedAt(reader: Who, message: Message): Promise<number> {
   const found = (await receiptsOf(reader, message.id)).find(({ step }) => step === 'stored');
   return Date.parse(found?.at ?? message.ts);
 }
 
-/** How many duties are seen to between two looks at what is due. */
+/** How many rows one query reads. */
 const BATCH = 100;
-/** When a step is tried again that was begun and not finished. */
+/** When an unfinished step is tried again. */
 const SOON_MS = 60_000;
-/** How much of a message its reminder repeats. */
+/** How many characters of a message its reminder quotes. */
 const TEXT_SHOWN = 2000;
 
-/** What only the one who keeps time can do. */
+/** What only a host can do. */
 export interface Acts {
-  /** Offers the event to its reader again. False if nobody who could show it is there. */
+  /** Offers the message to its reader again. False if no harness can show it now. */
   redeliver(obligation: Obligation): Promise<boolean>;
 }
 
 /**
- * What time does in one home: what is owed comes back, goes up or runs out; and an event that the chosen one did not take is offered
- * to the next. Every step is taken by changing the duty first, so of several processes one acts, and a second call does nothing. A
- * return or an escalation is counted after it was done: after a crash in between it is due again soon. Returns when to come again.
+ * Does what is due in one home: reminders, escalations, failures, and offers to the next agent. Each step changes the row first, so only
+ * one of several processes acts, and a second call does nothing. A reminder or escalation is counted after it was sent; after a crash in
+ * between it is due again soon. Returns when to call again.
  */
 export async function tick(workspace: Workspace, home: Home, now: number, act: Acts): Promise<number | null> {
   await enterObligations(home);
@@ -121,18 +120,18 @@ export async function tick(workspace: Workspace, home: Home, now: number, act: A
     const due = await home.journal.dueObligations(now, BATCH);
     let moved = 0;
     for (const obligation of due) if (await see(workspace, home, obligation, now, act, rising)) moved += 1;
-    // What nobody could move would be found again at once.
+    // A row that did not change would be found again at once.
     if (due.length < BATCH || moved === 0) break;
   }
-  // All at once: what goes to the same one is one notice.
+  // All together: each recipient gets one notice.
   await escalate(workspace, home, rising);
   for (const obligation of rising) await isUp(workspace, home, obligation, now);
   return home.journal.nextDue();
 }
 
 /**
- * What time does where no host runs: what agents were shown and did not answer in time goes up, once each. Nothing comes back to its
- * reader by this, and nothing runs out. `isWorkedOn`: the turn that it began has not ended.
+ * The same without a host: escalates, once each, what agents were shown and did not answer in time. There are no reminders, and nothing
+ * fails. `isWorkedOn`: the turn that it began has not ended.
  */
 export async function raiseLate(
   workspace: Workspace,
@@ -154,12 +153,12 @@ export async function raiseLate(
   for (const obligation of rising) await isUp(workspace, home, obligation, now);
 }
 
-/** What this agent was shown, owes and has not answered in time. However much older is open, it is looked through. */
+/** What this agent was shown and has not answered in time. */
 async function lateOf(home: Home, name: AgentName, now: number): Promise<Obligation[]> {
   const late: Obligation[] = [];
   for (let after: Obligation | undefined, isRead = false; !isRead;) {
     const page = await home.journal.owed(name, { after, limit: BATCH });
-    // By the row alone: nearly all of what is open is not late, or was left alone long ago.
+    // The row alone decides for most: it is not late, or too old.
     for (const obligation of page.filter((one) => stepIfLate(one, now).do === 'escalate')) {
       const copy = await home.journal.copy(name, obligation.id);
       if (copy?.state !== 'settled' || isOffer(obligation, copy)) continue;
@@ -172,7 +171,7 @@ async function lateOf(home: Home, name: AgentName, now: number): Promise<Obligat
   return late;
 }
 
-/** Sees to one duty; what is to go up is put among those that rise. False if nothing was to be done, or another process did it. */
+/** Does one step. Rows to escalate are added to `rising`. False if there was nothing to do, or another process did it. */
 async function see(
   workspace: Workspace,
   home: Home,
@@ -203,13 +202,13 @@ async function see(
   return done.do !== 'nothing';
 }
 
-/** Its reader has answered: until a surface has shown that, nobody is asked again and nobody else is told. */
+/** Its reader has answered. Until a chat has shown the answer, there are no reminders and no escalation. */
 async function waitOn(home: Home, { mailbox, id }: Obligation, now: number): Promise<true> {
   await home.journal.changeObligation(mailbox, id, (open) => ({ ...open, due: now + open.every }));
   return true;
 }
 
-/** Takes the step that is due, alone among all processes. What is told to others may fail: until it is done, it is due again soon. */
+/** Takes the due step; only one process can. Sending a notice may fail: until it is sent, the row is due again soon. */
 async function taken(home: Home, { mailbox, id }: Obligation, now: number, next = step): Promise<ObligationStep> {
   let done: ObligationStep | undefined;
   await home.journal.changeObligation(mailbox, id, (open) => {
@@ -220,12 +219,12 @@ async function taken(home: Home, { mailbox, id }: Obligation, now: number, next 
   return done ?? { do: 'nothing', obligation: { mailbox, id } as Obligation };
 }
 
-/** Still as `taken` left it: its reader has not claimed it or put it off meanwhile. */
+/** Still as `taken` left it: its reader has neither claimed nor deferred it. */
 function isUntouched({ due }: Obligation, now: number): boolean {
   return due === now + SOON_MS;
 }
 
-/** Another has heard of it. Its reader may still answer, after a look at what was said since. */
+/** It was escalated. Its reader may still answer, after it has read the thread. */
 async function isUp(
   workspace: Workspace,
   home: Home,
@@ -242,7 +241,7 @@ async function isUp(
   await home.journal.record(mailbox, id, receipt('reconsidered', workspace.now(), evidence));
 }
 
-/** The one who was chosen did not take it, or let its claim run out: it is over for that one, and the next is asked. */
+/** The chosen agent did not take it, or its claim ended. The next agent is asked. */
 async function lapse(
   workspace: Workspace,
   home: Home,
@@ -261,7 +260,7 @@ async function lapse(
   return true;
 }
 
-/** Quiet times hold for what comes back as for what comes; only what a person calls urgent is let through. spec: c2a#quiet-times */
+/** Quiet times hold for reminders too, except for urgent mail of a person. spec: c2a#quiet-times */
 async function isLeftAlone(
   home: Home,
   { mailbox }: Obligation,
@@ -274,8 +273,8 @@ async function isLeftAlone(
 }
 
 /**
- * It comes back to the same reader: by a host that can offer it again; else its copy, if that still waits, is brought into sight;
- * else, what was shown before is knocked for.
+ * Reminds the same reader: a host offers the message again; otherwise a waiting copy is raised; otherwise a knock points to what was
+ * shown before.
  */
 async function comeBack(
   workspace: Workspace,

@@ -76,6 +76,9 @@ export interface Settlement {
   taker?: AgentName;
 }
 
+/** Why a copy is `released` that its reader neither ended nor gave back. */
+export const LEASE_ENDED = 'the reader died or let its lease run out';
+
 /** A message with its copies and their receipts. */
 export interface Trace {
   home?: string;
@@ -132,6 +135,8 @@ export interface Records {
   search(words: string, page: Page, onProgress?: (left: number) => void): Promise<HistoryRow[]>;
   /** One message with all its evidence; null if the id is unknown. */
   trace(id: MessageId): Promise<Trace | null>;
+  /** The receipts of all mailboxes since then (Unix ms), oldest first. Only the newest few thousand are looked through. */
+  receiptsSince(since: number): Promise<(Receipt & { mailbox: AgentName; id: MessageId })[]>;
 }
 
 export interface JournalTroubles {
@@ -193,14 +198,14 @@ export interface Journal extends Records, Obligations {
   record(mailbox: AgentName, id: MessageId, receipt: Receipt): Promise<void>;
   /**
    * Removes bodies settled before `bodies` and whole messages settled before `facts` (ms; null keeps). Messages with an open obligation
-   * stay, and so do those whose obligation is not entered yet. Duties go with their messages. `facts` also removes expired claims, and
+   * stay, and so do those whose obligation is not entered yet. Obligations go with their messages. `facts` also removes expired claims, and
    * sessions that were not active since then.
    */
   prune(cut: { bodies: number | null; facts: number | null }): Promise<{ bodies: number; messages: number }>;
   /**
-   * Removes an agent's copies, its messages without other recipients, its duties and claims, its name from sessions, and sessions that
+   * Removes an agent's copies, its messages without other recipients, its obligations and claims, its name from sessions, and sessions that
    * had no other name. An open obligation towards another agent stays, without the agent's own note, and is due at once: its author must
-   * learn that the agent is gone. Duties of others towards the agent end.
+   * learn that the agent is gone. Obligations of others towards the agent end.
    */
   forget(agent: AgentName): Promise<{ copies: number; messages: number }>;
   close(): Promise<void>;

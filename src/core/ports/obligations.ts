@@ -24,7 +24,7 @@ export interface SessionRecord {
 }
 
 /**
- * One page of duties, oldest first, after this position: the last duty of the page before. Several agents may owe for one message:
+ * One page of obligations, oldest first, after this position: the last obligation of the page before. Several agents may owe for one message:
  * without `mailbox` the page begins after all of them.
  */
 export interface ObligationPage {
@@ -32,7 +32,7 @@ export interface ObligationPage {
   limit: number;
 }
 
-/** A copy that may make a duty. `alone`: its message is the only one of its exchange so far. */
+/** A copy that may make an obligation. `alone`: its message is the only one of its exchange so far. */
 export interface UnenteredCopy {
   copy: CopyRecord;
   message: Message;
@@ -40,41 +40,41 @@ export interface UnenteredCopy {
 }
 
 /**
- * Duties, event claims and sessions. A query for duties first enters them from the copies that were accepted since the last query, so
+ * Obligations, event claims and sessions. A query for obligations first enters them from the copies that were accepted since the last query, so
  * a send pays nothing for them.
  */
 export interface Obligations {
   /**
    * Copies that must be answered and were accepted after the last scan, oldest first, and the position up to which the list is
-   * complete. At most `limit`, but the copies of one message come together. Copies with a duty are left out. Copies that were answered
+   * complete. At most `limit`, but the copies of one message come together. Copies with an obligation are left out. Copies that were answered
    * or ended meanwhile are included: the caller decides. `upTo` may be after `from` even if there are none: entering nothing up to
    * there saves the next scan.
    */
   unentered(limit: number): Promise<{ from: number; upTo: number; copies: UnenteredCopy[] }>;
   /**
-   * Enters these and moves the position to `upTo`, as one transaction. Existing duties stay unchanged. Returns false and enters nothing
+   * Enters these and moves the position to `upTo`, as one transaction. Existing obligations stay unchanged. Returns false and enters nothing
    * if another process moved the position first, or if a copy of an older message was found meanwhile: then scan again.
    */
   enter(from: number, upTo: number, obligations: Obligation[]): Promise<boolean>;
-  /** Enters one duty if this copy has none yet: for an escalation, or an edit that inherits one. */
+  /** Enters one obligation if this copy has none yet: for an escalation, or an edit that inherits one. */
   addObligation(obligation: Obligation): Promise<boolean>;
   obligation(mailbox: AgentName, id: MessageId): Promise<Obligation | null>;
-  /** This agent's open duties. Costs a page, however many there are. */
+  /** This agent's open obligations. Costs a page, however many there are. */
   owed(mailbox: AgentName, page: ObligationPage): Promise<Obligation[]>;
-  /** Open duties of others towards this agent. Costs a page, however many there are. */
+  /** Open obligations of others towards this agent. Costs a page, however many there are. */
   blocking(from: AgentName, page: ObligationPage): Promise<Obligation[]>;
   /** Open obligations that this agent may discharge for their authors, the oldest first. Reads all that are open. */
   delegated(delegate: AgentName, limit: number): Promise<Obligation[]>;
-  /** The number of this agent's open duties; counting stops at `most`. */
+  /** The number of this agent's open obligations; counting stops at `most`. */
   owedCount(mailbox: AgentName, most: number): Promise<number>;
-  /** Duties that are due, the earliest first. */
+  /** Obligations that are due, the earliest first. */
   dueObligations(now: number, limit: number): Promise<Obligation[]>;
   /** The earliest due time, or null. */
   nextDue(): Promise<number | null>;
   /**
-   * Changes one duty in a transaction. `change` gets the duty and returns the new one, or null to leave it. An ended duty is returned
+   * Changes one obligation in a transaction. `change` gets the obligation and returns the new one, or null to leave it. An ended obligation is returned
    * unchanged, without a call of `change`. Mailbox, kind, sender and start never change. If `change` throws, nothing changes. Returns
-   * null if there is no such duty.
+   * null if there is no such obligation.
    */
   changeObligation(
     mailbox: AgentName,

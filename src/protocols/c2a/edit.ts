@@ -114,7 +114,7 @@ async function callOff(home: Home, mailbox: AgentName, id: MessageId): Promise<v
   await home.journal.reconsider(mailbox, id, { ...copy.attention, policy: 'must_not_respond' });
 }
 
-/** The old duty ends, and what is left of it goes on for the new message: its age and how often it came back stay. */
+/** The old obligation ends, and what is left of it goes on for the new message: its age and how often it came back stay. */
 async function inherit(
   home: Home,
   mailbox: AgentName,

@@ -14,6 +14,7 @@ import { VERSION } from '../../platform/program.ts';
 import { isSlow, writeAll } from '../../platform/terminal.ts';
 import type { AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
+import { RegistryFile, whyHeld } from './registry.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';
 import type { C2c } from './workspace.ts';
 
@@ -58,7 +59,7 @@ function remarks({ message_id, stored_for, queued_offline, recipient_dnd, compac
   return `: ${facts.filter(Boolean).join('; ')}`;
 }
 
-/** One message by name to everybody who may be there. Who is known to be gone is left out: nobody named them. */
+/** One message to every session that may run. Sessions that ended are left out, because nobody named them. */
 const sendAllCommand = command({
   usage: 'send-all <text …|-> [--exclude <alias,…>] [--from <alias>] [--json]',
   options: {
@@ -99,13 +100,28 @@ const pollInboxCommand = command({
   },
   async run(given: C2c, values) {
     const c2c = given.at(values['broker-root']);
-    const session = c2c.session(values['session-id']);
+    const session = inboxOf(c2c, values['session-id']);
     const json = values.json ?? false;
     if (values.peek) return peek(c2c, session, json);
     const taken = isSurelyEmpty(c2c.root, session) ? 0 : await take(c2c, session, json);
     if (taken === 0) sayNothingWaits(c2c, json);
   },
 });
+
+/**
+ * The session whose inbox is read. If the environment names a session that is not registered, it is the one with the alias of the
+ * environment. While that one runs, its mail is its own.
+ */
+function inboxOf(c2c: C2c, named: string | undefined): string {
+  const own = c2c.session(named);
+  const alias = c2c.env['C2C_MCP_AUTO_REGISTER_ALIAS'];
+  if (named !== undefined || !alias) return own;
+  const registry = new RegistryFile(c2c.root);
+  const row = registry.rows().some(({ session_id }) => session_id === own) ? undefined : registry.rowOf(alias);
+  if (!row || whyHeld(row, registry.isAlive(row), Date.now()) !== null) return own;
+  c2c.note(`note: session ${own} is not registered; this is the mail of ${row.alias}, session ${row.session_id}`);
+  return row.session_id;
+}
 
 async function take(c2c: C2c, session: string, json: boolean): Promise<number> {
   const name = await c2c.mailbox(session);
@@ -178,7 +194,7 @@ const historyCommand = command({
   },
 });
 
-/** An archive is for looking back. What happened, with its evidence, stands in the ledger, which has its own retention. spec: c2c#archive */
+/** An archive is for looking back. What happened, with its evidence, is in the ledger, which has its own retention. spec: c2c#archive */
 async function prune(c2c: C2c, span: string, isDry: boolean, json: boolean): Promise<void> {
   const before = (Date.now() - durationFrom(span)) / 1000;
   const count = pruneArchives(c2c.root, before, isDry ? 'count' : 'remove');

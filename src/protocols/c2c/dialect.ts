@@ -37,7 +37,7 @@ Clients
   c2c install claude|codex|opencode|kimi|gemini   add c2c to a client; --uninstall takes it out byte for byte
       (--global --alias <alias> --hooks --project-plugin --dry-run)
   c2c start <client> [-n <name>], c2c stop|restart <name>, c2c instances    sessions that c2c runs
-      (-s <id> goes on with a conversation of the client)
+      (-s <id> continues a conversation of the client, -m <model> chooses its model)
   c2c status                             who runs, how much each sent and took, rooms, sessions that c2c runs
   c2c get-tmux-location                  the tmux pane of this shell
   c2c mcp                                serve the tools to a client, on stdio (also \`serve\`)

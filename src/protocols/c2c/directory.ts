@@ -150,8 +150,9 @@ export class C2cDirectory implements Directory {
 
   async seen(name: AgentName): Promise<void> {
     const row = this.#row(name);
-    if (row) this.registry.touchLease(row.session_id, this.now());
-    if (!row || seenLately(this.#record(row, NO_CHANNELS), this.now())) return;
+    if (!row || this.registry.lent.has(row.session_id)) return;
+    this.registry.touchLease(row.session_id, this.now());
+    if (seenLately(this.#record(row, NO_CHANNELS), this.now())) return;
     this.registry.amend(
       (rows) => rows.find((one) => one.session_id === row.session_id),
       () => ({ last_activity_ts: this.now() / 1000 }),

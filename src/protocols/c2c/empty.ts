@@ -11,8 +11,8 @@ const EMPTY_BYTES = 64;
 const TICK_MS = 25;
 
 /**
- * True if it is certain that nothing waits for this session, without a look into the ledger: its inbox is empty, nobody has any
- * mail in a hand, and nobody wrote into the ledger since everything that was accepted was found to be in an inbox.
+ * True if it is certain that nothing waits for this session, without a look into the ledger: its inbox is empty, no reader
+ * holds mail, and the ledger has not changed since all accepted mail was found in an inbox.
  *
  * The last of these is what makes it right. A send that was killed after it was accepted has left its message in the ledger alone;
  * it wrote there, so the mark below no longer fits, and the next look opens the ledger and finishes the send. In doubt the

@@ -98,7 +98,7 @@ export function c2cPhrases(reader: AgentName): Phrases {
     whole: (mail) => envelope(enveloped(reader, mail)),
     knock: (mail) => `${pendingMark(enveloped(reader, mail), 'knock')} to read it: c2c poll-inbox`,
     pointer: (mail) =>
-      `${pendingMark(enveloped(reader, mail), 'too_long')} too long to stand here; to read it: c2c poll-inbox`,
+      `${pendingMark(enveloped(reader, mail), 'too_long')} too long to show here; to read it: c2c poll-inbox`,
     moreWait: (count) =>
       `${count} more ${count === 1 ? 'waits' : 'wait'} for ${reader} and will follow; to read now: c2c poll-inbox`,
   };

@@ -266,7 +266,7 @@ function readHeld(path: string): HeldEntries {
 
 /** On disk when it returns: only then may the inbox lose what is here. If nothing is held there is no file. */
 function writeHeld(path: string, held: HeldEntries): void {
-  // A line break can stand only between the tokens of JSON, never in one.
+  // A line break can only be between the tokens of JSON, never in one.
   const lines = [...held].map(([id, { text }]) => `${id}\t${text.replaceAll(/[\r\n]/g, ' ')}\n`);
   if (lines.length > 0) replaceDurably(path, lines.join(''));
   else ifThere(() => unlinkSync(path));

@@ -98,7 +98,7 @@ export function writeInbox(
   replaceDurably(path, `[${entries.map(({ text }) => text).join(',')}]`, false);
 }
 
-/** Entries that come back stand before the first that is younger; the others keep the order in which they arrived. */
+/** An entry that comes back goes before the first younger one; the others keep the order in which they arrived. */
 export function merged(back: readonly InboxEntry[], waiting: readonly InboxEntry[]): InboxEntry[] {
   const rest = back.toSorted((a, b) => timeOf(a) - timeOf(b));
   const all: InboxEntry[] = [];

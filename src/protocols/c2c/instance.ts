@@ -222,7 +222,7 @@ export async function startInTmux(order: {
   const clean = Object.fromEntries(
     Object.entries(env).filter(([key, value]) => value !== undefined && !NOT_OURS.includes(key)),
   );
-  // Only names stand on the command line, which everybody can read; tmux takes the values from its client.
+  // The command line has only the names, because everybody can read it; tmux takes the values from its client.
   const names = Object.keys(clean).filter((key) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(key));
   const settings = ['start-server', ';', 'set-option', '-g', 'update-environment', names.join(' '), ';'];
   const shape = ['new-session', '-d', '-s', session, '-x', '200', '-y', '50', '-c', cwd];
@@ -283,6 +283,8 @@ export function instanceEnvironment(env: Env, plan: LaunchPlan): Env {
     C2C_MCP_BROKER_ROOT: plan.broker_root,
     C2C_MCP_CLIENT_TYPE: plan.client,
     ...(plan.rooms !== undefined && { C2C_MCP_AUTO_JOIN_ROOMS: plan.rooms }),
+    // The plugin prompts this session before its user does.
+    ...(plan.client === 'opencode' && plan.conversation && { C2C_OPENCODE_SESSION_ID: plan.conversation }),
   };
 }
 

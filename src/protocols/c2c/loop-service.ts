@@ -9,7 +9,7 @@ import type { LoopPlace, RunningLoop } from './loop.ts';
 const PAUSE_MS = 2000;
 const LONGEST_PAUSE_MS = 300_000;
 
-/** Runs the loop of every session for which one is wanted, and follows the folder in which that stands. Nobody connects to it. */
+/** Runs the loop of every session for which one is wanted, and follows the folder that lists them. Nobody connects to it. */
 export const loops: Service = {
   async open(context, _values, log) {
     const folder = loopsFolder(context.env);

@@ -86,7 +86,7 @@ export interface C2cMessage {
 export async function sendTo(context: C2cContext, from: AgentName, to: string, said: C2cMessage): Promise<Stored> {
   const alias = to.replace(/^@/, '');
   if (isSameAlias(alias, from)) {
-    throw new Refusal('invalid_request', `"${from}" is your own alias; name somebody else (\`c2c list\`)`);
+    throw new Refusal('invalid_request', `"${from}" is your own alias; name another session (\`c2c list\`)`);
   }
   const body = `${said.tag ? TAGS[said.tag] : ''}${said.body}`;
   if (alias.startsWith('#')) {

@@ -54,7 +54,7 @@ type Holder = Pick<Claim, 'mailbox' | 'owner'>;
  * ledger knows the dead reader; its copies wait again, and what is in both files is one. In T3 before the commit: it comes again,
  * marked. In T4, or between R1 and R2: `tidy` corrects it. What is gone from an inbox was taken elsewhere and never comes back by us.
  *
- * All entries stand in the inbox, the quiet ones too: other programs see everything. That one is quiet is known to the ledger alone.
+ * All entries are in the inbox, the quiet ones too: other programs see everything. Only the ledger knows which are quiet.
  */
 export class C2cMailboxes implements Mailboxes {
   readonly #inboxes: InboxStore;
@@ -268,7 +268,7 @@ export class C2cMailboxes implements Mailboxes {
     this.#inboxes.onStep('R release');
     const released = await journal.release(mailbox, owner, ids, until, because, undefined, begun);
     this.#inboxes.onStep('R released');
-    // The ledger did not know of some, when they were taken, that they stand in the inbox.
+    // When these were taken, the ledger did not know that they are in the inbox.
     if (until === null && released.some((id) => own.get(id)?.fileless)) await this.#sender.fileLeftovers();
     return released;
   }

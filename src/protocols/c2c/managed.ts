@@ -7,6 +7,8 @@ import { rolloutOf } from '../../clients/codex/rollout.ts';
 import { codexHome } from '../../clients/codex/rpc.ts';
 import { isUuid } from '../../clients/launch.ts';
 import { ifThere } from '../../core/disk.ts';
+import { isObject } from './files.ts';
+import { jsonValue } from './json-list.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import { startInBackground } from '../../platform/background.ts';
 import { servingLog } from '../../platform/log.ts';
@@ -40,6 +42,8 @@ import type { C2c } from './workspace.ts';
 
 /** How long a client may take to end by itself. */
 const END_MS = 5000;
+/** How long OpenCode may take to list its sessions. */
+const ASK_MS = 20_000;
 
 /** Starts a client in a terminal of ours, under its alias, and arms its loop. Of two at once one wins. spec: c2c#instances */
 async function bringUp(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
@@ -55,6 +59,7 @@ async function bringUp(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
 }
 
 async function start(c2c: C2c, wanted: LaunchPlan): Promise<Instance> {
+  await refuseUnknownSession(c2c.env, wanted);
   const plan = await withThread(c2c.env, wanted);
   const before = readInstance(c2c.env, plan.name);
   if (before && isUp(before)) {
@@ -100,6 +105,18 @@ async function withThread(env: Env, plan: LaunchPlan): Promise<LaunchPlan> {
   const isOther = !first.startsWith('-') || command.some((word) => word.startsWith('--remote'));
   const thread = isCodex && !isOther ? await newThread({ program, cwd, env }, alias) : null;
   return thread === null ? plan : { ...plan, conversation: thread };
+}
+
+/** OpenCode ends at a session that it does not know, seconds after it was started. So it is asked first; without a clear answer it is started. */
+async function refuseUnknownSession(env: Env, { client, conversation, cwd, command: [program = ''] }: LaunchPlan) {
+  if (client !== 'opencode' || conversation === undefined) return;
+  const words = [program, 'session', 'list', '--format', 'json', '-n', '1000000'];
+  const asked = Bun.spawn(words, { cwd, env, stdin: 'ignore', stderr: 'ignore', timeout: ASK_MS });
+  const said = await new Response(asked.stdout).text();
+  const known = said.trim() === '' ? [] : jsonValue(said);
+  if ((await asked.exited) !== 0 || !Array.isArray(known)) return;
+  if (known.some((one) => isObject(one) && one['id'] === conversation)) return;
+  throw new Refusal('not_found', `session ${conversation} was not found in this folder; see \`opencode session list\``);
 }
 
 /** Its last words went with its terminal: only the user can make it say them again. */
@@ -153,11 +170,12 @@ const CLIENTS: Record<string, { program: string; loop: LaunchPlan['loop'] }> = {
 /** `c2c start <client>`: a session that we keep, in a tmux session of its own. spec: c2c#instances */
 const startCommand = command({
   usage:
-    'start claude|codex|opencode|kimi [-n <name>] [-s <conversation of the client>] [--alias <alias>] [--bin <program>] [--auto-join <room,…>] [--wake|--no-wake] [--pty] [--json] [-- <arguments of the client>]',
+    'start claude|codex|opencode|kimi [-n <name>] [-s <conversation of the client>] [-m <model>] [--alias <alias>] [--bin <program>] [--auto-join <room,…>] [--wake|--no-wake] [--pty] [--json] [-- <arguments of the client>]',
   options: {
     name: { ...TEXT, short: 'n' },
     alias: TEXT,
     'session-id': SESSION_ID,
+    model: { ...TEXT, short: 'm' },
     bin: TEXT,
     'auto-join': TEXT,
     pty: FLAG,
@@ -185,7 +203,7 @@ const startCommand = command({
 });
 
 type Values = {
-  [K in 'name' | 'alias' | 'session-id' | 'bin' | 'auto-join']?: string;
+  [K in 'name' | 'alias' | 'session-id' | 'model' | 'bin' | 'auto-join']?: string;
 } & { pty?: boolean; wake?: boolean; 'no-wake'?: boolean };
 
 function planFor(c2c: C2c, client: string, args: string[], values: Values): LaunchPlan {
@@ -201,6 +219,7 @@ function planFor(c2c: C2c, client: string, args: string[], values: Values): Laun
   }
   const name = readInstanceName(values.name ?? values.alias ?? `${client}-${crypto.randomUUID().slice(0, 6)}`);
   const before = readInstance(c2c.env, name);
+  const model = values.model === undefined ? [] : ['--model', modelFor(client, values.model)];
   const program = values.bin ?? kind.program;
   const path = Bun.which(program, { PATH: c2c.env['PATH'] ?? '', cwd: c2c.cwd });
   if (!path) throw new Refusal('not_found', `${program} is not installed here; say where it is with --bin`);
@@ -211,13 +230,22 @@ function planFor(c2c: C2c, client: string, args: string[], values: Values): Laun
     alias: readAlias(values.alias ?? before?.alias ?? name),
     broker_root: c2c.root,
     cwd: c2c.cwd,
-    command: [path, ...args],
+    command: [path, ...model, ...args],
     created_at: before?.created_at ?? Date.now() / 1000,
     loop: values['no-wake'] ? 'none' : values.wake ? 'wake' : kind.loop,
     ...(values.pty && { pty: true }),
     ...(values['auto-join'] !== undefined && { rooms: values['auto-join'] }),
     ...(values['session-id'] !== undefined && { conversation: readSessionId(values['session-id']) }),
   };
+}
+
+/** The model as its client writes it. The original writes `provider:model`; only OpenCode needs the provider. */
+function modelFor(client: string, text: string): string {
+  const [, provider, model = ''] = /^(?:([^:/]+)[:/])?(.*)$/s.exec(text.trim()) ?? [];
+  const wrong = model === '' ? 'empty model' : client === 'opencode' && !provider ? 'write provider:model' : null;
+  if (wrong) throw new Refusal('invalid_request', `invalid --model for client '${client}': ${wrong}`);
+  if (client === 'opencode') return `${provider}/${model}`;
+  return text.includes(':') ? model : text.trim();
 }
 
 /** `c2c stop <name>`: ends a session that we keep, with its loop. Its alias and its mail stay. spec: c2c#instances */
@@ -289,7 +317,7 @@ async function startInPty(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
 
 /**
  * Holds the terminal of a client in this process until one of the two ends. If this process has a terminal itself, its user
- * sees the client and types to it as if nobody stood between.
+ * sees the client and types to it directly.
  */
 export async function hold(c2c: C2c, plan: LaunchPlan): Promise<void> {
   const isSeen = process.stdin.isTTY && process.stdout.isTTY;

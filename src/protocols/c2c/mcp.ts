@@ -59,7 +59,7 @@ interface Tool<T extends Takes> {
   about: string;
   takes: T;
   needs?: readonly string[];
-  /** Not in `tools/list` unless asked for: what is listed stands in the context of every session. */
+  /** Not in `tools/list` unless asked for: the list is in the context of every session. */
   rare?: true;
   /** It changes nothing. */
   looks?: true;

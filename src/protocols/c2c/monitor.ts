@@ -262,7 +262,7 @@ class BrokerEvents {
   }
 }
 
-/** One line, whatever stands in the message: who reads lines must not see two. */
+/** One line, whatever is in the message: a reader of lines must not see two. */
 function lineOf({ from_alias, to_alias, content }: MailEntry, full: boolean, reader: string): string {
   const [, room] = to_alias.split('#', 2);
   const text = lineForModel(content, full ? Infinity : BRIEF);

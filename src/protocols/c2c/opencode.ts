@@ -26,10 +26,10 @@ import { codeOf } from '../../core/disk.ts';
 type Spooled = Record<string, unknown>;
 
 /**
- * Moves what waits into the plugin's spool, and answers with everything that stands there. The plugin removes it when its client has it.
+ * Moves what waits into the plugin's spool, and answers with everything in it. The plugin removes it when its client has it.
  *
  *   1  claim            killed here, they wait again
- *   2  write the spool  killed here, they wait again and stand in the spool too: the next merge knows them by their ids
+ *   2  write the spool  killed here, they wait again and are in the spool too: the next merge knows them by their ids
  *   3  settle           they are the plugin's
  *
  * 2 is done inside 3, while nobody else can write the ledger: two plugins on one spool do not overwrite each other's mail.
@@ -93,7 +93,7 @@ function readSpool(path: string): { messages: Spooled[]; broken?: string } {
   return { messages: [], broken };
 }
 
-/** A message that was begun before may stand there already. Those without an id are never taken for each other. */
+/** A message that was begun before may be there already. Two without an id are never the same. */
 function withoutDoubles(messages: readonly Spooled[]): Spooled[] {
   const known = new Set<unknown>();
   return messages.filter(({ message_id: id }) => {

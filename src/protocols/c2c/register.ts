@@ -183,7 +183,7 @@ function addMail(root: string, to: string, mail: readonly InboxEntry[]): void {
   flushFolder(root);
 }
 
-/** Of several equal entries, each stands for one. */
+/** Equal entries are counted: each removes one. */
 function without(entries: readonly InboxEntry[], others: readonly InboxEntry[]): InboxEntry[] {
   const counts = new Map<string, number>();
   for (const key of others.map(keyOf)) counts.set(key, (counts.get(key) ?? 0) + 1);

@@ -22,6 +22,8 @@ export interface Kept {
 /** `registry.json`: the sessions of a broker, shared with other programs. Each change reads it again, under its lock. spec: c2c#registry */
 export class RegistryFile {
   readonly path: string;
+  /** Sessions under whose alias another one writes here: that is no sign of their life. */
+  readonly lent = new Set<string>();
   #read: { stamp: string; kept: Kept[]; isBroken: boolean } | undefined;
 
   constructor(readonly root: string) {

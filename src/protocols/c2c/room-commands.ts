@@ -85,7 +85,7 @@ async function send(c2c: C2c, given: Given, [name, ...words]: string[]): Promise
   c2c.say(
     said.delivered_to.length > 0
       ? `stored for ${said.delivered_to.join(', ')}`
-      : 'nobody else is in this room; it stands in its history',
+      : 'nobody else is in this room; its history has it',
   );
 }
 

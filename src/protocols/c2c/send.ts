@@ -47,20 +47,20 @@ export class Sender {
   }
 
   async #file({ key }: Entry, message: Message, copies: Numbered[]): Promise<void> {
-    let stands = false;
+    let isStored = false;
     try {
-      stands = this.#noteInRoom(message);
+      isStored = this.#noteInRoom(message);
       const filed = copies.filter(({ mailbox }) => {
         const isFiled = this.#appendIfPlain(mailbox, message);
-        stands ||= isFiled;
+        isStored ||= isFiled;
         return isFiled;
       });
       await this.#filed(filed);
-      // The others stand in the ledger until their inbox is a plain file again.
+      // The ledger keeps the others until their inbox is a plain file again.
       if (filed.length < copies.length) await this.options.journal.flush(true);
     } catch (error) {
       // A sender with a key can ask again for the same. For others it must be as if it had never been.
-      const isUndone = !stands && key === undefined && (await this.#undone(message.id));
+      const isUndone = !isStored && key === undefined && (await this.#undone(message.id));
       const outcome = isUndone ? 'nothing was stored' : 'it is accepted, and the next command finishes it';
       throw explained(error, this.options.root, outcome);
     }
@@ -132,7 +132,7 @@ export class Sender {
     this.inboxes.flush();
     this.inboxes.onStep('S4 flushed');
     for (const [at, { mailbox, id }] of copies.entries()) {
-      // Another process filed it too; or it was settled before it stood here, and then it must not stand here.
+      // Another process filed it too; or it was settled before it was filed here, and then it must not stay.
       if (!mine[at] && (await journal.copy(mailbox, id))?.state === 'settled') this.inboxes.remove(mailbox, [id]);
     }
   }

@@ -3,6 +3,7 @@ import { Refusal } from '../../core/refusal.ts';
 import type { Broker, BrokerSession } from './broker.ts';
 import type { BrokerEntry } from './entry.ts';
 import { isObject } from './files.ts';
+import { whyHeld } from './registry.ts';
 import type { SessionRow } from './shapes.ts';
 
 /** The last time that can be written down, in seconds since 1970. */
@@ -32,14 +33,18 @@ export function sessionJson({ row, alive, lastSeen }: BrokerSession): Record<str
 }
 
 /**
- * The alias under which a session may write, as it is registered: one that nobody has, its own, or that of a session whose process
- * ended. A session without a known process counts as one that runs. spec: c2c#aliases
+ * The alias under which a session may write, as it is registered: one that nobody has, its own, or one that it could register because its
+ * session ended. spec: c2c#aliases
  */
 export async function speakerOf(broker: Broker, alias: AgentName, sessionId: string | null): Promise<AgentName> {
   const known = await broker.called(alias);
   if (!known) return alias;
   const { session_id, alias: written } = known.row;
-  if (known.alive === false || session_id === sessionId) return written as AgentName;
+  if (session_id === sessionId) return written as AgentName;
+  if (whyHeld(known.row, known.alive, broker.now()) === null) {
+    broker.registry.lent.add(session_id);
+    return written as AgentName;
+  }
   const runs = known.alive ? 'that runs' : 'that may run';
   throw new Refusal(
     'not_yours',

@@ -30,7 +30,7 @@ const INSERT = `INSERT INTO duties (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 
 const UPDATE = `UPDATE duties SET state = ?, due = ?, returns = ?, tier = ?, extended = ?, note = ?, ended_as = ?, ended_at = ?,
   ended_by = ? WHERE id = ? AND mailbox = ?`;
 const ONE = `SELECT ${COLUMNS} FROM duties WHERE id = ? AND mailbox = ?`;
-/** Each query reads its own index of open duties, and none sorts. */
+/** Each query reads its own index of open obligations, and none sorts. */
 export const PAGES = {
   owed: {
     index: 'duties_owed',
@@ -73,7 +73,7 @@ const AFTER_ALL = '\u{10ffff}';
 type Place = [at: number, id: string, mailbox: string];
 type UnenteredRow = CopyRow & { seq: number; json: string; alone: number };
 
-/** Duties, event claims and sessions complete the SQLite journal. core/ports/obligations.ts documents each method. */
+/** Obligations, event claims and sessions complete the SQLite journal. core/ports/obligations.ts documents each method. */
 export class SqliteObligations extends SqliteCopies implements Obligations {
   sessionStore(): SessionStore {
     return new SqliteSessions(this.connection);
@@ -239,10 +239,10 @@ function claimIn(db: Database, key: MessageId): EventClaim | null {
   return row && claimFrom(row);
 }
 
-/** The time between two returns of a duty without a readable one: a third of five minutes. */
+/** The time between two returns of an obligation without a readable one: a third of five minutes. */
 const UNREADABLE_MS = 100_000;
 
-/** Other programs may write unreadable times. One such message must not block all duties after it. */
+/** Other programs may write unreadable times. One such message must not block all obligations after it. */
 function readable(obligation: Obligation): Obligation {
   const at = Number.isFinite(obligation.at) ? obligation.at : 0;
   const { every, due, ended } = obligation;
@@ -255,7 +255,7 @@ function readable(obligation: Obligation): Obligation {
   };
 }
 
-/** The duty after a change; null if nothing changes. An ended duty never changes. */
+/** The obligation after a change; null if nothing changes. An ended obligation never changes. */
 function afterChange(obligation: Obligation, change: (obligation: Obligation) => Obligation | null): Obligation | null {
   if (obligation.ended) return null;
   const next = change(structuredClone(obligation));

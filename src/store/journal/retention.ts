@@ -24,7 +24,7 @@ const ENDED_BEFORE = `SELECT m.seq FROM messages m LEFT JOIN copies c USING (seq
 const OWN = `SELECT seq FROM (SELECT seq FROM sent WHERE sender = ?1 UNION ALL SELECT seq FROM messages WHERE seq > ?2 AND sender = ?1)
   WHERE seq NOT IN (SELECT seq FROM copies)`;
 
-/** How a duty ends when its author is forgotten. */
+/** How an obligation ends when its author is forgotten. */
 const AUTHOR_FORGOTTEN: { as: Disposition; by: Evidence } = {
   as: 'superseded',
   by: { because: 'its author was forgotten' },
@@ -41,7 +41,7 @@ export function prune(
   return { bodies, messages };
 }
 
-/** Drops duties without a message, and expired claims and sessions. */
+/** Drops obligations without a message, and expired claims and sessions. */
 function dropSpent(db: Database, facts: number, now: number): void {
   db.query('DELETE FROM duties WHERE ended_at < ? AND id NOT IN (SELECT id FROM messages)').run(facts);
   db.query('DELETE FROM claims WHERE until <= ?').run(now);

@@ -12,7 +12,7 @@ import type { JournalConnection } from './connection.ts';
 import type { CopyRecord } from '../../core/ports/journal.ts';
 import { STATES } from './schema.ts';
 
-/** The place up to which duties were entered. */
+/** The place up to which obligations were entered. */
 export function entered(db: Database): number {
   return Number(metaOf(db, 'entered') ?? 0);
 }

@@ -71,7 +71,7 @@ export function isWaiting(copy: CopyRecord): boolean {
 }
 
 /**
- * The position up to which copies were scanned for duties. Its integer part is the last sequence number, its fraction counts how often
+ * The position up to which copies were scanned for obligations. Its integer part is the last sequence number, its fraction counts how often
  * the scan went back. A position never repeats after the scan went back, so a concurrent scan notices.
  */
 const MOST_RETURNS = 1024;

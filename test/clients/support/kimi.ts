@@ -3,11 +3,15 @@
 //   const kimi = aKimi({ place, model });                    // before the product installs its hooks there
 //   const run = await kimi.headless('do it');                // `kimi -p`, to its end: { out, err, code }
 //   await kimi.ready(terminal);                              // its TUI in tmux, no matter who started it, at its prompt
+//   const server = await kimi.web();                         // `kimi web`; kimi.webSession(server, 'do it') begins a session there
 //   await kimi.turn(terminal, 'do it', 'done');              // a whole turn, in which the model says `done`
 //
 // `kimi` is on the PATH of `kimi.env`, beside the Node that it needs, as after `npm install -g`.
-import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { kimiServers } from '../../../src/clients/kimi/web.ts';
+import type { KimiServer } from '../../../src/clients/kimi/web.ts';
 import type { Run } from '../../support/program.ts';
+import { within } from '../../support/within.ts';
 import type { Model } from '../model/model.ts';
 import type { Place } from './place.ts';
 import { runs } from './runs.ts';
@@ -19,6 +23,8 @@ const DEADLINE = 200_000;
 export interface KimiOptions {
   place: Place;
   model: Model;
+  /** More of its settings, as TOML. */
+  settings?: string;
 }
 
 export class Kimi {
@@ -34,7 +40,7 @@ export class Kimi {
     const file = `${this.folder}/config.toml`;
     if (existsSync(file)) throw new Error(`${file} is there already: let the product install after aKimi`);
     mkdirSync(this.folder, { recursive: true });
-    writeFileSync(file, scripted(model));
+    writeFileSync(file, `${scripted(model)}${options.settings ?? ''}`);
   }
 
   get folder(): string {
@@ -49,10 +55,40 @@ export class Kimi {
     writeFileSync(`${this.folder}/workspace-trust/wd_project_${sum}`, JSON.stringify({ root, trustedAt: 1 }));
   }
 
+  /** All that it has written down of its conversations. */
+  wires(): string {
+    const paths = [
+      ...new Bun.Glob('sessions/*/*/agents/main/wire.jsonl').scanSync({ cwd: this.folder, absolute: true }),
+    ];
+    return paths.map((path) => readFileSync(path, 'utf8')).join('');
+  }
+
   /** `kimi -p <prompt>` to its end. */
   headless(prompt: string, args: string[] = [], ms = DEADLINE): Promise<Run> {
     const command = ['kimi', ...args, '-p', prompt];
     return runs(command, { cwd: this.options.place.project, env: this.env, ms });
+  }
+
+  /** `kimi web`, as its user starts it. */
+  async web(): Promise<KimiServer> {
+    const how = { cwd: this.options.place.project, env: this.env, stdin: 'ignore', stdout: 'ignore' } as const;
+    const child = Bun.spawn(['kimi', 'web', '--no-open'], how);
+    let server: KimiServer | undefined;
+    await within(DEADLINE, async () => {
+      server = kimiServers(this.folder).find(({ pid }) => pid === child.pid);
+      return (await server?.call('GET', '/meta').catch(() => null)) != null;
+    });
+    return server as unknown as KimiServer;
+  }
+
+  /** A session on a server, as its page begins one: with this prompt. */
+  async webSession(server: KimiServer, text: string): Promise<string> {
+    const made = (await server.call('POST', '/sessions', { metadata: { cwd: this.options.place.project } })) as {
+      id: string;
+    };
+    const content = [{ type: 'text', text }];
+    await server.call('POST', `/sessions/${made.id}/prompts`, { content, model: 'scripted' });
+    return made.id;
   }
 
   /** Waits until its TUI takes a prompt: the user trusts the folder first. */

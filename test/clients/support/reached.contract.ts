@@ -21,19 +21,36 @@ export function itReaches(running: RunningClient): void {
     promise('idle', 'wakes it when it is idle, and no key is touched', async () => {
       const machine = await aMachine(running);
       const window = await machine.run();
-      await window.type('half a thought');
-      await window.shows(machine.prepared.draft('half a thought'));
+      const draft = async (): Promise<void> => {
+        await window.type('half a thought');
+        await window.shows(machine.prepared.draft('half a thought'));
+      };
+      if (!running.isTyped) await draft();
       const id = await machine.send('the build is red');
       const asked = await machine.model.saw('the build is red');
       expect([timesIn(asked, id), asked.has('half a thought')]).toEqual([1, false]);
       const { evidence } = await machine.until(id, 'shown');
       expect(running.ways).toContain(evidence.way ?? '');
       await window.shows(END);
-      await window.shows(machine.prepared.draft('half a thought'));
+      if (!running.isTyped) await window.shows(machine.prepared.draft('half a thought'));
       expect(machine.model.main).toHaveLength(1);
+      if (!running.isTyped) return;
+      await machine.prepared.ready(window);
+      await draft();
+      const later = await machine.send('and green again');
+      await machine.daemonRests(window.pid);
+      expect([machine.model.main.length, (await machine.copy(later)).state]).toEqual([1, 'stored']);
+      await window.shows(machine.prepared.draft('half a thought'));
+      await window.keys('Enter');
+      await machine.until(later, 'shown');
+      expect((await machine.model.request(2)).has('and green again')).toBe(false);
+      expect(timesIn(machine.model.last, later)).toBe(1);
     });
 
-    promise('busy', 'reaches it while it works after the running tool, before the next request', async () => {
+    const busy = running.isTyped
+      ? 'reaches it while it works at the end of the turn, and nothing is typed before'
+      : 'reaches it while it works after the running tool, before the next request';
+    promise('busy', busy, async () => {
       const machine = await aMachine(running);
       const tool = machine.tool();
       machine.model.script(tool.step, say('done'));
@@ -44,7 +61,8 @@ export function itReaches(running: RunningClient): void {
       await machine.prepared.has({ id, text: 'look at this' }, machine);
       expect(machine.model.main).toHaveLength(1);
       await tool.finish();
-      expect(timesIn(await machine.model.request(2), id)).toBe(1);
+      const asked = [await machine.model.request(2), ...(running.isTyped ? [await machine.model.request(3)] : [])];
+      expect(asked.map((one) => timesIn(one, id))).toEqual(running.isTyped ? [0, 1] : [1]);
       await machine.until(id, 'shown');
     });
 
@@ -64,8 +82,8 @@ export function itReaches(running: RunningClient): void {
       await window.submit('make it');
       await machine.prepared.asking(window);
       const id = await machine.send('say yes');
-      // It was handed over, and a client that takes it for an answer does so at once.
-      await machine.until(id, 'offered');
+      // It was handed over, and a client that takes it for an answer does so at once. Into a dialog nothing is typed.
+      if (!running.isTyped) await machine.until(id, 'offered');
       await machine.daemonRests();
       expect([machine.model.main.length, existsSync(`${machine.place.project}/made`)]).toEqual([1, false]);
       expect(await machine.has(id, 'shown')).toBe(false);
@@ -167,7 +185,7 @@ export function itReaches(running: RunningClient): void {
     });
 
     promise('refused', 'is not called shown while the model refuses, and comes once', async () => {
-      const machine = await aMachine(running, { steps: [refuse(), refuse(), refuse()] });
+      const machine = await aMachine(running, { steps: Array(3).fill(refuse(running.refusal)) });
       const window = await machine.run();
       const id = await machine.send('it is red');
       await machine.model.saw('it is red');

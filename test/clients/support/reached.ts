@@ -34,8 +34,12 @@ export interface RunningClient {
   client: Client;
   /** The ways of Parley that reach it without a key, as receipts name them. */
   ways: readonly string[];
+  /** Mail is typed into its composer. So it waits for the end of a turn, and for a composer without a draft. */
+  isTyped?: true;
   /** Promises that the client cannot keep, each with the reason. */
   cannot?: Partial<Record<Promised, string>>;
+  /** The HTTP status of a model after which the client does not ask again by itself; 500 if it is not given. */
+  refusal?: number;
   /** Writes its settings into this home, for this model. Nothing asks its user anything before the first prompt. */
   prepare(place: Place, model: Model): PreparedClient;
 }

@@ -1,0 +1,226 @@
+import { dirname } from 'node:path';
+import type { MessageId } from '../../core/names.ts';
+import type { LiveSession, RecordedProof } from '../../core/ports/live-session.ts';
+import type { Attempt, Parcel, Way } from '../../core/ports/way-in.ts';
+import type { Evidence } from '../../core/receipt.ts';
+import { Wakeup } from '../../core/wait.ts';
+import { FolderWatch } from '../../sessions/follow.ts';
+import { isRecord } from '../../wire/jsonrpc.ts';
+import type { KimiIndex } from './record.ts';
+import {
+  hasOtherKimi,
+  isLoaded,
+  type KimiServer,
+  kimiServers,
+  NoWebServer,
+  WEB_CODES,
+  WebRefusal,
+  type WebSession,
+  webState,
+} from './web.ts';
+
+/** In case a file event was lost. */
+const LOOK_MS = 250;
+/** A session that is idle for this long with nothing in its record says nothing more. */
+const SILENT_MS = 20_000;
+
+/** A session that a server has loaded, and that nobody else has open. */
+interface Found {
+  server: KimiServer;
+  session: WebSession;
+}
+
+/** The sessions that `kimi web` has loaded, for mail. One is left out while another Kimi may have it open: see `hasOtherKimi`. */
+export class KimiWebSessions {
+  #found: readonly Found[] = [];
+
+  constructor(readonly index: KimiIndex) {}
+
+  async list(): Promise<LiveSession[]> {
+    this.#found = await this.#look();
+    return this.#found.map(({ server, session }) => {
+      const start = server.start;
+      const { status, waitingFor } = webState(session);
+      return {
+        client: 'kimi',
+        id: session.id,
+        folder: session.metadata.cwd,
+        pid: server.pid,
+        ...(start !== null && { start }),
+        status,
+        ...(waitingFor !== undefined && { waitingFor }),
+      };
+    });
+  }
+
+  /** Whether the last list has this session. */
+  has(id: string): boolean {
+    return this.#found.some(({ session }) => session.id === id);
+  }
+
+  /** The records of the sessions of the last list. */
+  get records(): string[] {
+    return this.#found.flatMap(({ session }) => this.index.find(session.id)?.wire ?? []);
+  }
+
+  /** The way to a session of the last list. While it asks its user something there is none. */
+  way({ id }: LiveSession, proof: (id: MessageId, since: number) => Promise<RecordedProof>): Way | null {
+    const found = this.#found.find(({ session }) => session.id === id);
+    if (!found || webState(found.session).status === 'waiting') return null;
+    return new WebWay(found.server, id, this.index, proof);
+  }
+
+  /** Whether the server of this session cannot have a message that its record does not have. Null: that is not known. */
+  async isOver({ id, pid }: LiveSession, message: MessageId): Promise<boolean | null> {
+    const server = kimiServers(this.index.home).find((one) => one.pid === pid);
+    try {
+      const session = await server?.session(id);
+      if (!server || !session) return null;
+      // What was put into a turn is in its record only when the model gets it.
+      if (!isLoaded(session) || webState(session).status !== 'idle') return null;
+      return !(await promptsOf(server, id)).some((one) => isPromptOf(one, message));
+    } catch {
+      return null;
+    }
+  }
+
+  async #look(): Promise<Found[]> {
+    const { home } = this.index;
+    const all: Found[] = [];
+    for (const server of kimiServers(home)) {
+      const loaded = await server.loaded().catch(() => []);
+      all.push(...loaded.map((session) => ({ server, session })));
+    }
+    const isOnce = ({ session: { id } }: Found): boolean => all.filter(({ session }) => session.id === id).length === 1;
+    const once = all.filter(isOnce);
+    const folders = new Set(once.map(({ session }) => session.metadata.cwd));
+    const taken = new Set([...folders].filter((folder) => hasOtherKimi(home, folder)));
+    return once.filter(({ session }) => !taken.has(session.metadata.cwd));
+  }
+}
+
+/**
+ * Mail for a session on `kimi web`, as a prompt by its API. An idle session begins a turn with it; in a busy one it is put into the turn after the
+ * running tool call. A server takes the id of a prompt once, so nothing is given twice while it runs; after that its record knows.
+ */
+export class WebWay implements Way {
+  readonly name = 'rpc';
+
+  constructor(
+    readonly server: KimiServer,
+    readonly session: string,
+    readonly index: KimiIndex,
+    readonly proof: (id: MessageId, since: number) => Promise<RecordedProof>,
+  ) {}
+
+  async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
+    if (parcels.length === 0) return left('there is nothing to hand over', false);
+    const since = Date.now();
+    let given = 0;
+    for (const parcel of parcels) {
+      const said = await this.#hand(parcel, signal);
+      if (said && given === 0) return said;
+      if (said) return this.#offered(said.outcome === 'left' ? said.because : 'Kimi did not answer');
+      given += 1;
+    }
+    return this.#proven(parcels, since, signal);
+  }
+
+  /** Gives one parcel, unless Kimi has it. Null: it has it. */
+  async #hand(parcel: Parcel, signal: AbortSignal, again = 0): Promise<Attempt | null> {
+    try {
+      const session = await this.server.session(this.session);
+      if (!session || !isLoaded(session)) return left('the server of Kimi does not have this session loaded', true);
+      if (webState(session).status === 'waiting') return left('Kimi asks its user something', true);
+      if (hasOtherKimi(this.index.home, session.metadata.cwd))
+        return left('another Kimi runs in its folder and may have it open', true);
+      if (signal.aborted) return left('it was stopped before it went in', true);
+    } catch (error) {
+      return left(wordsOf(error), true);
+    }
+    const { id, text, ownTurn } = parcel;
+    const prompt = promptId(id, again);
+    try {
+      const content = [{ type: 'text', text }];
+      const place = `/sessions/${this.session}/prompts`;
+      const said = await this.server.call('POST', place, { content, prompt_id: prompt });
+      const status = isRecord(said) ? said['status'] : null;
+      if (status === 'blocked') return left('a hook of Kimi blocked it', false);
+      // Its turn may have ended by now: then it begins one of its own.
+      if (status === 'queued' && !ownTurn)
+        await this.server.call('POST', `${place}/${prompt}:steer`).catch(() => 'it waits for the end of the turn');
+      return null;
+    } catch (error) {
+      if (error instanceof NoWebServer) return left(error.message, true);
+      if (!(error instanceof WebRefusal)) return this.#offered(wordsOf(error));
+      if (error.code !== WEB_CODES.promptInUse) return left(error.message, false);
+    }
+    // It was given before, and is neither in the queue nor in the record: Kimi lost it with a turn that was cut off.
+    const isOver = await new KimiWebSessions(this.index).isOver(this.#asLive(), id);
+    return isOver ? this.#hand(parcel, signal, again + 1) : null;
+  }
+
+  /** Waits until the record shows all of it. What it does not show stays held: the record decides later. */
+  async #proven(parcels: readonly Parcel[], since: number, signal: AbortSignal): Promise<Attempt> {
+    const wakeup = new Wakeup();
+    const folders = new FolderWatch(() => wakeup.notify());
+    const wire = this.index.find(this.session)?.wire;
+    folders.set(wire === undefined ? [] : [dirname(wire)]);
+    let idleFrom = performance.now();
+    try {
+      for (; ; await wakeup.nextWithin(LOOK_MS, signal)) {
+        const proofs: RecordedProof[] = [];
+        for (const { id } of parcels) proofs.push(await this.proof(id, since));
+        const shown = proofs.flatMap((one) => (one.step === 'shown' ? [one.evidence] : []));
+        if (shown.length === parcels.length)
+          return { outcome: 'taken', step: 'shown', evidence: this.#evidence(shown.at(-1) ?? {}) };
+        if (signal.aborted) return this.#offered('it was stopped before anything was proven');
+        if (proofs.some((one) => one.step === 'accepted' && one.trouble !== undefined))
+          return this.#offered('the model did not answer');
+        const session = await this.server.session(this.session).catch(() => 'silent' as const);
+        if (session === null || this.server.start === null) return this.#offered('the server of Kimi has ended');
+        if (session === 'silent' || webState(session).status !== 'idle') idleFrom = performance.now();
+        if (performance.now() - idleFrom > SILENT_MS)
+          return this.#offered('Kimi is idle, and its record does not say that the model had it');
+      }
+    } finally {
+      folders.close();
+    }
+  }
+
+  #asLive(): LiveSession {
+    return { client: 'kimi', id: this.session, folder: '', pid: this.server.pid, status: 'idle' };
+  }
+
+  #offered(because: string): Attempt {
+    return { outcome: 'offered', evidence: this.#evidence({ because }) };
+  }
+
+  #evidence(more: Evidence): Evidence {
+    return { way: this.name, client: 'kimi', session: this.session, server: this.server.pid, ...more };
+  }
+}
+
+/** The prompts that a server has and that are not over: the one that runs, and those that wait. */
+async function promptsOf(server: KimiServer, session: string): Promise<string[]> {
+  const data = await server.call('GET', `/sessions/${session}/prompts`);
+  const { active, queued } = isRecord(data) ? data : {};
+  const all: unknown[] = [active, ...(Array.isArray(queued) ? (queued as unknown[]) : [])];
+  return all.flatMap((one) => (isRecord(one) && typeof one['prompt_id'] === 'string' ? [one['prompt_id']] : []));
+}
+
+function promptId(id: MessageId, again: number): string {
+  return `parley_${id}${again === 0 ? '' : `_${again}`}`;
+}
+
+function isPromptOf(prompt: string, id: MessageId): boolean {
+  return prompt === promptId(id, 0) || prompt.startsWith(`${promptId(id, 0)}_`);
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function left(because: string, retry: boolean): Attempt {
+  return { outcome: 'left', because, retry };
+}

@@ -1,0 +1,164 @@
+import { afterEach, describe, expect, it } from 'bun:test';
+import { mkdirSync, realpathSync, writeFileSync } from 'node:fs';
+import { temporaryHome } from '../../../test/support/home.ts';
+import { within } from '../../../test/support/within.ts';
+import { startOf } from '../../platform/process.ts';
+import { KimiIndex } from './record.ts';
+import { KimiWebQuestions } from './web-questions.ts';
+import { hasOtherKimi, isKimiWindow, KimiServer, kimiServers, NoWebServer } from './web.ts';
+
+const ends: (() => void)[] = [];
+afterEach(() => {
+  for (const end of ends.splice(0)) end();
+});
+
+describe('a server of Kimi', () => {
+  it('is one whose process runs and is a Kimi', async () => {
+    const home = aHome();
+    const kimi = await aProcess('kimi-code', home);
+    const other = await aProcess('node', home);
+    for (const pid of [kimi, other, 2 ** 22 + 1]) announce(home, { pid, host: '127.0.0.1', port: 1 });
+    announce(home, { pid: kimi, host: '192.0.2.1', port: 2 });
+    expect(kimiServers(home).map(({ pid, port }) => [pid, port])).toEqual([[kimi, 1]]);
+    expect(kimiServers(`${home}/nowhere`)).toEqual([]);
+  });
+
+  it('is no window, and does not keep its own sessions from their mail', async () => {
+    const home = aHome();
+    const folder = aHome();
+    const server = await aProcess('kimi-code', folder);
+    announce(home, { pid: server, host: '127.0.0.1', port: 1 });
+    expect(isKimiWindow(home)(['kimi-code'], '', server)).toBe(false);
+    expect(hasOtherKimi(home, folder)).toBe(false);
+    const window = await aProcess('kimi-code', folder);
+    expect(isKimiWindow(home)(['kimi-code'], '', window)).toBe(true);
+    expect(hasOtherKimi(home, folder)).toBe(true);
+  });
+
+  it('gets its token only if the user of this process listens there', async () => {
+    const { server, asked } = aServer(() => ({}));
+    const foreign = new KimiServer(server.home, server.pid, server.port, (process.getuid?.() ?? 0) + 1);
+    await expect(foreign.call('GET', '/meta')).rejects.toThrow(NoWebServer);
+    expect(asked).toEqual([]);
+    await server.call('GET', '/meta');
+    expect(asked).toEqual([{ method: 'GET', path: '/api/v1/meta', token: 'Bearer secret' }]);
+  });
+
+  it('has loaded a session that has a model, or does something', async () => {
+    const items = [
+      aSession('cold'),
+      aSession('warm', { agent_config: { model: 'one' } }),
+      aSession('busy', { busy: true }),
+    ];
+    const { server } = aServer(() => ({ items }));
+    expect((await server.loaded()).map(({ id }) => id)).toEqual(['warm', 'busy']);
+  });
+});
+
+describe('what a session on a server asks', () => {
+  it('is a plan with its own ways, which are approved by name', async () => {
+    const display = {
+      kind: 'plan_review',
+      plan: 'PLAN',
+      options: [
+        { label: 'Small', description: 's' },
+        { label: 'Big', description: 'b' },
+      ],
+    };
+    const { questions, posted } = asking({ tool_name: 'ExitPlanMode', tool_input_display: display });
+    const open = await questions.open();
+    expect(open).toMatchObject({ call: 'approval_1', kind: 'plan' });
+    expect(open?.questions[0]?.options.map(({ label }) => label)).toEqual(['Small', 'Big', 'Reject', 'Revise']);
+    await questions.answer('approval_1', [{ options: [1] }], new AbortController().signal);
+    expect(posted()).toEqual({ decision: 'approved', selected_label: 'Big' });
+  });
+
+  it('is a goal that can only be refused: to start one also chooses a permission mode', async () => {
+    const display = { kind: 'goal_start', objective: 'GOAL', mode: 'manual' };
+    const { questions } = asking({ tool_name: 'CreateGoal', tool_input_display: display });
+    expect((await questions.open())?.questions[0]?.options).toEqual([{ label: 'Reject' }]);
+  });
+
+  it('is rejected by an answer that names no option', async () => {
+    const { questions, posted } = asking({ tool_name: 'Bash', tool_input_display: { kind: 'command', command: 'ls' } });
+    await questions.answer('approval_1', [{ options: [] }], new AbortController().signal);
+    expect(posted()).toEqual({ decision: 'rejected' });
+  });
+
+  it('is not asked for while nothing waits: that would load the session', async () => {
+    const { server, asked } = aServer(() => aSession('s1'));
+    const questions = new KimiWebQuestions(
+      async () => server,
+      () => 's1',
+      new KimiIndex(server.home),
+    );
+    expect(await questions.open()).toBeNull();
+    expect(asked.map(({ path }) => path)).toEqual(['/api/v1/sessions/s1']);
+  });
+});
+
+function asking(approval: object) {
+  const item = { approval_id: 'approval_1', action: 'act', created_at: new Date().toISOString(), ...approval };
+  const { server, asked } = aServer((path, method) => {
+    if (method === 'POST') return { resolved: true };
+    if (path.endsWith('/approvals')) return { items: [item] };
+    return path.endsWith('/questions') ? { items: [] } : aSession('s1', { pending_interaction: 'approval' });
+  });
+  const questions = new KimiWebQuestions(
+    async () => server,
+    () => 's1',
+    new KimiIndex(server.home),
+  );
+  return { questions, posted: () => asked.find(({ method }) => method === 'POST')?.body };
+}
+
+function aSession(id: string, more: object = {}) {
+  const idle = { busy: false, main_turn_active: false, pending_interaction: 'none', agent_config: { model: '' } };
+  return { id, metadata: { cwd: '/project' }, ...idle, ...more };
+}
+
+interface Asked {
+  method: string;
+  path: string;
+  token: string;
+  body?: unknown;
+}
+
+/** A server that answers so, and what it was asked. */
+function aServer(answer: (path: string, method: string) => object) {
+  const home = aHome();
+  writeFileSync(`${home}/server.token`, 'secret\n');
+  const asked: Asked[] = [];
+  const listening = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    async fetch(request) {
+      const { method, url, headers } = request;
+      const path = new URL(url).pathname;
+      const body: unknown = method === 'POST' ? await request.json() : undefined;
+      asked.push({ method, path, token: headers.get('authorization') ?? '', ...(method === 'POST' && { body }) });
+      return Response.json({ code: 0, data: answer(path, method) });
+    },
+  });
+  ends.push(() => void listening.stop(true));
+  return { server: new KimiServer(home, process.pid, listening.port ?? 0), asked };
+}
+
+function aHome(): string {
+  return realpathSync(temporaryHome());
+}
+
+/** A process that names itself so. */
+async function aProcess(name: string, cwd: string): Promise<number> {
+  const child = Bun.spawn(['bash', '-c', `exec -a ${name} sleep 100`], { cwd });
+  ends.push(() => child.kill());
+  const isThere = async (): Promise<boolean> =>
+    startOf(child.pid) !== null && (await Bun.file(`/proc/${child.pid}/cmdline`).text()).startsWith(name);
+  await within(10_000, isThere);
+  return child.pid;
+}
+
+function announce(home: string, instance: object): void {
+  mkdirSync(`${home}/server/instances`, { recursive: true });
+  writeFileSync(`${home}/server/instances/${crypto.randomUUID()}.json`, JSON.stringify(instance));
+}

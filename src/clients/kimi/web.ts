@@ -1,0 +1,207 @@
+import * as v from 'valibot';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import type { SessionState } from '../../core/ports/session.ts';
+import { type Described, Schema } from '../../core/schema.ts';
+import { isProcessAlive, startOf } from '../../platform/process.ts';
+import { isRecord } from '../../wire/jsonrpc.ts';
+import { listenerOn } from '../loopback.ts';
+import { isKimi } from './state.ts';
+
+const ANSWER_MS = 5000;
+/** A server that has only just started takes its time. */
+const SLOW_MS = 60_000;
+/** The most that it lists at once. */
+const PAGE = 100;
+const WAITING_FOR = { approval: 'permission prompt', question: 'input needed' } as const;
+
+/** What a server writes about itself, `server/instances/<id>.json`. */
+const Instance = new Schema(() => v.object({ pid: v.number(), host: v.string(), port: v.number() }));
+
+const Loaded = new Schema(() =>
+  v.object({
+    id: v.string(),
+    busy: v.boolean(),
+    main_turn_active: v.optional(v.boolean(), false),
+    pending_interaction: v.picklist(['none', 'approval', 'question']),
+    metadata: v.object({ cwd: v.string() }),
+    /** The model is empty while the server has not loaded the session, and before its first prompt. */
+    agent_config: v.object({ model: v.string() }),
+  }),
+);
+export type WebSession = Described<typeof Loaded>;
+
+/** The server cannot be reached: nothing was given to it. */
+export class NoWebServer extends Error {
+  override readonly name = 'NoWebServer';
+}
+
+/** The server answered with an error of its own. */
+export class WebRefusal extends Error {
+  override readonly name = 'WebRefusal';
+
+  constructor(
+    readonly code: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** Error codes of Kimi 2.1. Nearly every answer has the HTTP status 200. */
+export const WEB_CODES = { noSession: 40401, promptInUse: 40927 } as const;
+
+/**
+ * A `kimi web` of this user: an HTTP server on loopback that runs sessions of all folders. Its token is in a file that only its user can
+ * read. Another user's program may have got the port when Kimi was gone: it is sent nothing.
+ */
+export class KimiServer {
+  constructor(
+    readonly home: string,
+    readonly pid: number,
+    readonly port: number,
+    readonly uid = process.getuid?.(),
+  ) {}
+
+  get start(): string | null {
+    return startOf(this.pid);
+  }
+
+  /** One session, as the server knows it; null if there is none. This loads nothing. */
+  async session(id: string): Promise<WebSession | null> {
+    try {
+      const parsed = Loaded.safeParse(await this.call('GET', `/sessions/${id}`));
+      return parsed.success ? parsed.data : null;
+    } catch (error) {
+      if (error instanceof WebRefusal && error.code === WEB_CODES.noSession) return null;
+      throw error;
+    }
+  }
+
+  /** The sessions that it has loaded, the last used first. One that was never given a prompt is not among them. */
+  async loaded(): Promise<WebSession[]> {
+    const data = await this.call('GET', `/sessions?page_size=${PAGE}`);
+    const items: unknown[] = isRecord(data) && Array.isArray(data['items']) ? data['items'] : [];
+    const all = items.flatMap((item) => {
+      const parsed = Loaded.safeParse(item);
+      return parsed.success ? [parsed.data] : [];
+    });
+    return all.filter(isLoaded);
+  }
+
+  /** One call of its API; what it answers. Many calls load the session that they name: then nobody else may have it open. */
+  async call(method: string, path: string, body?: object, more: { signal?: AbortSignal; ms?: number } = {}) {
+    const owner = listenerOn(this.port);
+    if (owner !== undefined && owner !== this.uid) throw new NoWebServer('Kimi does not listen there');
+    const { signal, ms = method === 'GET' ? ANSWER_MS : SLOW_MS } = more;
+    const limit = AbortSignal.timeout(ms);
+    let said: unknown;
+    try {
+      const response = await fetch(`http://127.0.0.1:${this.port}/api/v1${path}`, {
+        method,
+        headers: { authorization: `Bearer ${tokenIn(this.home)}`, 'content-type': 'application/json' },
+        ...(method !== 'GET' && { body: JSON.stringify(body ?? {}) }),
+        signal: signal ? AbortSignal.any([signal, limit]) : limit,
+      });
+      said = await response.json();
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? error.code : '';
+      if (code === 'ConnectionRefused' || code === 'ECONNREFUSED') throw new NoWebServer('Kimi does not listen there');
+      throw new Error(limit.aborted ? `Kimi did not answer within ${ms / 1000} s` : String(error), { cause: error });
+    }
+    const { code, msg, data } = isRecord(said) ? said : {};
+    if (code !== 0) throw new WebRefusal(Number(code), `Kimi answered ${String(code)}: ${String(msg).slice(0, 200)}`);
+    return data;
+  }
+}
+
+/** The running servers of this user. */
+export function kimiServers(home: string): KimiServer[] {
+  const folder = `${home}/server/instances`;
+  return filesIn(folder).flatMap((file) => {
+    const parsed = Instance.safeParse(jsonIn(`${folder}/${file}`));
+    if (!parsed.success) return [];
+    const { pid, host, port } = parsed.data;
+    const isHere = ['127.0.0.1', 'localhost', '0.0.0.0'].includes(host);
+    return isHere && isProcessAlive(pid) && isKimi(wordsOf(pid)) ? [new KimiServer(home, pid, port)] : [];
+  });
+}
+
+/** The ids of all sessions that a server has loaded. One that does not answer says nothing. */
+export async function sessionsOnServers(home: string): Promise<Set<string>> {
+  const loaded = await Promise.all(kimiServers(home).map((server) => server.loaded().catch(() => [])));
+  return new Set(loaded.flat().map(({ id }) => id));
+}
+
+/** Whether this process is a `kimi web`. */
+export function isKimiServer(home: string, pid: number): boolean {
+  return kimiServers(home).some((server) => server.pid === pid);
+}
+
+/** Tells windows of Kimi from its servers, which name themselves in the same way. */
+export function isKimiWindow(home: string): (words: readonly string[], file: string, pid: number) => boolean {
+  return (words, _file, pid) => isKimi(words) && !isKimiServer(home, pid);
+}
+
+/**
+ * Whether another Kimi may have a session of this folder open: its TUI, `kimi -p` or `kimi acp`. None of them opens a session of another
+ * folder than its own. Nothing says which one it has, and a server would go on with a session that a TUI has open without either noticing.
+ * True where the system does not tell.
+ */
+export function hasOtherKimi(home: string, folder: string): boolean {
+  if (process.platform !== 'linux') return true;
+  const servers = new Set(kimiServers(home).map(({ pid }) => pid));
+  return readdirSync('/proc').some((name) => {
+    const pid = Number(name);
+    return pid > 0 && !servers.has(pid) && folderOf(pid) === folder && isKimi(wordsOf(pid));
+  });
+}
+
+/** What a session on a server does. */
+export function webState({ busy, main_turn_active, pending_interaction: asks }: WebSession): SessionState {
+  if (asks !== 'none') return { status: 'waiting', waitingFor: WAITING_FOR[asks] };
+  return { status: busy || main_turn_active ? 'active' : 'idle' };
+}
+
+export function isLoaded(session: WebSession): boolean {
+  return session.agent_config.model !== '' || webState(session).status !== 'idle';
+}
+
+function tokenIn(home: string): string {
+  try {
+    return readFileSync(`${home}/server.token`, 'utf8').trim();
+  } catch (error) {
+    throw new NoWebServer(`the token of Kimi's server cannot be read`, { cause: error });
+  }
+}
+
+function filesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder).filter((file) => file.endsWith('.json'));
+  } catch {
+    return [];
+  }
+}
+
+function jsonIn(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'));
+  } catch {
+    return null;
+  }
+}
+
+function wordsOf(pid: number): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+  } catch {
+    return [];
+  }
+}
+
+function folderOf(pid: number): string | null {
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`);
+  } catch {
+    return null;
+  }
+}
