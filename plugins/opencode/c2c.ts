@@ -35,6 +35,13 @@ const HEARTBEAT_MS = 15_000;
 const FILE_BYTES = 1_000_000;
 const OUTPUT_LIMIT = 64_000_000;
 const TEXT_LIMIT = 2000;
+/** A window hears which session it should show once it has drawn. By then it has, in seconds since its start. */
+const DRAWN_S = 20;
+const SHOW_MS = 1000;
+const SHOW_TIMES = 20;
+/** Commands of OpenCode that show no window, or not one of their own. */
+const NO_WINDOW =
+  /^(run|serve|web|acp|attach|auth|providers|models|upgrade|uninstall|export|import|session|mcp|agent|debug|github|pr|stats|db|plugin|plug|completion)$/;
 
 /** How long things take. The environment's C2C_PLUGIN_<name> goes before these. */
 const WAITS = {
@@ -937,6 +944,8 @@ class Mail {
   readonly #failures = new Map<string, number>();
   #isRunning = false;
   #isWanted = false;
+  /** No second session is begun before this time. */
+  #begunUntil: number | null = null;
 
   constructor(
     readonly who: Identity,
@@ -1012,9 +1021,10 @@ class Mail {
   }
 
   async #round(): Promise<void> {
-    if (this.root.id === null) return;
+    if (this.root.id === null && !isFreshWindow()) return;
     this.spool.open();
     await this.#drain();
+    if (this.root.id === null) return this.#begin();
     try {
       // Answers to what OpenCode asks go first: mail waits for them.
       for (const entry of this.spool.waiting()) if (await this.#isReply(entry)) this.spool.seen(entry.id);
@@ -1022,6 +1032,23 @@ class Mail {
     } finally {
       // After our end the file is our successor's, who may be draining into it. What is proven is known from the journal.
       if (!this.#isOver) this.spool.clear();
+    }
+  }
+
+  /** Mail for a window that shows no session yet begins one there. OpenCode then tells of it, and it gets the mail. */
+  async #begin(): Promise<void> {
+    const raw = this.client._client;
+    if (!raw || this.spool.waiting().length === 0 || (this.#begunUntil ?? 0) > performance.now()) return;
+    this.#begunUntil = performance.now() + wait('ANSWER_MS');
+    const call = (url: string, body: Facts): Promise<Answer> => {
+      return raw.post({ url, body, headers: { 'Content-Type': 'application/json' } });
+    };
+    const id = word(facts((await inTime(call('/session', {})))?.data)['id']);
+    // A window that has not drawn yet does not hear it, and says nothing. After a while its user chooses.
+    for (let times = 0; id && times < SHOW_TIMES && !this.#isOver; times += 1) {
+      await inTime(call('/tui/select-session', { sessionID: id }));
+      if (process.uptime() > DRAWN_S) return;
+      await pause(SHOW_MS);
     }
   }
 
@@ -1378,6 +1405,18 @@ async function enlist(who: Identity): Promise<void> {
   await call(who, ['register', '--alias', who.alias, '--session-id', who.sessionId, '--json']).catch((error: unknown) =>
     note('register', error),
   );
+}
+
+/** Whether this is a window of OpenCode that was not told which session to show, and what to say first. */
+function isFreshWindow(): boolean {
+  try {
+    const [program = '', ...words] = readFileSync('/proc/self/cmdline', 'utf8').split('\0').slice(0, -1);
+    const isTold = words.some((word) => /^(-s|-c|--session|--continue|--fork|--prompt)(=|$)/.test(word));
+    return basename(program) === 'opencode' && !NO_WINDOW.test(words[0] ?? '') && !isTold;
+  } catch {
+    // Not on this system.
+    return false;
+  }
 }
 
 export default async function c2c(input: Input): Promise<Hooks> {

@@ -1,4 +1,5 @@
-// Parley for OpenCode: says which session a window shows and what it does, and hands it the mail that Parley brings.
+// Parley for OpenCode: says which session a window shows and what it does, and hands it the mail that Parley brings. Without a window
+// (`opencode run`, `serve`, `web`) that is the session that was prompted last, in the folder in which OpenCode was started.
 //
 // One file without packages. It has one export: OpenCode calls every export of a plugin file as a plugin.
 //
@@ -10,7 +11,17 @@
 // (`control_may_approve` in ~/.ccc.json). Mail never does that.
 // Nothing that fails here reaches OpenCode.
 import { spawnSync } from 'node:child_process';
-import { chmodSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { homedir, tmpdir } from 'node:os';
@@ -25,12 +36,16 @@ const SOON_MS = 10;
 /** A window hears which session it should show once it has drawn: within the time that it took to load this, and so much more. */
 const DRAWN_S = 5;
 const SHOW_MS = 1000;
+/** Limit for Parley to say what is owed after a compaction. The next request of the model waits for it. */
+const OWED_MS = 5000;
 const BODY_LIMIT = 4_000_000;
 /** Ids of messages that are remembered. */
 const KEPT = 10_000;
-/** Commands of OpenCode that show no window of their own. */
-const NO_WINDOW =
-  'run serve web acp attach auth providers models upgrade uninstall export import session mcp agent debug github pr stats db plugin plug completion'.split(
+/** Commands of OpenCode that have sessions and show no window. They get no mail before they are prompted. */
+const NO_WINDOW = 'run serve web'.split(' ');
+/** Commands that get no mail at all. */
+const NO_MAIL =
+  'acp attach auth providers models upgrade uninstall export import session mcp agent debug github pr stats db plugin plug completion'.split(
     ' ',
   );
 
@@ -47,7 +62,14 @@ interface Input {
 }
 interface Hooks {
   event?(input: { event: { type: string; properties?: Facts } }): Promise<void>;
+  'experimental.chat.messages.transform'?(input: unknown, output: { messages: RequestMessage[] }): Promise<void>;
   dispose?(): Promise<void>;
+}
+
+/** A message of a request to the model. */
+interface RequestMessage {
+  info: Facts & { id: string; sessionID: string };
+  parts: Facts[];
 }
 
 /** What a call of Parley gets: a status of HTTP, and JSON. */
@@ -63,6 +85,14 @@ interface Shared {
   current: string | null;
   /** What OpenCode was given, by the ends of the ids. */
   given: Map<string, Given>;
+  /** What is owed, by the compaction after which it is shown again. */
+  owed: Map<string, Owed[]>;
+}
+
+/** A message that the model must answer, with the end of its id. */
+interface Owed {
+  ending: string;
+  text: string;
 }
 
 /** A message that OpenCode was given. It may answer before it has written it down. */
@@ -74,19 +104,19 @@ interface Given {
 }
 const KEY = Symbol.for('parley.opencode');
 const words = wordsOfThis();
+const command = words.find((word) => !word.startsWith('-')) ?? '';
+const hasWindow = !NO_WINDOW.includes(command);
 /** The process that `parley run` became: npm's script for OpenCode, if that is not this one. */
 const runBy = Number(process.env['PARLEY_RUN_PID'] ?? 0);
 const world = globalThis as { [KEY]?: Shared };
-const shared: Shared = (world[KEY] ??= { owner: null, current: null, given: new Map() });
+const shared: Shared = (world[KEY] ??= { owner: null, current: null, given: new Map(), owed: new Map() });
 
 const UNKNOWN = 'unknown';
 
 /** The window of this process. */
 class Window {
-  readonly #folder = join(
-    process.env['PARLEY_HOME'] || HOME || join(process.env['HOME'] || homedir(), '.parley'),
-    'opencode',
-  );
+  readonly #home = process.env['PARLEY_HOME'] || HOME || join(process.env['HOME'] || homedir(), '.parley');
+  readonly #folder = join(this.#home, 'opencode');
   readonly #file = join(this.#folder, `${process.pid}.json`);
   readonly #socket = socketIn(this.#folder);
   readonly #data = join(
@@ -109,6 +139,8 @@ class Window {
   #written = '';
   #timer: ReturnType<typeof setTimeout> | undefined;
   #looking: Promise<void> = Promise.resolve();
+  /** The compaction after which Parley is asked what is owed, and who waits for the answer. */
+  #compaction: { id: string; told: () => void } | null = null;
   #isClosed = false;
 
   constructor(readonly input: Input) {
@@ -147,7 +179,8 @@ class Window {
     // OpenCode also tells of changes to old prompts. Ids grow with time.
     const isPrompted = type === 'message.updated' && info['role'] === 'user' && prompt > this.#prompt;
     if (isPrompted) this.#prompt = prompt;
-    const isChosen = type === 'tui.session.select' || type === 'session.created' || isPrompted;
+    const isShown = hasWindow && (type === 'tui.session.select' || type === 'session.created');
+    const isChosen = isShown || isPrompted;
     if (isChosen && session && session !== shared.current && (await this.#parentOf(session)) === null) {
       shared.current = session;
       this.#soon();
@@ -205,6 +238,10 @@ class Window {
 
   #write(): void {
     if (this.#isClosed) return;
+    if (!hasWindow && shared.current === null) {
+      this.#written = '';
+      return rmSync(this.#file, { force: true });
+    }
     const about = {
       v: 1,
       pid: process.pid,
@@ -214,6 +251,7 @@ class Window {
       socket: this.#socket,
       data: this.#data,
       ...this.#state,
+      ...(this.#compaction && { compaction: this.#compaction.id }),
     };
     const text = `${JSON.stringify(about)}\n`;
     if (text === this.#written) return;
@@ -246,6 +284,7 @@ class Window {
     if (url === '/open') return this.#open();
     if (url === '/nudge') return this.#nudge(body);
     if (url === '/has') return this.#has(body);
+    if (url === '/owed') return this.#takeOwed(body);
     return { status: 404 };
   }
 
@@ -310,6 +349,55 @@ class Window {
     return this.#passed('post', `/session/${session}/prompt_async`, { ...(await this.#usual(session)), parts: [] });
   }
 
+  /**
+   * Adds to a request, behind the summary of a compaction, what its session still owes and the request lacks. It is asked for once after each
+   * compaction, and stays there until the next one.
+   */
+  async beforeRequest(messages: RequestMessage[]): Promise<void> {
+    const at = messages.findLastIndex(({ parts }) => parts.some(({ type }) => type === 'compaction'));
+    const compaction = messages[at]?.info;
+    if (!compaction || compaction.sessionID !== shared.current) return;
+    const owed = shared.owed.get(compaction.id) ?? (await this.#askOwed(compaction.id));
+    const missing = owed.filter(({ ending }) => !messages.some(({ info }) => info.id.endsWith(ending)));
+    const added = missing.map(({ ending, text }): RequestMessage => {
+      const id = `${compaction.id.slice(0, -ending.length)}${ending}`;
+      const part = {
+        id: id.replace('msg_', 'prt_'),
+        messageID: id,
+        sessionID: compaction.sessionID,
+        type: 'text',
+        text,
+      };
+      return { info: { ...compaction, id }, parts: [part] };
+    });
+    const behind = messages.findLastIndex(({ info }) => info['parentID'] === compaction.id && info['summary'] === true);
+    messages.splice(Math.max(at, behind) + 1, 0, ...added);
+  }
+
+  /** Without a daemon nobody answers, until one is started. */
+  async #askOwed(id: string): Promise<Owed[]> {
+    if (this.#compaction?.id === id) return [];
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#compaction = { id, told: resolve };
+    this.#write();
+    if (!existsSync(join(this.#home, 'daemon.json'))) return [];
+    const timer = setTimeout(resolve, OWED_MS);
+    await promise.finally(() => clearTimeout(timer));
+    return shared.owed.get(id) ?? [];
+  }
+
+  #takeOwed({ compaction, mail }: Facts): Reply {
+    if (typeof compaction !== 'string' || !Array.isArray(mail)) return { status: 400 };
+    shared.owed.clear();
+    shared.owed.set(compaction, mail as Owed[]);
+    if (this.#compaction?.id === compaction) {
+      this.#compaction.told();
+      this.#compaction = null;
+      this.#write();
+    }
+    return { status: 200 };
+  }
+
   /** Begins a session in a window that shows none, and lets the window show it. */
   #open(): Promise<Reply> {
     this.#opening ??= this.#begin().finally(() => (this.#opening = null));
@@ -317,6 +405,7 @@ class Window {
   }
 
   async #begin(): Promise<Reply> {
+    if (shared.current === null && !hasWindow) return { status: 409 };
     if (shared.current === null) {
       const made = await this.#passed('post', '/session', {});
       const id = wordIn(factsIn(made.body)['id']);
@@ -422,18 +511,22 @@ function wordsOfThis(): string[] {
   }
 }
 
-function isWindow(): boolean {
-  return !NO_WINDOW.includes(words.find((word) => !word.startsWith('-')) ?? '');
+/** A window shows one folder. A server can have many: there the one in which it was started counts. */
+function getsMail(folder: string): boolean {
+  return !NO_MAIL.includes(command) && (hasWindow || realpathSync(folder) === realpathSync(process.cwd()));
 }
 
 export default async function parley(input: Input): Promise<Hooks> {
   try {
-    if (shared.owner || !isWindow()) return {};
+    if (shared.owner || !getsMail(input.directory)) return {};
     const window = new Window(input);
     shared.owner = window;
     return {
       async event({ event }) {
         await window.heard(event.type, event.properties ?? {}).catch(() => {});
+      },
+      async 'experimental.chat.messages.transform'(_input, { messages }) {
+        await window.beforeRequest(messages).catch(() => {});
       },
       async dispose() {
         window.close();

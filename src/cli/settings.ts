@@ -106,7 +106,7 @@ export const SETTINGS = {
     env: 'PARLEY_WAKES_PER_HOUR',
     fallback: 60,
     project: false,
-    help: 'how often an hour mail may wake one idle session; the rest comes with its next turn',
+    help: 'how often an hour mail may wake one idle session; the rest comes as one digest',
   },
   captureRemote: {
     schema: new Schema(() => v.picklist(['on', 'off'])),

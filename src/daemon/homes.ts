@@ -7,7 +7,7 @@ import { inOtherBroker as sessionElsewhere, brokerRoot } from '../protocols/c2c/
 import { checkJournal } from '../store/journal/sqlite.ts';
 import type { JournalState } from '../store/journal/sqlite.ts';
 import { existsSync, readdirSync } from 'node:fs';
-import type { Workspace } from '../core/mail/workspace.ts';
+import type { Home, Workspace } from '../core/mail/workspace.ts';
 import { backchannelHome, brokersFolder, parleyHome } from '../platform/env.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
 import { Refusal } from '../core/refusal.ts';
@@ -41,6 +41,16 @@ export function openWorkspace(
     bodyLimit,
     unreachable: async (text) => inOtherBroker(env, broker, text),
   };
+}
+
+/** The homes of this machine with a ledger, of which none is in `known`: also those that were made later, and brokers of other folders. */
+export function openOtherHomes(env: Env, known: ReadonlySet<string>, durability: Durability): Home[] {
+  const brokers = `${brokersFolder(env)}/repos`;
+  const repositories = existsSync(brokers) ? readdirSync(brokers) : [];
+  const isNew = (root: string): boolean => !known.has(root) && existsSync(`${root}/ledger.db`);
+  const bch = [backchannelHome(env)].filter(isNew).map((root) => openHome('bch', root, durability));
+  const c2c = repositories.map((name) => `${brokers}/${name}/broker`).filter(isNew);
+  return [...bch, ...c2c.map((root) => openBroker(root, durability).home)];
 }
 
 /** A name that only the broker of another folder knows is no unknown name. */

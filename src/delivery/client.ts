@@ -26,6 +26,8 @@ export interface Client {
   session?: (target: SessionTarget, env: SessionPlace['env']) => SessionDriver;
   /** Whether this process of it may run the hooks and tools of many sessions: then only the client's own id says which one is meant. */
   sharesProcess?: (client: { pid: number; words: readonly string[] }, env: SessionPlace['env']) => boolean;
+  /** Each window is a process of its own, which its running sessions name, and its first hook runs with the first prompt of its user. */
+  isWindowed?: true;
   /** Its running sessions, and how mail reaches them. `env` has HOME. */
   live?: (env: SessionPlace['env']) => LiveSessions;
   /** How mail is typed to it in a terminal that `parley run` holds. Without it, nothing is. */

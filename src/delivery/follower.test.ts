@@ -1,105 +1,37 @@
-import { describe, expect, it, onTestFinished } from 'bun:test';
+import { describe, expect, it } from 'bun:test';
 import { aDraft } from '../../test/support/durable-workspace.ts';
+import { aRig, BOB, looked, printed, settled } from '../../test/support/followed.ts';
+import type { Rig } from '../../test/support/followed.ts';
 import { alice } from '../../test/support/mail.ts';
 import { ScriptedLive } from '../../test/support/scripted-live.ts';
 import { within } from '../../test/support/within.ts';
-import { anOwner, aWorkspace } from '../../test/support/workspace.ts';
-import type { TestWorkspace } from '../../test/support/workspace.ts';
+import { anOwner } from '../../test/support/workspace.ts';
 import { send } from '../core/mail/send.ts';
-import { settle, withdraw } from '../core/mail/settle.ts';
+import { settle } from '../core/mail/settle.ts';
 import { defer } from '../core/obligations/defer.ts';
 import type { Draft } from '../core/message.ts';
 import { Scope } from '../core/names.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
-import type { LiveSession } from '../core/ports/live-session.ts';
-import { Follower } from './follower.ts';
-import type { FollowerDeps } from './follower.ts';
-import { fenced, peopleAmong } from './fit.ts';
 import { HOST_NAME } from '../core/signal.ts';
-import { OfferedTexts } from './hook-offered.ts';
-import { HookSessionFolder } from './hook-session.ts';
-import { whyWaiting } from './wake-budget.ts';
-
-const BOB = 'claude.api' as AgentName;
-
-interface Rig {
-  workspace: TestWorkspace;
-  claude: ScriptedLive;
-  follow(settings?: Partial<FollowerDeps['settings']>): Follower;
-  /** Before the text of a handover is made. */
-  beforeText: () => Promise<void>;
-  send(draft?: Partial<Draft>): Promise<MessageId>;
-  steps(id: MessageId): Promise<string[]>;
-  /** Why it was not handed over. */
-  reasons(id: MessageId): Promise<unknown[]>;
-  state(id: MessageId): Promise<string | undefined>;
-}
-
-async function aRig(nameOf: (live: LiveSession) => AgentName | null = () => BOB, match = ''): Promise<Rig> {
-  const workspace = await aWorkspace('alice', BOB);
-  const claude = new ScriptedLive('claude', workspace.now);
-  const copyOf = async (id: MessageId) =>
-    (await workspace.own.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === BOB);
-  const rig: Rig = {
-    workspace,
-    claude,
-    beforeText: async () => {},
-    follow(settings = {}) {
-      const follower = new Follower({
-        workspace,
-        clients: new Map([['claude', claude]]),
-        async mailboxesOf(live) {
-          const name = nameOf(live);
-          return name ? [{ who: workspace.who(name), match }] : [];
-        },
-        hookRecordOf: (_client, session, ids) => ({
-          isThere: true,
-          shown: () => claude.shownByHook(session, ids),
-          stays: () => false,
-        }),
-        phrases: async ({ name: reader, home }, mail, now) => {
-          await rig.beforeText();
-          return fenced({ reader, mark: 'abc', now, ago: () => 'just now', people: await peopleAmong(home, mail) });
-        },
-        settings: { wakesPerHour: 30, captureRemote: false, ...settings },
-        log: () => {},
-        limits: { lookMs: 50, tickMs: 50 },
-      });
-      onTestFinished(() => follower.close());
-      return follower;
-    },
-    send: async (draft = {}) => (await send(workspace, alice, aDraft({ to: `@${BOB}`, ...draft }))).message.id,
-    steps: async (id) => ((await copyOf(id))?.receipts ?? []).map(({ step }) => step),
-    reasons: async (id) => ((await copyOf(id))?.receipts ?? []).flatMap(({ evidence }) => evidence['because'] ?? []),
-    state: async (id) => (await copyOf(id))?.state,
-  };
-  return rig;
-}
-
-const settled = async (rig: Rig, id: MessageId): Promise<boolean> => (await rig.state(id)) === 'settled';
-
-/** The follower has looked at everything at least twice since. */
-async function looked({ claude }: Rig): Promise<void> {
-  const { lists } = claude;
-  await within(10_000, async () => claude.changed().lists > lists + 2);
-}
-
-/** As a hook of this session prints a message at a tool call. */
-async function printed(rig: Rig, session: string, id: MessageId): Promise<void> {
-  const { own, now } = rig.workspace;
-  const who = rig.workspace.who(BOB);
-  const folder = HookSessionFolder.open(own.root, session);
-  if (!folder) throw new Error('it is a name of a folder');
-  folder.bind({ v: 1, by: 'claude', agent: BOB, match: '', cwd: '/' }, `${own.root}/spool/${BOB}`);
-  const deps = { readerNamed: async () => who, recordOf: () => null, worksSince: async () => null, complain() {} };
-  const text = new OfferedTexts(folder, deps).begin(BOB, now());
-  const offered = { step: 'offered', at: new Date(now()).toISOString(), evidence: { by: 'hook', session } } as const;
-  const [mail] = await text.take(who, [id], () => {}, offered);
-  if (!mail) throw new Error('it waits');
-  text.close({ event: 'PostToolUse', prompt: 'p1', tool: null }, [{ mail, kind: 'whole' }], new Set());
-}
+import type { Follower } from './follower.ts';
 
 describe('the follower', () => {
+  it('shows a session again what it was shown and owes, when its client waits for that after a compaction', async () => {
+    const rig = await aRig();
+    rig.claude.add('one');
+    rig.follow();
+    const [owed, answered] = [await rig.send({ body: 'which port?' }), await rig.send({ body: 'which host?' })];
+    await within(10_000, async () => (await settled(rig, owed)) && settled(rig, answered));
+    await send(rig.workspace, BOB, aDraft({ to: '@alice', body: 'this one', thread: answered }));
+    rig.claude.add('one', { compaction: 'c1' });
+    await within(10_000, async () => rig.claude.again.has('one'));
+    expect(rig.claude.again.get('one')?.map(({ id }) => id)).toEqual([owed]);
+    await within(10_000, async () => (await rig.reasons(owed)).includes('still owed after a compaction'));
+    expect(rig.claude.texts('one').filter((text) => text.includes('which port?'))).toHaveLength(1);
+    rig.claude.add('nobody knows it', { compaction: 'c1' });
+    await within(10_000, async () => rig.claude.again.get('nobody knows it')?.length === 0);
+  });
+
   it('is handed over once, however often everything is looked at while its text is made', async () => {
     const rig = await aRig();
     rig.claude.mode = 'silent';
@@ -351,6 +283,17 @@ describe('the follower', () => {
     await within(10_000, () => settled(rig, id));
   });
 
+  it('gives the sessions of one client their mail although another client cannot be read', async () => {
+    const rig = await aRig();
+    const broken = new ScriptedLive('broken', rig.workspace.now);
+    broken.list = () => Promise.reject(new Error('its register is no JSON'));
+    rig.others.set('broken', broken);
+    rig.claude.add('s1');
+    const id = await rig.send();
+    rig.follow();
+    await within(10_000, () => settled(rig, id));
+  });
+
   it('waits longer each time that a running session did not keep a message', async () => {
     const rig = await aRig();
     rig.claude.mode = { outcome: 'offered', evidence: {} };
@@ -374,72 +317,6 @@ describe('the follower', () => {
     await looked(rig);
     const copy = await rig.workspace.own.journal.copy(BOB, id);
     expect(copy).toMatchObject({ state: 'settled', disposition: 'responded' });
-  });
-});
-
-describe('a wake', () => {
-  it('is not for what is over the budget of a session: that comes with its next turn, and the trace says why', async () => {
-    const rig = await aRig();
-    rig.claude.add('s1');
-    rig.follow({ wakesPerHour: 2 });
-    for (const body of ['one', 'two']) {
-      const id = await rig.send({ body });
-      await within(10_000, () => settled(rig, id));
-    }
-    const third = await rig.send({ body: 'three' });
-    await within(10_000, async () => (await rig.steps(third)).includes('reconsidered'));
-    expect(await rig.reasons(third)).toEqual([
-      'the session was woken 2 times in the last hour; it comes with the next turn',
-    ]);
-    expect(await whyWaiting(rig.workspace.who(BOB))).toContain('woken 2 times in the last hour');
-    expect(await rig.state(third)).toBe('stored');
-    rig.claude.add('s1', { status: 'active' });
-    await within(10_000, () => settled(rig, third));
-    rig.claude.add('s1');
-    const fourth = await rig.send({ body: 'four' });
-    await within(10_000, async () => (await rig.steps(fourth)).includes('reconsidered'));
-    rig.workspace.pass(60 * 60 * 1000);
-    await within(10_000, () => settled(rig, fourth));
-  });
-
-  it('is not for a message whose deadline has passed', async () => {
-    const rig = await aRig();
-    rig.claude.add('s1');
-    const late = await rig.send({ deadline: new Date(rig.workspace.now() + 1000).toISOString() });
-    rig.workspace.pass(2000);
-    rig.follow();
-    await within(10_000, async () => (await rig.steps(late)).includes('reconsidered'));
-    expect(rig.claude.texts('s1')).toEqual([]);
-    rig.claude.add('s1', { status: 'active' });
-    await within(10_000, () => settled(rig, late));
-  });
-
-  it('is not for a message that was withdrawn', async () => {
-    const rig = await aRig();
-    const id = await rig.send();
-    await withdraw(alice, rig.workspace.own, id);
-    const next = await rig.send({ body: 'the next' });
-    rig.claude.add('s1');
-    rig.follow();
-    await within(10_000, () => settled(rig, next));
-    expect(rig.claude.texts('s1')).toEqual([expect.stringContaining('the next')]);
-  });
-
-  it('waits for the end of a quiet time, also for what came in it; an urgent message of a person does not', async () => {
-    const rig = await aRig();
-    rig.claude.add('s1');
-    const ada = await anOwner(rig.workspace, 'ada');
-    const before = await rig.send({ body: 'before' });
-    await rig.workspace.own.directory.amend(BOB, () => ({ quiet: { on: true } }));
-    const during = await rig.send({ body: 'during' });
-    const urgent = aDraft({ to: `@${BOB}`, body: 'urgent', priority: 'urgent' });
-    const { message } = await send(rig.workspace, ada, urgent);
-    rig.follow();
-    await within(10_000, () => settled(rig, message.id));
-    await within(10_000, async () => (await rig.steps(before)).includes('reconsidered'));
-    expect(rig.claude.texts('s1')).toEqual([expect.stringContaining('urgent')]);
-    await rig.workspace.own.directory.amend(BOB, () => ({ quiet: undefined }));
-    for (const id of [before, during]) await within(10_000, () => settled(rig, id));
   });
 });
 

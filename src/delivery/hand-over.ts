@@ -1,5 +1,6 @@
 import type { AgentName, MessageId } from '../core/names.ts';
 import type { LiveSession, RecordedProof } from '../core/ports/live-session.ts';
+import { LEASE_ENDED } from '../core/ports/journal.ts';
 import type { CopyRecord } from '../core/ports/journal.ts';
 import type { Parcel, Way } from '../core/ports/way-in.ts';
 import { OFFERED_MS, settleShown } from '../core/mail/offered.ts';
@@ -8,8 +9,10 @@ import { takenBy } from '../core/mail/shared.ts';
 import { receiptsOf } from '../core/mail/workspace.ts';
 import type { Who } from '../core/mail/workspace.ts';
 import { byTime } from '../core/message.ts';
+import { receipt } from '../core/receipt.ts';
 import { newHolder } from '../platform/holder.ts';
 import { isProcessAlive, startOf } from '../platform/process.ts';
+import { noteHindrance } from './wake-budget.ts';
 
 /** What is handed to running sessions is held under this name, also over a restart of the program that handed it over. */
 const BEARER = 'follower';
@@ -28,7 +31,7 @@ export type HandOverOutcome =
 
 export interface HandOverOptions {
   way: Way;
-  session: HandoverTarget;
+  session: HandoverTarget & Pick<LiveSession, 'status'>;
   /** The mailbox is shared, and what is shown becomes this agent's. */
   taker?: AgentName | undefined;
   /** Renders the claimed copies, oldest first. If it throws, everything waits again. */
@@ -57,14 +60,15 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
   if (claim.copies.length === 0) return { outcome: 'nothing' };
   const copies = claim.copies.toSorted((a, b) => byTime(a.message, b.message));
   const claimed = copies.map(({ message }) => message.id);
-  const at = (): string => new Date(options.now()).toISOString();
   const { client, id: to, folder, pid, start } = session;
   const process = { ...(pid && { pid }), ...(start && { start }) };
-  const evidence = { way: way.name, client, session: to, folder, ...process, ...takenBy(taker) };
+  const wake = session.status === 'idle' && { woke: true };
+  const evidence = { way: way.name, client, session: to, folder, ...process, ...takenBy(taker), ...wake };
   let parcels: readonly Parcel[];
   try {
     parcels = await options.wrap(copies);
-    for (const id of claimed) await journal.record(who.name, id, { step: 'offered', at: at(), evidence });
+    const offered = receipt('offered', options.now(), evidence);
+    for (const id of claimed) await journal.record(who.name, id, offered);
   } catch (error) {
     await mailboxes.release(claim, claimed, { because: 'it could not be made ready' });
     throw error;
@@ -130,6 +134,31 @@ export async function lastHandover(who: Who, id: MessageId): Promise<Handover | 
   if (typeof pid === 'number') to.pid = pid;
   if (typeof start === 'string') to.start = start;
   return { id, to, at: Date.parse(note.at), way: String(way), taker: taker as AgentName | undefined };
+}
+
+/**
+ * The handover of a waiting copy to this session of which nothing is known: its claim ended by time, and the client may have it. Null where
+ * there is none, or where it was known to be over.
+ */
+export async function handoverInDoubt(who: Who, id: MessageId, session: string): Promise<Handover | null> {
+  const released = (await receiptsOf(who, id)).findLast(({ step }) => step === 'released');
+  const handover = released?.evidence['because'] === LEASE_ENDED ? await lastHandover(who, id) : null;
+  return handover?.to.id === session ? handover : null;
+}
+
+const IN_DOUBT = 'it was handed to this session, and nothing shows what became of it; it comes with the next turn';
+
+/**
+ * Ends such a doubt by what the record says now. True if the client cannot have the message any more, so it may be handed over again. What is
+ * shown is settled. Where nothing is known it is not handed over a second time: a hook shows it, marked.
+ */
+export async function endDoubt(who: Who, doubt: Handover, proof: RecordedProof | null, now: number): Promise<boolean> {
+  const { id, to, way, taker } = doubt;
+  if (proof?.step === 'none' && proof.isOver) return true;
+  if (proof?.step === 'shown')
+    await settleShown(who, newHolder(false), id, { ...proof.evidence, way, session: to.id }, now, taker);
+  else await noteHindrance(who, id, IN_DOUBT, now);
+  return false;
 }
 
 /** Whether the process that a copy was handed to has ended. One that is not known has not. */

@@ -1,4 +1,3 @@
-import { owe } from '../core/obligations/owed.ts';
 import * as v from 'valibot';
 import type { Who } from '../core/mail/workspace.ts';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -20,13 +19,13 @@ import { Schema } from '../core/schema.ts';
 import type { Described } from '../core/schema.ts';
 import { starterOf } from '../platform/process.ts';
 import { isDead, newHolder } from '../platform/holder.ts';
-import type { Trace } from '../core/ports/journal.ts';
 import type { HookClient, HookRecord } from './client.ts';
 import type { FittedMail, Piece } from './fit.ts';
 import { hasEnded, lastHandover } from './hand-over.ts';
 import { isCompaction, isNewStart, isPrompt, momentOf, proofIn, proofUnrecorded } from './hook-event.ts';
 import type { HookEvent, Moment, Proof } from './hook-event.ts';
 import { namesIn, HookSessionFolder } from './hook-session.ts';
+import { shownAndOwed } from './owed-again.ts';
 
 /** One text that a session is shown, until an event proves that its model was asked. */
 const OfferedText = new Schema(() =>
@@ -61,8 +60,6 @@ const LATE_RECORD_MS = 10_000;
 /** A compaction after which what is owed is shown again; `shown`: as much of it as was. */
 const Compacted = new Schema(() => v.object({ v: v.literal(1), shown: v.array(MessageId.inner) }));
 const COMPACTED = 'compacted.json';
-/** At most this much of what is owed is shown again after one compaction, the oldest first. */
-const MOST_OWED = 20;
 
 export interface OfferedDeps {
   /** The agent of this name, or null if it has no mailbox any more. */
@@ -304,15 +301,8 @@ export class OfferedTexts {
   ): Promise<FittedMail[]> {
     const shown = this.#shownSinceCompaction();
     if (!shown || client.endsTurn.includes(event.hook_event_name ?? '')) return [];
-    const { obligations } = await owe(who, { limit: MOST_OWED });
     const left = new Set([...shown, ...waiting.map(({ message }) => message.id)]);
-    const mail: FittedMail[] = [];
-    for (const { id, state, message } of obligations) {
-      if (!message || state === 'deferred' || left.has(id)) continue;
-      const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
-      if (!copy || !wasShownTo(this.session.id, copy)) continue;
-      mail.push({ message, attention: copy.attention, attempt: copy.attempt + 1 });
-    }
+    const mail = (await shownAndOwed(who, this.session.id)).filter(({ message }) => !left.has(message.id));
     if (mail.length === 0) this.#remove(COMPACTED);
     return mail;
   }
@@ -392,11 +382,4 @@ function isRecordLate({ settledAt }: OfferedText): boolean {
 /** No hook prints it any more. */
 function isLeft({ by, since }: OfferedText): boolean {
   return isDead(by) || Math.abs(Date.now() - since) > OFFERED_MS;
-}
-
-/** Was the copy shown whole to this session, or does it wait after a knock or a pointer there? */
-function wasShownTo(session: string, { state, settledBy, receipts }: Trace['copies'][number]): boolean {
-  if (state === 'settled') return settledBy?.['session'] === session;
-  const isKnocked = receipts.some(({ step, evidence }) => step === 'knocked' && evidence['session'] === session);
-  return state === 'stored' && isKnocked;
 }

@@ -1,5 +1,5 @@
 import type { Who } from '../core/mail/workspace.ts';
-import { asOwed, claimedBy } from '../core/obligations/owed.ts';
+import { asOwedNow } from '../core/obligations/owed.ts';
 import { deliver } from '../core/mail/deliver.ts';
 import type { Delivered } from '../core/mail/deliver.ts';
 import { takenBy } from '../core/mail/shared.ts';
@@ -124,8 +124,7 @@ async function sayText(
   const form = client.events[name];
   if (!form) throw new Error(`nothing can be said to ${client.name} at ${name}`);
   const now = Date.now();
-  const claimed = await claimedBy(who);
-  const mail = waiting.map((one) => ({ ...one, attention: asOwed(one.attention, claimed.has(one.message.id)) }));
+  const mail = await asOwedNow(who, waiting);
   const phrases = await mailbox.phrases(taker ?? who.name, mail, now);
   const isFree = !client.endsTurn.includes(name);
   const limits = { limit: TEXT_LIMIT, length: (text: string) => lengthFor(client, text), free: isFree };

@@ -4,15 +4,19 @@ import { receiptsOf } from '../core/mail/workspace.ts';
 import type { Who } from '../core/mail/workspace.ts';
 import type { Message } from '../core/message.ts';
 import type { MessageId } from '../core/names.ts';
+import type { Receipt } from '../core/receipt.ts';
 import { owe } from '../core/obligations/owed.ts';
 
-const HOUR_MS = 60 * 60 * 1000;
+/** The budget is for this time. */
+export const HOUR_MS = 60 * 60 * 1000;
 const MOST_OWED = 100;
 
 /** Why a message is not handed over now. `whileIdle`: it joins the next turn of the session, and only does not begin one. */
 export interface Hindrance {
   because: string;
   whileIdle: boolean;
+  /** Only the budget of the session is in the way. */
+  isOverBudget?: true;
 }
 
 /** What may wake an idle session, and how often. */
@@ -28,6 +32,31 @@ export class WakeBudget {
   /** The sessions that it keeps times of. */
   get sessions(): string[] {
     return [...this.#times.keys()];
+  }
+
+  /** The wakes that a process before this one noted: several messages of one wake have the same time. Where nothing went in, none was. */
+  recall(receipts: readonly (Receipt & { mailbox: string; id: string })[]): void {
+    const wakes = new Map<string, Map<string, number>>();
+    const left = new Set<string>();
+    for (const { step, at, evidence, mailbox, id } of receipts.toReversed()) {
+      const copy = `${mailbox} ${id}`;
+      if (step === 'released' && 'way' in evidence) left.add(copy);
+      const isWake = step === 'offered' && !left.delete(copy) && evidence['woke'] === true;
+      if (!isWake && !('nudge' in evidence)) continue;
+      const session = String(evidence['session']);
+      const known = wakes.get(session) ?? new Map<string, number>();
+      wakes.set(session, known.set(String(evidence['nudge'] ?? at), Date.parse(at)));
+    }
+    for (const [session, times] of wakes)
+      this.#times.set(
+        session,
+        [...times.values()].toSorted((x, y) => x - y),
+      );
+  }
+
+  /** Whether it may not be woken again yet. Where it is never woken, mail comes whole with its turns. */
+  isSpent(session: string): boolean {
+    return this.perHour > 0 && this.#lastHour(session).length >= this.perHour;
   }
 
   /** The session is about to be woken. */
@@ -60,8 +89,10 @@ export class WakeBudget {
       return { because: 'no answer is owed any more; it comes with the next turn', whileIdle: true };
     const count = this.#lastHour(session).length;
     if (count < this.perHour) return null;
+    if (count === 0) return { because: 'mail never wakes the session; it comes with the next turn', whileIdle: true };
     const often = count === 1 ? 'once' : `${count} times`;
-    return { because: `the session was woken ${often} in the last hour; it comes with the next turn`, whileIdle: true };
+    const because = `the session was woken ${often} in the last hour; it comes with the next turn`;
+    return { because, whileIdle: true, isOverBudget: true };
   }
 
   #lastHour(session: string): number[] {

@@ -2,11 +2,14 @@ import type { Env } from '../core/env.ts';
 import { closeSync, writeSync } from 'node:fs';
 import { deliver } from '../core/mail/deliver.ts';
 import type { Selection } from '../core/mail/deliver.ts';
+import { mailboxesOf, takenBy } from '../core/mail/shared.ts';
+import type { ReadMailbox } from '../core/mail/shared.ts';
 import { watch, work } from '../core/mail/watch.ts';
 import type { Who } from '../core/mail/workspace.ts';
 import { writeAll } from '../platform/terminal.ts';
 import type { Message } from '../core/message.ts';
 import { shortId } from '../core/names.ts';
+import type { Evidence } from '../core/receipt.ts';
 import { Refusal } from '../core/refusal.ts';
 import type { WaitingMessage } from '../core/ports/mailboxes.ts';
 import { byCommand } from './print.ts';
@@ -30,23 +33,40 @@ export interface WatchOrder {
 /** After a signal, a command at work has this long to end by itself. */
 const COMMAND_END_MS = 3000;
 
-/** `watch` of every dialect: prints each message, then leaves it, takes it or runs a command on it, until a signal or a broken pipe. */
+/**
+ * `watch` of every dialect: prints each message, then leaves it, takes it or runs a command on it, until a signal or a broken pipe. A
+ * session also watches the mailbox that it shares. One message is handled at a time.
+ */
 export async function watchMail(who: Who, order: WatchOrder): Promise<void> {
   const command = order.exec === undefined ? undefined : shellCommand(order.exec);
   const signals = listenToSignals();
   note(order.greeting);
-  const handler = new Handler(who, order, signals.kill);
+  const handlers = mailboxesOf(who).map((mailbox) => new Handler(mailbox, order, signals.kill));
   signals.stop.addEventListener('abort', () => {
-    if (handler.atWork) note('stopping when the command has ended; once more ends it now');
+    if (handlers.some(({ atWork }) => atWork)) note('stopping when the command has ended; once more ends it now');
   });
-  const handle = order.peek ? handler.show : command === undefined ? handler.take : handler.run;
-  try {
-    await watch(who, {
+  const failed = new AbortController();
+  const stop = AbortSignal.any([signals.stop, failed.signal]);
+  let last: Promise<unknown> = Promise.resolve();
+  const inTurn = (act: () => Promise<number | null>): Promise<number | null> => {
+    const own = last.then(() => (stop.aborted ? null : act()));
+    last = own.catch(() => {});
+    return own;
+  };
+  const watchOne = async (handler: Handler): Promise<void> => {
+    const handle = order.peek ? handler.show : command === undefined ? handler.take : handler.run;
+    const { who: reader, taker } = handler.mailbox;
+    // Nobody gets its own words.
+    const isOwn = ({ message }: WaitingMessage): boolean => message.from === taker;
+    await watch(reader, {
       selection: order.selection,
       peek: order.peek,
-      stop: signals.stop,
-      handle: (one) => handle(one, command),
-    });
+      stop,
+      handle: (one) => (isOwn(one) ? Promise.resolve(null) : inTurn(() => handle(one, command))),
+    }).finally(() => failed.abort());
+  };
+  try {
+    await Promise.all(handlers.map(watchOne));
   } finally {
     signals.close();
   }
@@ -58,14 +78,15 @@ class Handler {
   atWork = false;
 
   constructor(
-    readonly who: Who,
+    readonly mailbox: ReadMailbox,
     readonly order: WatchOrder,
     readonly kill: AbortSignal,
   ) {}
 
   /** Leaves it. A command runs on it once, whatever becomes of it. */
   show = async ({ message, quiet }: WaitingMessage, command: string | undefined): Promise<null> => {
-    const copy = await this.who.home.journal.copy(this.who.name, message.id);
+    const { who } = this.mailbox;
+    const copy = await who.home.journal.copy(who.name, message.id);
     await this.#print({ message, quiet, attention: copy?.attention, attempt: copy?.attempt ?? 0 });
     if (command === undefined) return null;
     const ran = await this.#runOn(command, message, this.kill);
@@ -75,9 +96,10 @@ class Handler {
 
   /** Settles it when it is printed. */
   take = async ({ message }: WaitingMessage): Promise<null> => {
-    const settlement = { disposition: 'acknowledged' as const, by: byCommand('watch', this.who) };
+    const { who, taker } = this.mailbox;
+    const settlement = { disposition: 'acknowledged', by: this.#by('watch'), ...takenBy(taker) } as const;
     // Always `slow`: earlier lines may still fill the pipe, and nobody else's mail may wait for our reader.
-    const [copy] = await deliver(this.who, [message.id], settlement, (delivered) => ({
+    const [copy] = await deliver(who, [message.id], settlement, (delivered) => ({
       show: () => writeAll(1, delivered.map(this.order.render).join('')),
       slow: true,
     }));
@@ -87,15 +109,20 @@ class Handler {
 
   /** Settles it when the command has ended with 0. */
   run = async ({ message }: WaitingMessage, command = ''): Promise<number | null> => {
-    const worked = await work(this.who, message.id, async (copy, lost) => {
+    const worked = await work(this.mailbox, message.id, async (copy, lost) => {
       await this.#print(copy);
       const ran = await this.#runOn(command, copy.message, AbortSignal.any([this.kill, lost]));
-      if (ran.ok) return { done: true, evidence: { ...byCommand('watch --exec', this.who), exit: 0 } };
+      if (ran.ok) return { done: true, evidence: { ...this.#by('watch --exec'), exit: 0 } };
       note(`${ran.told}; message ${shortId(message.id)} comes back`);
       return { done: false, evidence: { because: ran.told }, interrupted: this.kill.aborted || lost.aborted };
     });
     return worked.againMs;
   };
+
+  #by(name: string): Evidence {
+    const { who, taker } = this.mailbox;
+    return byCommand(name, { ...who, name: taker ?? who.name });
+  }
 
   async #runOn(command: string, message: Message, end: AbortSignal): Promise<Ran> {
     this.atWork = true;

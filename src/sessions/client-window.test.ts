@@ -42,6 +42,21 @@ describe.skipIf(tmux === null)(`windows of a client${tmux === null ? ' (skipped:
     expect(windows.filter(({ pid }) => pid !== null)).toHaveLength(1);
   });
 
+  it('are one, also while what the client starts is not yet a program of its own', async () => {
+    const home = temporaryHome();
+    const env = { HOME: home, TMUX_TMPDIR: home, PATH: process.env['PATH'], TERM: 'xterm' };
+    const server = new TmuxServer({ env });
+    opened.push(server);
+    const isClient = (words: readonly string[]): boolean => words.some((word) => word.includes(`${home}/forked`));
+    // A shell in brackets is a copy of the shell that starts it.
+    const script = `(touch '${home}/forked'; sleep 600; true); true`;
+    await server.create(['new-session', '-d', '-s', 'by-hand', '-c', home, '--', 'sh', '-c', script]);
+    await within(DEADLINE, async () => existsSync(`${home}/forked`));
+    const window = new ClientWindow({ name: 'one', folder: home, env, variable: 'NONE', composer: unseen, isClient });
+    await window.look();
+    expect(window.byHand()).not.toBeNull();
+  });
+
   it.each([
     ['it is ended', (window: ClientWindow) => window.end()],
     ['its client ends', (_window: ClientWindow, server: TmuxServer) => server.run(['kill-session', '-t', '=ccc-one'])],

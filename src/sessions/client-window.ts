@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import type { Env } from '../core/env.ts';
 import type { ScreenOptions } from '../core/ports/session.ts';
 import { Refusal } from '../core/refusal.ts';
-import { isProcessAlive, signalTo, startedAt, startOf, ttyOf } from '../platform/process.ts';
+import { isProcessAlive, parentOf, signalTo, startedAt, startOf, ttyOf } from '../platform/process.ts';
 import type { ReadComposer } from './terminal.ts';
 import { isFree, lastLines, paneOn, panesOf, TmuxSession, tmuxNameOf, type ListedPane } from './tmux-session.ts';
 import { type TmuxPane, TmuxServer } from './tmux.ts';
@@ -268,9 +268,14 @@ function windowsOf({ folder, isClient }: WindowOptions): ClientProcess[] {
 /** Every window of a client on this machine that we may look at; null where the system does not tell. */
 export function clientWindows(isClient: WindowOptions['isClient']): ClientProcess[] | null {
   if (process.platform !== 'linux') return null;
-  return readdirSync('/proc').flatMap((name) => {
+  const all = readdirSync('/proc').flatMap((name) => {
     const tty = /^\d+$/.test(name) ? ttyOf(Number(name)) : null;
     return tty === null ? [] : (windowAt(Number(name), tty, isClient) ?? []);
+  });
+  // What a client starts is a second one of it until it has become its own program. On a busy machine that takes seconds.
+  return all.filter(({ pid, tty }) => {
+    const parent = parentOf(pid);
+    return !all.some((one) => one.pid === parent && one.tty === tty);
   });
 }
 

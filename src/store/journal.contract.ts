@@ -448,6 +448,19 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
           [carol, []],
         ]);
       });
+
+      it('gives the receipts of all mailboxes since a time, oldest first', async () => {
+        const id = await accepted({}, bob, carol);
+        const at = (ms: number): string => new Date(here.now() + ms).toISOString();
+        const noted = { step: 'offered', evidence: { way: 'hook' } } as const;
+        await journal.record(bob, id, { ...noted, at: at(-1000) });
+        await journal.record(carol, id, { ...noted, at: at(0) });
+        await journal.record(bob, id, { ...noted, at: at(1) });
+        expect(await journal.receiptsSince(here.now())).toEqual([
+          { ...noted, id, mailbox: carol, at: at(0) },
+          { ...noted, id, mailbox: bob, at: at(1) },
+        ]);
+      });
     });
 
     describe('when it is asked', () => {

@@ -174,6 +174,37 @@ describe(`mail for a running OpenCode${real.why}`, () => {
     expect(readFileSync(file, 'utf8')).toBe(untouched);
   });
 
+  real.it('for `opencode serve` goes to the session that was prompted last in its folder', async () => {
+    const { model, live, code } = await aHome(say('one'), say('two'), say('read'));
+    const server = await code.serve();
+    const [first, second] = [await server.session(), await server.session()];
+    expect(await live.list()).toEqual([]);
+    for (const session of [first, second]) {
+      await session.prompt(`hello ${session.id}`);
+      await session.idle();
+    }
+    await within(DEADLINE, async () => (await live.list())[0]?.id === second.id);
+    const parcel = aParcel();
+    expect(await hand(live, await sessionOf(live), parcel)).toMatchObject(SHOWN);
+    const asked = [parcel.text, `hello ${second.id}`, `hello ${first.id}`].map((text) => model.last.count(text));
+    expect(asked).toEqual([1, 1, 0]);
+  });
+
+  real.it('for `opencode run` comes after the running tool, before the next request', async () => {
+    const { model, live, place, code } = await aHome(tool(), say('done'));
+    const run = code.run('work');
+    const session = await sessionOf(live);
+    await model.request(1);
+    const parcel = aParcel();
+    const attempt = hand(live, session, parcel);
+    await within(DEADLINE, async () => (await live.proof(session, parcel.id)).step === 'accepted');
+    writeFileSync(`${place.project}/go`, '');
+    expect(await attempt).toMatchObject({ evidence: { session: session.id } });
+    expect(await run).toMatchObject({ code: 0, out: expect.stringContaining('done') });
+    expect(model.main.map((request) => request.count(parcel.text))).toEqual([0, 1]);
+    expect(await live.proof(session, parcel.id)).toMatchObject({ step: 'shown' });
+  });
+
   real.it('is called shown only when the model answers, which OpenCode asks again after a refusal', async () => {
     const machine = await aMachine(opencode, { steps: [refuse(), refuse()] });
     await machine.run();
@@ -202,16 +233,21 @@ type Steps = Parameters<Model['script']>;
 
 /** A window of OpenCode that a person opened, at its prompt. */
 async function aWindow(first?: WindowOptions | Steps[0], ...rest: Steps) {
+  const all = await aHome(first, ...rest);
+  const terminal = await all.code.terminal();
+  await within(DEADLINE, async () => (await all.live.list()).length === 1);
+  return { ...all, terminal };
+}
+
+/** An OpenCode that has our plugin, and does not run yet. */
+async function aHome(first?: WindowOptions | Steps[0], ...rest: Steps) {
   const options: WindowOptions = first && 'settings' in first ? first : {};
   const model = opens(aModel(first && options !== first ? [first as Steps[0], ...rest] : rest));
   const place = await aPlace();
   const code = anOpenCode({ place, model, ...options });
   mkdirSync(`${code.config}/plugins`);
   writeFileSync(`${code.config}/plugins/parley.ts`, parleyPluginText());
-  const live = opens(new OpenCodeLive(code.env));
-  const terminal = await code.terminal();
-  await within(DEADLINE, async () => (await live.list()).length === 1);
-  return { model, place, code, live, terminal };
+  return { model, place, code, live: opens(new OpenCodeLive(code.env)) };
 }
 
 /** A session that mail began. */

@@ -341,6 +341,15 @@ describe(`the plugin in OpenCode${opencode.why}`, () => {
     await terminal.shows(/the tide is out/);
   });
 
+  opencode.it('begins a session in a window that had no prompt yet, and shows it there [C2C-37]', async () => {
+    const office = (await anOffice([say('I read it')])).installForUser();
+    const terminal = await office.openCode.terminal();
+    await office.write('the tide is out');
+    expect((await office.model.saw('the tide is out')).count('the tide is out')).toBe(1);
+    await terminal.shows(/I read it/);
+    expect(office.model.main).toHaveLength(1);
+  });
+
   opencode.it('goes on after the session was shortened, and repeats nothing', async () => {
     const office = (await anOffice([say('one'), say('two')])).installForUser();
     const server = await office.openCode.serve();

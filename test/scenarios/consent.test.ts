@@ -30,6 +30,17 @@ describe('what widens a client', () => {
     expect(machine.json(SETTINGS)).not.toHaveProperty('permissions');
   });
 
+  it('is the only thing that `install` says about it, and its list of changes comes once', async () => {
+    const { machine, types } = aMachine();
+    const { shown } = await types(['install'], 'yes');
+    expect(shown).not.toContain('--allow reply');
+    expect(shown.match(/hook at SessionStart/g)).toHaveLength(2);
+    expect(shown).toContain('Claude Code, as @claude: done');
+    const { out } = await machine.run('parley', ['doctor']);
+    expect(out).toContain('Claude Code asks you before its model answers mail, as you decided');
+    expect(out).not.toContain('c2c');
+  });
+
   it('is asked for once: a no is kept as well as a yes', async () => {
     const { machine, types } = aMachine();
     await types(['install'], 'yes');

@@ -18,6 +18,7 @@ const QUESTION = ['send', '@claude', 'does the login test pass on your branch?',
 
 async function aMachine(...clients: string[]): Promise<InstallMachine> {
   const machine = new InstallMachine();
+  for (const client of clients) machine.fake(client);
   await machine.does('parley', ['init', 'me']);
   await machine.does('parley', ['init', 'claude']);
   if (clients.length > 0) await machine.does('parley', ['install', ...clients]);
@@ -96,6 +97,19 @@ describe('`parley doctor` never says ok', () => {
     ]);
     claudeRuns(machine, 'busy');
     expect(await about(machine, 'session abcdef12')).toMatchObject([{ level: 'ok' }]);
+    claudeRuns(machine, 'waiting');
+    expect(await about(machine, 'session abcdef12')).toMatchObject([
+      { level: 'warn', next: 'answer it in its window; then mail comes' },
+    ]);
+  });
+
+  it('for such mail in the mailbox of a client that is not installed', async () => {
+    const machine = await aMachine();
+    await machine.does('parley', ['install', 'claude']);
+    await machine.does('parley', QUESTION);
+    expect(await about(machine, 'mailbox claude')).toMatchObject([
+      { level: 'warn', what: expect.stringContaining('Claude Code is not installed') },
+    ]);
   });
 
   it('for a session that nothing of ours can reach', async () => {

@@ -13,6 +13,7 @@ import {
 import { AgentName } from '../../src/core/names.ts';
 import { bindingOf, bodiesIn, contextIn, Hooks, SHELLS } from '../support/hooks.ts';
 import { LOUD, QUIET } from '../support/mail.ts';
+import { endObligation, enterObligations } from '../../src/core/obligations/obligation.ts';
 import { Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 
@@ -42,6 +43,18 @@ describe('a hook', () => {
     const text = await hooks.said();
     expect([...bodiesIn(text).values()]).toEqual(['pressing', 'first']);
     expect(text).toContain('its deadline 2020-01-01T00:00:00.000Z has passed');
+  });
+
+  it('says nothing of what was withdrawn, and does not call owed what is not owed any more', async () => {
+    const hooks = await new Hooks().with('bob', 'alice');
+    const [taken, answered] = [await hooks.send({ body: 'taken back' }), await hooks.send({ body: 'answered' })];
+    const home = hooks.mail;
+    await home.mailboxes.withdraw(taken.id, { withdrawn: true });
+    await enterObligations(home);
+    await endObligation(home, bob, answered.id, 'responded', {}, Date.now());
+    const text = await hooks.said();
+    expect([...bodiesIn(text).values()]).toEqual(['answered']);
+    expect(text).toMatch(/may respond\nanswered/);
   });
 
   it('brings thirty messages of 1 KB whole, over several calls, none of them twice', async () => {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'bun:test';
+import { describe, expect, it, onTestFinished } from 'bun:test';
 import { lstatSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { PARLEY, Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
@@ -89,6 +89,30 @@ describe('one message, from send to settle', () => {
       .split('\n')
       .map((line) => JSON.parse(line) as { message?: { body: string }; step?: string });
     expect(lines.map(({ message, step }) => message?.body ?? step)).toEqual(['earlier', 'now', 'settled']);
+  });
+
+  it('is seen live in every home, also in one that was made later, and in the brokers of other folders', async () => {
+    const parley = await new Program().init('alice');
+    const live = Bun.spawn([PARLEY, 'live'], { env: parley.env, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' });
+    onTestFinished(() => live.kill());
+    let out = '';
+    void (async () => {
+      for await (const chunk of live.stdout) out += Buffer.from(chunk).toString();
+    })();
+    for await (const _greeting of live.stderr) break;
+    const run = (program: string, session: string, ...args: string[]) =>
+      Bun.spawnSync([PARLEY.replace(/parley$/, program), ...args], {
+        env: { ...parley.env, C2C_MCP_SESSION_ID: session },
+      });
+    for (const name of ['ann', 'bo']) run('bch', '', 'init', name);
+    run('bch', '', 'send', '@ann', 'hello bch');
+    for (const [session, alias] of [
+      ['s1', 'storm'],
+      ['s2', 'ember'],
+    ] as const)
+      run('c2c', session, 'register', alias);
+    run('c2c', 's1', 'send', 'ember', 'hello c2c');
+    await within(20_000, async () => /in home bch +hello bch[^]*in home c2c +hello c2c/.test(out));
   });
 
   it('is seen live in any number between two looks, and the end of an old one, too', async () => {

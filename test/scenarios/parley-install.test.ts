@@ -198,7 +198,14 @@ describe('the mailbox of a client', () => {
     expect(out).toContain('nothing was changed: @codex is the mailbox of claude; choose another: ');
     expect(code).toBe(1);
     expect(existsSync(machine.at('.codex'))).toBe(false);
-    expect(await machine.does('parley', ['install', 'codex', '--as', 'codex'])).toStartWith('Codex, as @codex:');
+    expect(await machine.does('parley', ['install', 'kimi', '--as', 'codex'])).toStartWith('Kimi, as @codex:');
+  });
+
+  it('is not the name of the client itself if it is asked for: that one is shared by its sessions', async () => {
+    const machine = await aMachine();
+    const { err, code } = await machine.run('parley', ['install', 'codex', '--as', 'codex']);
+    expect([code, err]).toEqual([64, expect.stringContaining('leave out --as')]);
+    expect(existsSync(machine.at('.codex'))).toBe(false);
   });
 
   it('is never a person’s', async () => {
@@ -280,7 +287,7 @@ describe('the lines that 0.1.0 wrote', () => {
   it('are replaced, and it is said what follows', async () => {
     const machine = await aMachineOfOld();
     const said = await machine.does('parley', ['install', 'codex']);
-    expect(said).toContain('replaced   hook at Stop');
+    expect(said).toMatch(/replaced {3}hook at .*Stop/);
     expect(said).toContain('replaced   MCP server');
     expect(said).toContain('its older settings named @claude; its mailbox is @codex now');
     expect(said).toContain('Codex does not run it before you trust it once more');

@@ -253,7 +253,7 @@ describe('parley run', () => {
     const machine = aMachine('claude');
     expect((await machine.run('claud')).err).toBe('parley: no client is called "claud"; did you mean claude?\n');
     expect((await machine.run('codex')).err).toBe(
-      'parley: Codex is not installed: no program called codex is in your PATH\n',
+      'parley: Codex is not installed: no program called codex is in your PATH. Install it, and try again\n',
     );
     expect((await machine.run('claude', '--as', 'no name')).err).toContain('parley: ');
     expect(existsSync(`${machine.home}/said`)).toBe(false);

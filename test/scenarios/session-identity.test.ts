@@ -212,6 +212,9 @@ describe('a session that a person starts after `parley install`', () => {
     const machine = await installed();
     const first = await session(machine, 'api').starts();
     await first.ends();
+    const { err: gone } = await machine.run('parley', ['send', '@claude.api', 'are you there?']);
+    expect(gone).toContain(`@claude.api does not run here now; the next claude session in ${first.folder} gets this\n`);
+    await machine.does('parley', ['drain', '--as', 'claude.api']);
     for (const path of ['names/claude.api.json', `sessions/${first.id}`, 'agents/claude.api.json']) {
       const file = `${machine.at('.parley')}/${path}`;
       const text = path.endsWith('.json') ? readFileSync(file, 'utf8') : null;
@@ -293,6 +296,24 @@ describe('mail for the client', () => {
     await send(machine, '@claude.api', 'five');
     await send(machine, '@claude', 'six');
     expect(await api.shell('drain')).toMatch(/five\n\n[^]*six\n/);
+  });
+
+  it('is shown and taken by `parley watch` of a session, too, and counted by `parley`', async () => {
+    const machine = await installed();
+    const api = await session(machine, 'api').starts();
+    await send(machine, '@claude.api', 'mine');
+    const id = await send(machine, '@claude', 'for any');
+    expect(await api.shell()).toContain('You are @claude.api: 2 waiting');
+    // Two lines, and then it is told to end.
+    const twoLines =
+      'mkfifo said; "$0" "$@" > said & { read -r a; read -r b; } < said; kill $!; wait; rm said; echo "$a$b"';
+    const seen = await api.runs(twoLines, 'watch', '--json');
+    const taken = await api.runs(twoLines, 'watch', '--take', '--json');
+    for (const { out } of [seen, taken]) expect(out).toMatch(/(?=.*"mine")(?=.*"for any")/);
+    expect(await api.shell('inbox')).toContain('inbox empty');
+    expect(await machine.does('parley', ['trace', id])).toContain('taken by @claude.api');
+    await send(machine, '@claude', 'another');
+    expect(await api.shell('take', '--lease', '1m')).toContain('cannot be held; take it: parley take');
   });
 
   it('waits for the others again if its reader ends before its model was asked', async () => {

@@ -285,7 +285,7 @@ describe('a message that is being worked on', () => {
     const who = { name: bob, home: workspace.own };
     const lease = { ms: 300, renewMs: 50 };
     const working = work(
-      who,
+      { who },
       id,
       async () => {
         begin();
@@ -313,7 +313,7 @@ describe('a message that is being worked on', () => {
     const who = { name: bob, home: workspace.own };
     const { promise: lost, resolve: hear } = Promise.withResolvers<void>();
     const worked = await work(
-      who,
+      { who },
       id,
       async (_copy, signal) => {
         signal.addEventListener('abort', () => hear());
@@ -341,9 +341,9 @@ describe('a message that is being worked on', () => {
       for (let failure = 1; failure <= failuresBefore; failure += 1) {
         await workspace.own.journal.record(bob, id, { step: 'released', at: long, evidence: { failure } });
       }
-      const { againMs } = await work(who, id, async () => ({ done: false, evidence: { because: 'test' } }));
+      const { againMs } = await work({ who }, id, async () => ({ done: false, evidence: { because: 'test' } }));
       pauses.push((againMs ?? 0) / 1000);
-      const { againMs: left } = await work(who, id, () => Promise.reject(new Error('too early')));
+      const { againMs: left } = await work({ who }, id, () => Promise.reject(new Error('too early')));
       expect(left ?? 0).toBeWithin(1, (againMs ?? 0) + 1);
     }
     expect(pauses).toEqual([5, 10, 20, 160, 300, 300, 300]);
@@ -355,9 +355,9 @@ describe('a message that is being worked on', () => {
     await workspace.own.mailboxes.put(entry);
     const { id } = entry.message;
     const who = { name: bob, home: workspace.own };
-    await expect(work(who, id, () => Promise.reject(new Error('no')))).rejects.toThrow('no');
+    await expect(work({ who }, id, () => Promise.reject(new Error('no')))).rejects.toThrow('no');
     expect(await workspace.own.mailboxes.ids(bob)).toEqual([id]);
-    expect(await work(who, id, async () => ({ done: true, evidence: {} }))).toEqual({ done: true, againMs: null });
+    expect(await work({ who }, id, async () => ({ done: true, evidence: {} }))).toEqual({ done: true, againMs: null });
   });
 });
 

@@ -90,6 +90,13 @@ export class StandInOpenCode {
     await this.rests();
   }
 
+  /** What OpenCode would send to its model, if these are the messages of the conversation: their texts. */
+  async request(messages: { id: string; parts: Facts[]; summary?: true; parentID?: string }[]): Promise<unknown[]> {
+    const all = messages.map(({ parts, ...info }) => ({ info: { ...info, sessionID: 's' }, parts }));
+    await this.#hooks['experimental.chat.messages.transform']?.({}, { messages: all });
+    return all.map(({ parts }) => parts[0]?.['text'] ?? parts[0]?.['type']);
+  }
+
   /** The model answers everything that waits. */
   async answers(text = 'an answer'): Promise<void> {
     const { record } = this.file;

@@ -96,6 +96,14 @@ export class ScriptedLive implements LiveSessions {
     return this.changed();
   }
 
+  /** What it was shown again after a compaction, by session. */
+  readonly again = new Map<string, readonly Parcel[]>();
+
+  async showAgain({ compaction: _over, ...session }: LiveSession, parcels: readonly Parcel[]): Promise<void> {
+    this.again.set(session.id, parcels);
+    this.sessions.set(session.id, session);
+  }
+
   async close(): Promise<void> {}
 
   #turnOf(id: string): { turn?: MessageTurn } {

@@ -226,8 +226,10 @@ const statusCommand = command({
     process.exitCode = running.length === 0 ? NOTHING_RUNS : isWell ? 0 : NO_ANSWER;
     if (context.json) return context.sayJson({ running });
     if (running.length === 0) {
-      context.say(`nothing runs in ${parleyHome(context.env)}; mail on this machine needs no daemon`);
-      return context.say('Next: parley up --detach');
+      context.say(
+        `nothing runs in ${parleyHome(context.env)}: mail is stored, and hooks show it, but no idle session is woken`,
+      );
+      return context.say('Next: parley up --detach   (`parley run` and the hooks of clients start it, too)');
     }
     for (const { what, home, pid, since, version, doors, finishing } of running) {
       const ending = finishing ? `, ending: ${finishing}` : '';

@@ -16,7 +16,7 @@ import { examineService } from '../doctor/service.ts';
 import { examineWays } from '../doctor/ways.ts';
 import { command } from '../../core/command.ts';
 import type { Home } from '../../core/mail/workspace.ts';
-import { parleyHome } from '../../platform/env.ts';
+import { parleyHome, userHome } from '../../platform/env.ts';
 import { BODY_LIMIT } from '../../core/message.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { NoRelayAnswer } from '../../protocols/backchannel/remote-http.ts';
@@ -75,7 +75,8 @@ async function examineClients({ env, cwd }: Context, waiting: readonly WaitingMa
   const root = brokerRoot(env, cwd);
   try {
     const sessions = existsSync(`${root}/registry.json`) ? await openBroker(root).broker.sessions() : [];
-    return await examineWays(env, cwd, sessions, waiting);
+    const usesC2c = [`${userHome(env)}/.c2c`, root].some((path) => existsSync(path));
+    return await examineWays(env, cwd, sessions, waiting, usesC2c);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     return [on('clients').warn(`their sessions cannot be checked: ${why}`, 'check the c2c broker of this folder')];

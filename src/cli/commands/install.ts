@@ -5,7 +5,7 @@ import {
   Installer,
   isHere,
   oneAtATime,
-  removedLine,
+  removedLines,
 } from '../../clients/settings/installer.ts';
 import { forgetSessionsOf } from '../../delivery/hook-session.ts';
 import { command } from '../../core/command.ts';
@@ -100,17 +100,25 @@ export default command({
       grant: grantFrom(values.allow, context.env),
       inbound: inboundFrom(values.inbound, context.env),
     };
+    if (clients.some(({ name }) => name === order.as))
+      throw new Refusal(
+        'invalid_request',
+        `sessions share @${order.as} and have names of their own if you leave out --as; for one mailbox for all of them choose another name`,
+      );
     if (order.inbound !== null && clients.every((client) => !client.inboundRule))
       throw new Refusal('invalid_request', '--inbound is for Claude Code: no other client has such a setting');
     const reach = await reachOf(context);
     const plans: Plan[] = [];
     for (const client of clients) plans.push(await planFor(context, target, client, order));
     const isOrdered = named.length > 0 || values.yes === true;
-    if (dry || !isOrdered) report(context, target, plans, reach, true);
+    const questions =
+      dry || values.yes || context.json || !canAsk(context.env) ? [] : questionsAbout(context, target, plans);
+    const isAsked = questions.some(({ topic }) => topic === 'reply');
+    const given = { target, reach, isAsked };
+    if (dry || !isOrdered) report(context, plans, { ...given, dry: true });
     if (dry) return;
     if (!isOrdered && (context.json || !isTerminal(0)))
       return context.note('nothing was changed; to do this: parley install --yes');
-    const questions = values.yes || context.json || !canAsk(context.env) ? [] : questionsAbout(context, target, plans);
     const allowed = answer(context, questions, isOrdered);
     if (allowed === null) return context.note('nothing was changed');
     for (const { mailbox, refused } of plans)
@@ -118,7 +126,7 @@ export default command({
     oneAtATime(context.env, () => {
       keepScript(context);
       const done = plans.map((plan) => applyPlan(context, withAnswers(plan, questions, allowed)));
-      report(context, target, done, reach, false);
+      report(context, done, { ...given, dry: false, isListed: !isOrdered });
     });
   },
 });
@@ -178,10 +186,24 @@ function clientCalled(name: string): ClientSettings {
   );
 }
 
-function report(context: Context, target: InstallTarget, given: readonly Plan[], reach: string, dry: boolean): void {
+interface Report {
+  target: InstallTarget;
+  /** Where mail can go that a model sends: see `reachOf`. */
+  reach: string;
+  /** The user is asked what models may do without a dialog, so no note says it. */
+  isAsked: boolean;
+  dry: boolean;
+  /** The user has just read all of it as what would be done. */
+  isListed?: boolean;
+}
+
+function report(context: Context, given: readonly Plan[], { target, reach, isAsked, dry, isListed }: Report): void {
   const plans = given.map((plan) => ({
     ...plan,
-    advice: [...plan.advice, ...grantAdvice(plan.client, target, plan.grant, reach)],
+    advice: [
+      ...plan.advice,
+      ...(isAsked && plan.grant === null ? [] : grantAdvice(plan.client, target, plan.grant, reach)),
+    ],
   }));
   if (plans.some(({ refused }) => refused !== null)) process.exitCode = 1;
   if (context.json)
@@ -197,21 +219,24 @@ function report(context: Context, target: InstallTarget, given: readonly Plan[],
       })),
     });
   for (const { client, mailbox, applied, removed, refused, advice } of plans) {
-    context.say(`${client.title}${mailbox ? `, as @${mailbox.agent}` : ''}:`);
+    const title = `${client.title}${mailbox ? `, as @${mailbox.agent}` : ''}`;
     if (refused !== null) {
-      context.say(`  nothing was changed: ${refused}`);
+      context.say(`${title}:\n  nothing was changed: ${refused}`);
       continue;
     }
-    if (mailbox?.isMissing) context.say(`  ${(dry ? 'would make' : 'made').padEnd(10)} mailbox @${mailbox.agent}`);
-    for (const line of [...appliedLines(applied), ...removed.map(removedLine)]) context.say(line);
-    for (const one of advice) context.say(`  note: ${one}`);
+    context.say(`${title}:${isListed ? ' done' : ''}`);
+    if (mailbox?.isMissing && !isListed)
+      context.say(`  ${(dry ? 'would make' : 'made').padEnd(10)} mailbox @${mailbox.agent}`);
+    for (const line of [...appliedLines(applied, isListed), ...removedLines(removed)]) context.say(line);
+    for (const one of isListed ? [] : advice) context.say(`  note: ${one}`);
   }
-  for (const { client, mailbox, refused } of plans) {
-    if (dry || refused !== null || mailbox?.agent !== client.name) continue;
+  const named = plans.filter(({ client, mailbox, refused }) => refused === null && mailbox?.agent === client.name);
+  const [first, ...others] = named.map(({ client }) => client.name);
+  if (!dry && first !== undefined)
     context.say(
-      `Each session of ${client.title} is @${client.name}.<folder>. Mail for @${client.name} goes to one of them.`,
+      `Each session has a name of its own: @${first}.api in the folder api${others.length > 0 ? `, also for ${others.join(', ')}` : ''}. ` +
+        `Mail for @${first} goes to one of its sessions.`,
     );
-  }
   if (!dry) context.say('Restart a client to use it. `parley install --uninstall` removes everything again.');
   const home = temporaryHome(context.env);
   if (home !== null)
@@ -244,7 +269,7 @@ function uninstall(
   if (some.length === 0) context.say('nothing was added by `parley install`');
   for (const { client, removed } of some) {
     context.say(`${client.title}:`);
-    for (const one of removed) context.say(removedLine(one));
+    for (const line of removedLines(removed)) context.say(line);
     if (client.name === 'codex') for (const one of codexTables) context.say(tablesLine(one));
   }
 }

@@ -8,6 +8,7 @@ import type { HistoryRow } from '../../core/ports/journal.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { HOST_NAME } from '../../core/signal.ts';
 import { countFrom } from '../../core/time.ts';
+import { openOtherHomes } from '../../daemon/homes.ts';
 import type { Context } from '../context.ts';
 import { asMuchAsFits, UnseenSteps } from '../steps.ts';
 import type { CopyStep } from '../steps.ts';
@@ -30,10 +31,23 @@ export default command({
   examples: ['parley live', 'parley live --last 20', 'parley live --json'],
   async run(context: Context, values) {
     const last = Math.min(countFrom(values.last, 5), NEWEST);
-    const watches = context.workspace.homes.map((home) => new LiveHome(context, home));
-    for (const watch of watches) await watch.begin(last);
+    const { env, settings } = context;
+    const watches: LiveHome[] = [];
+    const watchAll = async (homes: readonly Home[], shown: number): Promise<void> => {
+      for (const home of homes) {
+        const watch = new LiveHome(context, home);
+        watches.push(watch);
+        await watch.begin(shown);
+      }
+    };
+    const others = (): Home[] =>
+      openOtherHomes(env, new Set(watches.map(({ home }) => home.root)), settings.durability);
+    await watchAll(context.workspace.homes, last);
+    await watchAll(others(), last);
     if (!context.json) context.note('waiting for messages; Ctrl-C ends it');
     for (;;) {
+      // All messages of a home that was made meanwhile are news.
+      await watchAll(others(), NEWEST);
       for (const watch of watches) await lookOrEnd(watch);
       await Bun.sleep(LOOK_MS);
     }
@@ -111,8 +125,9 @@ class LiveHome {
     const { context, home } = this;
     if (context.json) return context.say(JSON.stringify({ home: home.label, message }));
     const who = headline({ message }, context.workspace.now(), context.paint);
-    const room = Bun.stringWidth(who) + 2;
-    context.say(`${who}  ${context.verbose ? gist(message.body) : asMuchAsFits(gist(message.body), room)}`);
+    const where = home.label === 'parley' ? '' : `  ${context.paint.dim(`in home ${home.label}`)}`;
+    const room = Bun.stringWidth(who) + Bun.stringWidth(where) + 2;
+    context.say(`${who}${where}  ${context.verbose ? gist(message.body) : asMuchAsFits(gist(message.body), room)}`);
   }
 
   #showSteps(id: MessageId, steps: readonly CopyStep[]): void {

@@ -11,7 +11,7 @@ import type { PrintedMail } from '../../delivery/print.ts';
 import { awaitMail } from '../../delivery/await-mail.ts';
 import { watchMail } from '../../delivery/watch-mail.ts';
 import { asOwed, claimedBy } from '../../core/obligations/owed.ts';
-import { findWaiting, waiting } from '../../core/mail/deliver.ts';
+import { findWaiting } from '../../core/mail/deliver.ts';
 import type { Delivered, Selection } from '../../core/mail/deliver.ts';
 import { mailboxesOf, takeShared, waitingMail } from '../../core/mail/shared.ts';
 import type { ReadMailbox } from '../../core/mail/shared.ts';
@@ -139,7 +139,11 @@ const takeCommand = command({
       prefix === undefined ? (await waitingMail(box, { match }))[0]?.message.id : await findWaiting(box.who, prefix);
     if (!id) {
       if (context.json) return context.sayJson(null);
-      return context.say('nothing waits for you here');
+      return context.say(
+        isLeased && found.taker !== undefined
+          ? `only mail for any session of @${found.who.name} waits, and that cannot be held; take it: parley take`
+          : 'nothing waits for you here',
+      );
     }
     if (values.lease !== undefined) {
       const lease = { ms: durationFrom(values.lease), bearer: true };
@@ -414,7 +418,7 @@ export const overview = command({
       for (const line of FIRST_STEPS) context.say(line);
       return;
     }
-    const mail = await waiting(who, { any: true });
+    const mail = (await Promise.all(mailboxesOf(who).map((box) => waitingMail(box, { any: true })))).flat();
     const loud = mail.filter((one) => !one.quiet);
     const urgent = loud.filter((one) => one.message.priority === 'urgent').length;
     if (context.json) {

@@ -105,7 +105,10 @@ function clientCalled(word: string): ClientName {
 function programOf(client: ClientName, { env }: Context): string {
   const program = onPath(client, env);
   if (program !== null) return program;
-  throw new Refusal('not_found', `${titleOf(client)} is not installed: no program called ${client} is in your PATH`);
+  throw new Refusal(
+    'not_found',
+    `${titleOf(client)} is not installed: no program called ${client} is in your PATH. Install it, and try again`,
+  );
 }
 
 function titleOf(client: ClientName): string {

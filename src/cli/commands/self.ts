@@ -13,7 +13,7 @@ import type { Context } from '../context.ts';
 import { endFollower } from '../start-follower.ts';
 import { daemonNotice } from '../../platform/daemon-lock.ts';
 import { tablesLine } from '../../clients/codex/trust.ts';
-import { Installer, removedLine } from '../../clients/settings/installer.ts';
+import { Installer, removedLines } from '../../clients/settings/installer.ts';
 import { dropFolders } from '../../clients/settings/file.ts';
 import { readManifest } from '../../clients/settings/manifest.ts';
 import { controlData, hasService, leaveControl, refuseServer } from '../self/leave-control.ts';
@@ -158,7 +158,7 @@ async function uninstalled(context: Context, manifest: string, withHome: boolean
   // A folder that an addition was made in may have held the service, too.
   dropFolders(folders);
   if (context.json) return context.sayJson({ ...result, purged: there ? root : null });
-  for (const one of result.clients) context.say(removedLine(one).trim());
+  for (const line of removedLines(result.clients)) context.say(line.trim());
   for (const one of result.codexTables) context.say(tablesLine(one).trim());
   for (const line of service.done) context.say(line);
   for (const path of result.removed) context.say(`removed ${path}`);
@@ -202,8 +202,11 @@ function listed(context: Context): void {
       ({ path }) => path,
     );
     if (some.size > 0) context.say(title);
-    for (const [path, all] of some)
-      context.say(`  ${path}: ${[...new Set(all.map(({ what, by }) => `${what} (${by})`))].join(', ')}`);
+    for (const [path, all] of some) {
+      const byCommand = [...Map.groupBy(all, ({ by }) => by)];
+      const words = byCommand.map(([by, ones]) => `${[...new Set(ones.map(({ what }) => what))].join(', ')} (${by})`);
+      context.say(`  ${path}: ${words.join(', ')}`);
+    }
   }
   if (written.length === 0) context.say('Parley wrote nothing here');
 }

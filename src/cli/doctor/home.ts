@@ -1,3 +1,4 @@
+import { onPath } from '../../platform/search-path.ts';
 import type { Env } from '../../core/env.ts';
 import type { ClientSettings } from '../../clients/settings/client-settings.ts';
 import { SETTINGS_CLIENTS } from '../../clients/installable.ts';
@@ -170,6 +171,8 @@ export function examineWaiting(
           `${look}; \`parley install <client> --as ${one.mailbox}\` gives it to a client`,
         );
       const { title } = client;
+      if (onPath(client.name, env) === null)
+        return warn(`${waits(one)}, and ${title} is not installed: it is not in your PATH`, `install it, or ${look}`);
       const next = missing(client);
       return next === null
         ? warn(

@@ -27,6 +27,7 @@ import { c2cProfile } from '../../protocols/c2c/install-profile.ts';
 import { isHere } from '../../clients/settings/installer.ts';
 import { possibleAdditions } from '../install/parley-profile.ts';
 import { on } from './finding.ts';
+import { openQuestions } from '../install/consent.ts';
 import type { Finding } from './finding.ts';
 import { examineWaiting, waits } from './home.ts';
 import type { WaitingMail } from './home.ts';
@@ -42,13 +43,14 @@ interface Installed {
 
 /**
  * By which way the mail of each session comes, and why; and mail that must be answered and comes to nobody. It reads settings and
- * registers, and changes nothing. spec: c2c#ways
+ * registers, and changes nothing. Without `usesC2c`, nothing is said about c2c where it is not installed. spec: c2c#ways
  */
 export async function examineWays(
   env: Env,
   cwd: string,
   rows: readonly Registered[],
   waiting: readonly WaitingMail[] = [],
+  usesC2c = true,
 ): Promise<Finding[]> {
   const place: InstallTarget = { home: userHome(env), env, project: gitTop(cwd) ?? cwd };
   const here = SETTINGS_CLIENTS.filter((client) => isHere(client, place));
@@ -58,9 +60,9 @@ export async function examineWays(
   const strangers = running.filter(({ sessionId }) => !ids.includes(sessionId));
   const served = new Set(running.flatMap((one) => mailboxesRead(env, one, true)));
   return [
-    ...here.flatMap((client) => [clientFinding(client, place), ...answerFinding(client, place)]),
+    ...here.flatMap((client) => [clientFinding(client, place, usesC2c), ...answerFinding(client, place)]),
     ...registered.map((session) => sessionFinding(session, running, place, waiting)),
-    ...strangers.map((one) => strangerFinding(one, place, waiting)),
+    ...strangers.map((one) => strangerFinding(one, place, waiting, usesC2c)),
     ...examineWaiting(
       env,
       waiting.filter(({ mailbox }) => !served.has(mailbox)),
@@ -75,9 +77,10 @@ export async function examineWays(
 }
 
 /** A client that is here: which of our names are in it, and what keeps mail from its model. */
-function clientFinding(client: ClientSettings, place: InstallTarget): Finding {
+function clientFinding(client: ClientSettings, place: InstallTarget, usesC2c: boolean): Finding {
   const { ok, warn } = on(client.name);
-  const held = (['parley', 'c2c'] as const).map((by) => ({ by, ...installedIn(client, place, by) }));
+  const both = (['parley', 'c2c'] as const).map((by) => ({ by, ...installedIn(client, place, by) }));
+  const held = both.filter((one) => usesC2c || one.by === 'parley' || isInstalled(one));
   const parts = held.map(({ by, hook, unproven, server, plugin }) => {
     const has = [hook && 'hook', unproven && 'untrusted hook', plugin && 'plugin', server && 'tools']
       .filter(Boolean)
@@ -89,12 +92,15 @@ function clientFinding(client: ClientSettings, place: InstallTarget): Finding {
   return next === null ? ok(what) : warn(what, next);
 }
 
+function isInstalled({ hook, unproven, server, plugin }: Installed): boolean {
+  return hook || unproven || server || plugin;
+}
+
 /** What the user has to do before mail comes to the model of a client; null if it comes. */
 function missingStep({ name, title }: ClientSettings, held: readonly (Installed & { by: string })[]): string | null {
   if (held.some(({ unproven }) => unproven))
     return `start ${title} and trust the hooks when it asks; until then it runs none of them`;
-  if (held.every(({ hook, server, plugin }) => !hook && !server && !plugin))
-    return `\`parley install ${name}\` or \`c2c install ${name}\``;
+  if (!held.some(isInstalled)) return held.map(({ by }) => `\`${by} install ${name}\``).join(' or ');
   const parley = held.find(({ by }) => by === 'parley');
   if (!parley?.server || parley.hook || parley.plugin) return null;
   return HOOK_CLIENTS.some((client) => client.name === name)
@@ -105,9 +111,13 @@ function missingStep({ name, title }: ClientSettings, held: readonly (Installed 
 /** A client whose model has our tools, and may stop at a dialog when it answers. */
 function answerFinding(client: ClientSettings, place: InstallTarget): Finding[] {
   if (!installedIn(client, place, 'parley').server || !asksBeforeReply(client, place)) return [];
+  const { ok, warn } = on(client.name);
+  // The user was asked, and said no.
+  if (openQuestions(place.env, place, [client]).every(({ topic }) => topic !== 'reply'))
+    return [ok(`${client.title} asks you before its model answers mail, as you decided`)];
   const what = `${client.title} may ask you before its model answers mail: it has no allow rule for replies`;
   const next = `\`parley install ${client.name} --allow reply\` adds one; without it, answer the dialogs`;
-  return [on(client.name).warn(what, next)];
+  return [warn(what, next)];
 }
 
 function sessionFinding(
@@ -147,7 +157,12 @@ function runningLoop(env: Env, id: string): WayFacts['loop'] {
 }
 
 /** A session of Claude Code that is no session of c2c: the daemon reaches it, or Parley's own hook. */
-function strangerFinding(session: ClaudeSession, place: InstallTarget, waiting: readonly WaitingMail[]): Finding {
+function strangerFinding(
+  session: ClaudeSession,
+  place: InstallTarget,
+  waiting: readonly WaitingMail[],
+  usesC2c: boolean,
+): Finding {
   const { ok, warn } = on(`session ${session.sessionId.slice(0, 8)}`);
   const client = SETTINGS_CLIENTS.find(({ name }) => name === 'claude');
   const state = session.status ? `claude, ${session.status} now` : 'claude';
@@ -156,14 +171,16 @@ function strangerFinding(session: ClaudeSession, place: InstallTarget, waiting: 
   if (own === undefined)
     return warn(
       `${state}: no way, because it is no session of Parley`,
-      'start it with `parley run claude`; or `parley install claude`, or `c2c install claude` and let it register',
+      `start it with \`parley run claude\`; or \`parley install claude\`${usesC2c ? ', or `c2c install claude` and let it register' : ''}`,
     );
+  const owed = waiting.find(({ home, mailbox }) => home === 'parley' && [own, ...shared].includes(mailbox));
+  if (owed && session.status === 'waiting')
+    return warn(`${state}: it asks its user something; ${waits(owed)}`, 'answer it in its window; then mail comes');
   const isFollowed = daemonNotice(`${parleyHome(place.env)}/daemon`)?.doors.some(({ name }) => name === 'follow');
   if (isFollowed) return ok(`${state}: socket (primary), because the daemon gives @${own} its mail`);
   const what = `${state}: hook (fallback), because Parley's hook looks after every tool call`;
-  const mail = waiting.find(({ home, mailbox }) => home === 'parley' && [own, ...shared].includes(mailbox));
   const next = 'give it a prompt, or start the daemon, which wakes idle sessions: `parley up --detach`';
-  return mail && session.status !== 'busy' ? warn(`${what}; ${waits(mail)}`, next) : { ...ok(what), next };
+  return owed && session.status !== 'busy' ? warn(`${what}; ${waits(owed)}`, next) : { ...ok(what), next };
 }
 
 /** The mailboxes that a session reads, its own first: its name and what it shares; before its hook has seen it, the one of its client. */

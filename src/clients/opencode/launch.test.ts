@@ -22,17 +22,19 @@ describe('`parley run opencode`', () => {
     expect(opencodeLauncher.folderIn?.(args)).toBe(folder);
   });
 
-  it('gives a window our plugin beside those of the user, and the process that has its name', async () => {
-    const { env, canBeWoken } = await prepared([], { OPENCODE_CONFIG_CONTENT: '{"plugin":["theirs"]}' });
-    const { plugin } = JSON.parse(env['OPENCODE_CONFIG_CONTENT'] ?? '') as { plugin: string[] };
-    expect([plugin[0], plugin.length, existsSync(plugin[1] ?? '')]).toEqual(['theirs', 2, true]);
-    expect([canBeWoken, env['PARLEY_RUN_PID'], env['PARLEY_AGENT']]).toEqual([true, String(process.pid), 'me']);
-  });
+  it.each([[[]], [['serve']]])(
+    'gives %j our plugin beside those of the user, and the process that has its name',
+    async (args) => {
+      const { env, canBeWoken } = await prepared(args, { OPENCODE_CONFIG_CONTENT: '{"plugin":["theirs"]}' });
+      const { plugin } = JSON.parse(env['OPENCODE_CONFIG_CONTENT'] ?? '') as { plugin: string[] };
+      expect([plugin[0], plugin.length, existsSync(plugin[1] ?? '')]).toEqual(['theirs', 2, true]);
+      expect([canBeWoken, env['PARLEY_RUN_PID'], env['PARLEY_AGENT']]).toEqual([true, String(process.pid), 'me']);
+    },
+  );
 
   it.each([
-    [['run', 'go'], {}],
-    [['serve'], {}],
     [['--pure'], {}],
+    [['run', 'go', '--pure'], {}],
     [[], { OPENCODE_PURE: '1' }],
   ])('cannot wake %j with %j', async (args, more) => {
     const { canBeWoken, env } = await prepared(args, more);

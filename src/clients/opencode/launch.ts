@@ -29,12 +29,12 @@ const OTHER_COMMANDS = [
   'plug',
   'db',
 ];
-/** These begin a session without a window. */
+/** These begin a session without a window, in the folder in which they are started. */
 const NO_WINDOW = ['run', 'serve', 'web'];
 const SETTINGS = 'OPENCODE_CONFIG_CONTENT';
 const WAITS = 'mail waits until its model asks for it';
 
-/** OpenCode 1.18 takes settings from a variable, and joins them with those in its files: our server, and our plugin for a window. */
+/** OpenCode 1.18 takes settings from a variable, and joins them with those in its files: our server and our plugin. */
 export const opencodeLauncher: Launcher = {
   beginsSession: (args) => isSession(args, OTHER_COMMANDS),
   folderIn: ([first = '']) => (first.startsWith('-') || NO_WINDOW.includes(first) ? undefined : first || undefined),
@@ -44,8 +44,7 @@ export const opencodeLauncher: Launcher = {
     return at < 0 ? undefined : word.includes('=') ? word.slice(word.indexOf('=') + 1) : args[at + 1];
   },
   async prepare({ args, env, name, server }: LaunchOrder): Promise<Launch> {
-    const [first = ''] = args;
-    const canBeWoken = !NO_WINDOW.includes(first) && !args.includes('--pure') && !env['OPENCODE_PURE'];
+    const canBeWoken = !args.includes('--pure') && !env['OPENCODE_PURE'];
     const given = settingsIn(env[SETTINGS]);
     if (given === null)
       return {

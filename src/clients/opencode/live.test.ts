@@ -19,6 +19,7 @@ import type { Attempt, Parcel } from '../../core/ports/way-in.ts';
 import { aParcel, NEVER, wayContract } from '../../delivery/way.contract.ts';
 import { startOf } from '../../platform/process.ts';
 import { OpenCodeLive } from './live.ts';
+import { endingOf } from './record.ts';
 import { callWindow, openCodeWindows, windowApi } from './window.ts';
 
 const DEADLINE = 20_000;
@@ -99,6 +100,27 @@ describe('a window of OpenCode with our plugin', () => {
     const before = changes;
     await client.works();
     await within(DEADLINE, async () => changes > before);
+  });
+
+  it('waits after a compaction for what is owed, and has it in each request that lacks it', async () => {
+    const { client, live } = await aWindow();
+    await sessionOf(live);
+    writeFileSync(`${client.home}/parley/daemon.json`, '{}');
+    const [gone, kept] = [aParcel('gone'), aParcel('kept')];
+    const messages = [
+      { id: 'msg_000000000001compaction0000', parts: [{ type: 'compaction' }] },
+      { id: 'msg_2', parts: [{ text: 'summary' }], summary: true as const, parentID: 'msg_000000000001compaction0000' },
+      { id: `msg_3${endingOf(kept.id)}`, parts: [{ text: kept.text }] },
+      { id: 'msg_4', parts: [{ text: 'go on' }] },
+    ];
+    const request = client.request(messages);
+    await within(DEADLINE, async () => (await live.list())[0]?.compaction !== undefined);
+    const [session] = await live.list();
+    await live.showAgain(session as LiveSession, [gone, kept]);
+    const expected = ['compaction', 'summary', gone.text, kept.text, 'go on'];
+    expect(await request).toEqual(expected);
+    expect(await client.request(messages)).toEqual(expected);
+    expect((await live.list())[0]?.compaction).toBeUndefined();
   });
 
   it('that shows no session is given one when mail comes', async () => {

@@ -1,7 +1,7 @@
 import type { Env } from '../../core/env.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { LiveSession, LiveSessions, RecordedProof } from '../../core/ports/live-session.ts';
-import type { Way } from '../../core/ports/way-in.ts';
+import type { Parcel, Way } from '../../core/ports/way-in.ts';
 import { hasLiveProcess } from '../../delivery/session-names.ts';
 import { parleyHome, userHome } from '../../platform/env.ts';
 import { startOf } from '../../platform/process.ts';
@@ -9,7 +9,7 @@ import { FolderWatch } from '../../sessions/follow.ts';
 import { OpeningWay, PluginWay, PLUGIN_SILENT_MS } from './plugin-way.ts';
 import { openCodeProof } from './proof.ts';
 import { endingOf, OpenCodeRecord } from './record.ts';
-import { hasTaken, isWindowFree, openCodeWindows, windowFolder } from './window.ts';
+import { callWindow, hasTaken, isWindowFree, openCodeWindows, windowFolder } from './window.ts';
 import type { OpenCodeWindow } from './window.ts';
 
 /** Nobody tells that a window was closed. */
@@ -18,6 +18,8 @@ const TICK_MS = 2000;
 const RECORD_MS = 100;
 /** A window that did not answer is not asked again for this long: it may be stopped, and others wait meanwhile. */
 const DEAF_MS = 10_000;
+/** Others wait meanwhile. */
+const OWED_MS = 5000;
 export const WAITING_FOR = { permission: 'permission prompt', question: 'input needed' } as const;
 
 /**
@@ -45,6 +47,7 @@ export class OpenCodeLive implements LiveSessions {
       folder: window.folder,
       ...processOf(window),
       ...stateOf(window),
+      ...(window.compaction !== undefined && { compaction: window.compaction }),
     }));
   }
 
@@ -104,6 +107,14 @@ export class OpenCodeLive implements LiveSessions {
     if (found.step === 'accepted' && hasEnded) return { step: 'none', isOver: true };
     if (found.step === 'shown') return found;
     return { step: 'accepted', evidence: found.evidence };
+  }
+
+  async showAgain({ id, compaction }: LiveSession, parcels: readonly Parcel[]): Promise<void> {
+    const window = this.#windows().find((one) => idOf(one) === id);
+    if (!window) return;
+    const mail = parcels.map((parcel) => ({ ending: endingOf(parcel.id), text: parcel.text }));
+    const { status, said } = await callWindow(window, '/owed', { body: { compaction, mail }, ms: OWED_MS });
+    if (status >= 300) throw new Error(`OpenCode answered ${status}: ${JSON.stringify(said)}`);
   }
 
   async #hasTaken(window: OpenCodeWindow, id: MessageId): Promise<boolean | null> {

@@ -104,7 +104,23 @@ describe("what OpenCode's record proves about a message", () => {
     expect(proof()).toEqual({ step: 'unreadable' });
   });
 
-  it('is `replaced` after a summary that may have replaced it, and certain again when it came once more', () => {
+  it.each([
+    ['is not done yet', {}, { time: { created: 1 } }],
+    ['failed', {}, { error: { name: 'APIError' } }],
+    ['left it in its place', { tail_start_id: OURS }, STOP],
+    ['said it again, because the conversation was too long', { overflow: true }, STOP],
+  ])('is `accepted` behind a compaction that %s', (_title, part, summary) => {
+    const { said, answers, message, parts, proof } = aConversation();
+    said(OURS, 'mail');
+    message(nth(6), { role: 'user', time: {} });
+    parts(nth(6), { type: 'compaction', auto: true, ...part });
+    answers(nth(7), nth(6), { summary: true, ...summary }, 'what was said so far');
+    expect(proof()).toMatchObject({ step: 'accepted' });
+    answers(nth(8), nth(6), STOP, 'going on');
+    expect(proof()).toMatchObject({ step: 'shown' });
+  });
+
+  it('is `replaced` after a summary that took its place, and certain again when it came once more', () => {
     const { said, answers, message, parts, proof } = aConversation();
     said(OURS, 'mail');
     message(nth(6), { role: 'user', time: {} });

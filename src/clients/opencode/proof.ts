@@ -48,18 +48,32 @@ function proofIn(record: OpenCodeRecord, session: string, id: MessageId): OpenCo
   const evidence: Evidence = { record: record.path, id, message: ours.id };
   let isAlone = !isInTurn(record, session, ours.id);
   let hasFailed = false;
+  /** Those that came behind it, and the last message of a user before them. */
+  const compactions = new Map<string, Record<string, unknown>>();
+  let last = ours.id;
   let shown: Evidence | null = null;
   let end: MessageTurn['end'];
   for (const row of record.rows<MessageRow>(BEHIND, session, ours.id)) {
     const message = recordedMessage(row);
     if (message.role === 'user') {
-      if (!shown && typesIn(record, row.id).includes('compaction')) return { step: 'replaced', message: ours.id };
+      const compaction = shown ? undefined : partsIn(record, row.id).find(({ type }) => type === 'compaction');
+      if (compaction) compactions.set(row.id, compaction);
+      else last = row.id;
       isAlone = false;
       continue;
     }
+    const compaction = compactions.get(message.parentID ?? '');
+    if (
+      message.summary === true &&
+      isLast(message) &&
+      !message.error &&
+      compaction &&
+      !isKept(compaction, ours.id, last)
+    )
+      return { step: 'replaced', message: ours.id };
     if (message.summary === true || (message.parentID ?? '') < ours.id) continue;
     hasFailed ||= isLast(message);
-    if (!typesIn(record, row.id).some((type) => OUTPUT.includes(type))) continue;
+    if (!typesIn(record, row.id).some((type) => OUTPUT.includes(String(type)))) continue;
     shown ??= { ...evidence, answer: row.id, parent: message.parentID ?? '' };
     if (message.parentID !== ours.id) isAlone = false;
     if (isLast(message)) end = turnOutcome(message, () => record.textOf(row.id) ?? '');
@@ -76,9 +90,21 @@ function isInTurn(record: OpenCodeRecord, session: string, id: string): boolean 
   return message !== undefined && (message.role === 'user' || !isLast(message));
 }
 
-function typesIn(record: OpenCodeRecord, message: string): string[] {
+/**
+ * Whether a message is in the requests after a compaction: the newest ones stay as they were. Where the model refused the last one because the
+ * conversation was too long, OpenCode says it again under another id.
+ */
+function isKept({ tail_start_id: tail, overflow }: Record<string, unknown>, id: string, last: string): boolean {
+  return (typeof tail === 'string' && id >= tail) || (overflow === true && id === last);
+}
+
+function typesIn(record: OpenCodeRecord, message: string): unknown[] {
+  return partsIn(record, message).map(({ type }) => type);
+}
+
+function partsIn(record: OpenCodeRecord, message: string): Record<string, unknown>[] {
   return record.rows<{ data: string }>(PARTS, message).flatMap(({ data }) => {
     const part: unknown = JSON.parse(data);
-    return isRecord(part) && typeof part['type'] === 'string' ? [part['type']] : [];
+    return isRecord(part) ? [part] : [];
   });
 }

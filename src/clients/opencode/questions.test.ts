@@ -130,6 +130,14 @@ describe('what a session of OpenCode asks', () => {
     expect(await never.answer(PERMISSION.id, [{ options: [0] }], NEVER)).toMatchObject({ outcome: 'left' });
   });
 
+  it('gets no answer if OpenCode does not say in time what it asks', async () => {
+    const { api, questions } = asking();
+    api.get = () => Promise.reject(new Error('OpenCode did not answer within 30 s'));
+    const because = 'OpenCode did not answer within 30 s';
+    expect(await questions.answer(PERMISSION.id, [{ options: [0] }], NEVER)).toEqual({ outcome: 'left', because });
+    expect(api.posted).toEqual([]);
+  });
+
   it('gets no answer after a stop', async () => {
     const { api, questions } = asking();
     api.permissions = [PERMISSION];

@@ -6,8 +6,8 @@ import { AskedTimes } from '../asked-times.ts';
 import type { OpenCodeRecord } from './record.ts';
 import { NoServer, NotTaken } from './server.ts';
 
-/** Limit for OpenCode to write down what was answered, ms. */
-const RECORDED_MS = 10_000;
+/** Limit for OpenCode to write down what was answered, ms. On a busy machine its first turn was seen to rest for 15 s. */
+const RECORDED_MS = 30_000;
 /** Limit for the end of a call that was allowed, ms. A command may run for hours. */
 const ALLOWED_MS = 500;
 const LOOK_MS = 20;
@@ -88,7 +88,12 @@ export class OpenCodeQuestions implements QuestionDriver {
   }
 
   async answer(call: string, choices: readonly Choice[], signal: AbortSignal): Promise<Answering> {
-    const found = await this.#lookAgain();
+    let found: Found;
+    try {
+      found = await this.#lookAgain();
+    } catch (error) {
+      return { outcome: 'left', because: wordsOf(error) };
+    }
     if (found === 'nobody') return { outcome: 'left', because: 'OpenCode cannot be asked now' };
     if (found?.request.id !== call) return { outcome: 'gone' };
     if (signal.aborted) return { outcome: 'left', because: 'it was stopped before' };
@@ -97,8 +102,7 @@ export class OpenCodeQuestions implements QuestionDriver {
       await api.post(request.path, request.reply(choices));
     } catch (error) {
       if (error instanceof NotTaken) return { outcome: 'gone' };
-      const because = error instanceof Error ? error.message : String(error);
-      return { outcome: error instanceof NoServer ? 'left' : 'unknown', because };
+      return { outcome: error instanceof NoServer ? 'left' : 'unknown', because: wordsOf(error) };
     }
     return this.#resumed(request, choices);
   }
@@ -224,6 +228,10 @@ function timeIn(id: string, now: number): number {
   if (digits === undefined) return now;
   const at = Math.floor(Number.parseInt(digits, 16) / 0x1000);
   return now - (((((now % CYCLE_MS) - at) % CYCLE_MS) + CYCLE_MS) % CYCLE_MS);
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function ifNobody(error: unknown): null {

@@ -29,6 +29,8 @@ const WindowFile = new Schema(() =>
     isBusy: v.boolean(),
     /** What it asks its user. */
     asks: v.nullable(v.picklist(['permission', 'question'])),
+    /** The compaction after which it waits for what is owed. */
+    compaction: v.exactOptional(v.string()),
   }),
 );
 export type OpenCodeWindow = Described<typeof WindowFile>;

@@ -187,11 +187,30 @@ const REMOVED_WORDS = {
   refused: 'left alone',
 } as const;
 
-/** For people: one line for each addition, then one for each file of which a copy was kept. */
-export function appliedLines(applied: readonly Applied[]): string[] {
+/** The hooks of one file as one: `hook at SessionStart, Stop`. */
+function joinHooks<T extends { path: string; what: string; outcome: string; kept?: string | null }>(
+  all: readonly T[],
+): T[] {
+  const joined: T[] = [];
+  for (const one of all) {
+    const last = joined.at(-1);
+    const event = /^hook at (.+)/.exec(one.what)?.[1];
+    const isSame = last?.path === one.path && last.outcome === one.outcome && last.what.startsWith('hook at ');
+    if (isSame && event !== undefined) {
+      last.what += `, ${event}`;
+      // The copy of the file is named with the last of them.
+      if (one.kept !== undefined) last.kept = one.kept;
+    } else joined.push({ ...one });
+  }
+  return joined;
+}
+
+/** For people: a line for each addition, then one for each file of which a copy was kept. `isListed`: they have just read what would be added. */
+export function appliedLines(applied: readonly Applied[], isListed = false): string[] {
+  const lines = joinHooks(applied.filter(({ outcome }) => !isListed || outcome === 'theirs'));
   const copies = new Map(applied.flatMap(({ path, backup }) => (backup === null ? [] : [[path, backup]])));
   return [
-    ...applied.map(({ path, what, outcome }) => {
+    ...lines.map(({ path, what, outcome }) => {
       const why = outcome === 'theirs' ? '  (not written by this installer, or changed since: look at it)' : '';
       return `  ${APPLIED_WORDS[outcome].padEnd(10)} ${what}: ${path}${why}`;
     }),
@@ -199,8 +218,12 @@ export function appliedLines(applied: readonly Applied[]): string[] {
   ];
 }
 
-/** One line for people. */
-export function removedLine({ path, what, outcome, kept, why }: Removed): string {
+/** For people: a line for each removal. */
+export function removedLines(removed: readonly Removed[]): string[] {
+  return joinHooks(removed).map(removedLine);
+}
+
+function removedLine({ path, what, outcome, kept, why }: Removed): string {
   const reason = outcome === 'changed' ? '  (it was changed by hand)' : why ? `  (${why})` : '';
   return `  ${REMOVED_WORDS[outcome].padEnd(12)} ${what}: ${path}${reason}${kept === null ? '' : `  (as it was before: ${kept})`}`;
 }

@@ -5,6 +5,8 @@ import type { Claim, MailboxReader, WaitingMessage } from '../ports/mailboxes.ts
 import { Wakeup } from '../wait.ts';
 import { LEASE_MS, isSelected } from './deliver.ts';
 import type { Delivered, Selection } from './deliver.ts';
+import { takenBy } from './shared.ts';
+import type { ReadMailbox } from './shared.ts';
 import { receiptsOf } from './workspace.ts';
 import type { Who } from './workspace.ts';
 
@@ -27,7 +29,7 @@ const LONGEST_PAUSE_MS = 5 * 60 * 1000;
  * somebody else may have the message by now.
  */
 export async function work(
-  who: Who,
+  { who, taker }: ReadMailbox,
   id: MessageId,
   job: (copy: Delivered, lost: AbortSignal) => Promise<Ended>,
   lease = { ms: LEASE_MS, renewMs: LEASE_MS / 3 },
@@ -50,7 +52,7 @@ export async function work(
   }
   const { done, evidence, interrupted } = ended;
   if (done) {
-    const settlement = { disposition: 'acknowledged', by: evidence } as const;
+    const settlement = { disposition: 'acknowledged', by: evidence, ...takenBy(taker) } as const;
     return { done: await mailboxes.settle(claim, [id], settlement, 'shown'), againMs: null };
   }
   const before = (await failures(who, id)).length;

@@ -83,3 +83,19 @@ export async function claimedBy({ name, home }: Who): Promise<ReadonlySet<Messag
 export function asOwed(attention: Attention, isClaimed: boolean): Attention {
   return isClaimed && attention.policy === 'may_respond' ? { ...attention, policy: 'must_respond' } : attention;
 }
+
+/** This mail as its reader should read it now: what it has claimed must be answered, and what is not owed any more need not be. */
+export async function asOwedNow<T extends { message: Message; attention: Attention }>(
+  who: Who,
+  mail: readonly T[],
+): Promise<T[]> {
+  const claimed = await claimedBy(who);
+  const now: T[] = [];
+  for (const one of mail) {
+    const { id } = one.message;
+    const isOver = one.attention.policy === 'must_respond' && (await who.home.journal.obligation(who.name, id))?.ended;
+    const attention = isOver ? ({ ...one.attention, policy: 'may_respond' } as const) : one.attention;
+    now.push({ ...one, attention: asOwed(attention, claimed.has(id)) });
+  }
+  return now;
+}

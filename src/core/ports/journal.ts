@@ -76,6 +76,9 @@ export interface Settlement {
   taker?: AgentName;
 }
 
+/** Why a copy is `released` that its reader neither ended nor gave back. */
+export const LEASE_ENDED = 'the reader died or let its lease run out';
+
 /** A message with its copies and their receipts. */
 export interface Trace {
   home?: string;
@@ -132,6 +135,8 @@ export interface Records {
   search(words: string, page: Page, onProgress?: (left: number) => void): Promise<HistoryRow[]>;
   /** One message with all its evidence; null if the id is unknown. */
   trace(id: MessageId): Promise<Trace | null>;
+  /** The receipts of all mailboxes since then (Unix ms), oldest first. Only the newest few thousand are looked through. */
+  receiptsSince(since: number): Promise<(Receipt & { mailbox: AgentName; id: MessageId })[]>;
 }
 
 export interface JournalTroubles {

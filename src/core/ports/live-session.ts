@@ -1,7 +1,7 @@
 import type { MessageId } from '../names.ts';
 import type { Evidence } from '../receipt.ts';
 import type { SessionStatus } from './session.ts';
-import type { Way } from './way-in.ts';
+import type { Parcel, Way } from './way-in.ts';
 
 /** One running session of a client, as the client's own records show it. */
 export interface LiveSession {
@@ -17,6 +17,8 @@ export interface LiveSession {
   status: SessionStatus;
   /** What it waits for, in the client's words. */
   waitingFor?: string;
+  /** The compaction after which the client waits for `showAgain`, in the client's words. */
+  compaction?: string;
   /** The client does not say whether a window still shows it. */
   isUncertain?: true;
   /** When its mail comes where no way is open now: `at the end of its turn`. Without it: with its next prompt. */
@@ -71,5 +73,10 @@ export interface LiveSessions {
    * before this time (Unix ms).
    */
   proof(session: LiveSession, id: MessageId, since: number): Promise<RecordedProof>;
+  /**
+   * Puts these before the model again with its next request, without a turn of their own: a compaction may have taken them out of its context.
+   * For a client that runs no hook after a compaction.
+   */
+  showAgain?(session: LiveSession, parcels: readonly Parcel[]): Promise<void>;
   close(): Promise<void>;
 }

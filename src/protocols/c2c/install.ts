@@ -4,7 +4,7 @@ import {
   appliedLines,
   Installer,
   oneAtATime,
-  removedLine,
+  removedLines,
 } from '../../clients/settings/installer.ts';
 import { userHome } from '../../platform/env.ts';
 import { stableProgram } from '../../clients/own-program.ts';
@@ -158,6 +158,6 @@ function uninstall(
       ? `${client.title}:`
       : `nothing was added to ${client.title} by \`c2c install\` (${installer.manifest})`,
   );
-  for (const one of removed) c2c.say(removedLine(one));
+  for (const line of removedLines(removed)) c2c.say(line);
   for (const one of codexTables) c2c.say(tablesLine(one));
 }

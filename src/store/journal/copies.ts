@@ -4,6 +4,7 @@ import type { Attention } from '../../core/attention/attention.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import type { Evidence, Receipt } from '../../core/receipt.ts';
 import { deathsNow } from '../../platform/holder.ts';
+import { LEASE_ENDED } from '../../core/ports/journal.ts';
 import type { Claimed, CopyRecord, Settlement } from '../../core/ports/journal.ts';
 import { complete } from './meta.ts';
 import { attentionFrom, attentionText, COPY_COLUMNS, copyFrom } from './rows.ts';
@@ -127,8 +128,7 @@ export class SqliteCopies extends SqliteExportQueue {
          RETURNING seq, late, attention`,
       );
       const row = back.get(attempt, id, mailbox);
-      if (owner !== null)
-        this.note(db, mailbox, id, 'released', { because: 'the reader died or let its lease run out' });
+      if (owner !== null) this.note(db, mailbox, id, 'released', { because: LEASE_ENDED });
       if (row?.late === 2) queueExport(db, { seq: row.seq, mailbox });
       else putBack();
       return true;

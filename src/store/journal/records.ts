@@ -19,6 +19,8 @@ import { COPY_COLUMNS, copyFrom, messageFrom, FILELESS } from './rows.ts';
 import type { CopyRow } from './rows.ts';
 import { metaOf, setMeta } from './meta.ts';
 
+/** How many of the newest receipts `receiptsSince` looks through: they have no index by time. */
+const NEWEST_RECEIPTS = 5000;
 const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
 const WAITING_COUNT = 'SELECT count(*) AS n FROM copies WHERE mailbox = ? AND settled_at IS NULL AND state = 0';
 /** A dead reader leaves an attempt, a release leaves a receipt. Messages that no reader held are not read. */
@@ -53,10 +55,14 @@ interface Seq {
   seq: number;
 }
 interface ReceiptRow {
-  mailbox: string;
+  mailbox: AgentName;
   step: string;
   at: number;
   evidence: string;
+}
+
+function receiptFrom({ step, at, evidence }: ReceiptRow): Receipt {
+  return Receipt.parse({ step, at: new Date(at).toISOString(), evidence: Evidence.parse(JSON.parse(evidence)) });
 }
 
 /** The read half of the SQLite journal, with the indexes that are filled on demand. */
@@ -190,17 +196,17 @@ export class SqliteRecords implements Records {
       .read((db) => this.copiesIn(db, id))
       .map((copy) => ({
         ...copy,
-        receipts: seen
-          .filter((row) => row.mailbox === copy.mailbox)
-          .map((row) =>
-            Receipt.parse({
-              step: row.step,
-              at: new Date(row.at).toISOString(),
-              evidence: Evidence.parse(JSON.parse(row.evidence)),
-            }),
-          ),
+        receipts: seen.filter((row) => row.mailbox === copy.mailbox).map(receiptFrom),
       }));
     return { message, copies };
+  }
+
+  async receiptsSince(since: number): Promise<(Receipt & { mailbox: AgentName; id: MessageId })[]> {
+    const newest = `SELECT n, seq, mailbox, step, at, evidence FROM receipts ORDER BY n DESC LIMIT ${NEWEST_RECEIPTS}`;
+    const sql = `SELECT m.id, r.mailbox, r.step, r.at, r.evidence FROM (${newest}) r JOIN messages m USING (seq)
+      WHERE r.at >= ? ORDER BY r.n`;
+    const rows = this.connection.read((db) => db.query<ReceiptRow & { id: MessageId }, [number]>(sql).all(since));
+    return rows.map((row) => ({ ...receiptFrom(row), mailbox: row.mailbox, id: row.id }));
   }
 
   protected keyed(db: Database, sender: string, key: string): Acceptance | null {

@@ -1,4 +1,5 @@
 import { OpenCodeLive } from '../../../src/clients/opencode/live.ts';
+import { OpenCodeRecord } from '../../../src/clients/opencode/record.ts';
 import type { LiveSession } from '../../../src/core/ports/live-session.ts';
 import { MessageId } from '../../../src/core/names.ts';
 import { within } from '../../support/within.ts';
@@ -9,6 +10,8 @@ import type { RunningClient } from './reached.ts';
 import { client } from './where.ts';
 
 const DEADLINE = 200_000;
+/** What OpenCode wrote in place of a conversation. */
+const SUMMARIES = `SELECT id FROM message WHERE data->>'summary' = 1 AND data->>'finish' IS NOT NULL`;
 
 /** The real OpenCode. */
 export const opencode: RunningClient = {
@@ -16,10 +19,7 @@ export const opencode: RunningClient = {
   word: 'opencode',
   client: client('opencode'),
   ways: ['plugin'],
-  cannot: {
-    compacted: 'nothing tells Parley of it; `parley owe` lists what is owed',
-    refused: 'it asks again by itself until the model answers',
-  },
+  refusal: 400,
   prepare(place, model) {
     const careful = { mode: 'primary', permission: { bash: 'ask' } };
     const code = anOpenCode({ place, model, settings: { agent: { careful } } });
@@ -56,7 +56,14 @@ export const opencode: RunningClient = {
         await terminal.keys('C-c');
       },
       async compact(terminal) {
-        await terminal.submit('/compact');
+        const record = new OpenCodeRecord(`${place.home}/.local/share/opencode/opencode.db`);
+        const summaries = (): number => record.rows(SUMMARIES).length;
+        const before = summaries();
+        await terminal.type('/compact');
+        await terminal.confirm('Compact session');
+        await within(DEADLINE, async () => summaries() > before);
+        record.close();
+        await becomes(async ({ status }) => status === 'idle');
       },
       processes({ pid }) {
         const all = familyOf(pid);

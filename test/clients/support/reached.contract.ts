@@ -185,7 +185,7 @@ export function itReaches(running: RunningClient): void {
     });
 
     promise('refused', 'is not called shown while the model refuses, and comes once', async () => {
-      const machine = await aMachine(running, { steps: [refuse(), refuse(), refuse()] });
+      const machine = await aMachine(running, { steps: Array(3).fill(refuse(running.refusal)) });
       const window = await machine.run();
       const id = await machine.send('it is red');
       await machine.model.saw('it is red');

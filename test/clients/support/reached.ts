@@ -40,6 +40,8 @@ export interface RunningClient {
   enterMs?: number;
   /** Promises that the client cannot keep, each with the reason. */
   cannot?: Partial<Record<Promised, string>>;
+  /** The HTTP status of a model after which the client does not ask again by itself; 500 if it is not given. */
+  refusal?: number;
   /** Writes its settings into this home, for this model. Nothing asks its user anything before the first prompt. */
   prepare(place: Place, model: Model): PreparedClient;
 }

@@ -1,0 +1,261 @@
+import { describe, expect, it } from 'bun:test';
+import { aDraft } from '../../test/support/durable-workspace.ts';
+import { aRig, BOB, looked, settled } from '../../test/support/followed.ts';
+import type { Rig } from '../../test/support/followed.ts';
+import { alice } from '../../test/support/mail.ts';
+import { within } from '../../test/support/within.ts';
+import { anOwner } from '../../test/support/workspace.ts';
+import { send } from '../core/mail/send.ts';
+import { settle, withdraw } from '../core/mail/settle.ts';
+import type { MessageId } from '../core/names.ts';
+import { endObligation } from '../core/obligations/obligation.ts';
+import { owe } from '../core/obligations/owed.ts';
+import type { Follower } from './follower.ts';
+import { whyWaiting } from './wake-budget.ts';
+
+describe('a wake', () => {
+  it('is not for what is over the budget of a session: that comes with its next turn, and the trace says why', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    rig.follow({ wakesPerHour: 2 });
+    for (const body of ['one', 'two']) {
+      const id = await rig.send({ body });
+      await within(10_000, () => settled(rig, id));
+    }
+    const third = await rig.send({ body: 'three' });
+    await within(10_000, async () => (await rig.steps(third)).includes('reconsidered'));
+    expect(await rig.reasons(third)).toEqual([
+      'the session was woken 2 times in the last hour; it comes with the next turn',
+    ]);
+    expect(await whyWaiting(rig.workspace.who(BOB))).toContain('woken 2 times in the last hour');
+    expect(await rig.state(third)).toBe('stored');
+    rig.claude.add('s1', { status: 'active' });
+    await within(10_000, () => settled(rig, third));
+    rig.claude.add('s1');
+    const fourth = await rig.send({ body: 'four' });
+    await within(10_000, async () => (await rig.steps(fourth)).includes('reconsidered'));
+    rig.workspace.pass(60 * 60 * 1000);
+    await within(10_000, () => settled(rig, fourth));
+  });
+
+  it('is not for a message whose deadline has passed', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    const late = await rig.send({ deadline: new Date(rig.workspace.now() + 1000).toISOString() });
+    rig.workspace.pass(2000);
+    rig.follow();
+    await within(10_000, async () => (await rig.steps(late)).includes('reconsidered'));
+    expect(rig.claude.texts('s1')).toEqual([]);
+    rig.claude.add('s1', { status: 'active' });
+    await within(10_000, () => settled(rig, late));
+  });
+
+  it('is not for a message that was withdrawn', async () => {
+    const rig = await aRig();
+    const id = await rig.send();
+    await withdraw(alice, rig.workspace.own, id);
+    const next = await rig.send({ body: 'the next' });
+    rig.claude.add('s1');
+    rig.follow();
+    await within(10_000, () => settled(rig, next));
+    expect(rig.claude.texts('s1')).toEqual([expect.stringContaining('the next')]);
+  });
+
+  it('is not for what is not owed any more; with the next turn it is shown, and not called owed', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    const who = rig.workspace.who(BOB);
+    const id = await rig.send({ intent: 'question' });
+    await owe(who, { limit: 1 });
+    await endObligation(who.home, BOB, id, 'responded', {}, rig.workspace.now());
+    rig.follow();
+    await within(10_000, async () =>
+      (await rig.reasons(id)).includes('no answer is owed any more; it comes with the next turn'),
+    );
+    rig.claude.add('s1', { status: 'active' });
+    await within(10_000, () => settled(rig, id));
+    expect(rig.claude.texts('s1')).toEqual([expect.stringMatching(/question · may respond/)]);
+  });
+
+  it('waits for the end of a quiet time, also for what came in it; an urgent message of a person does not', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    const ada = await anOwner(rig.workspace, 'ada');
+    const before = await rig.send({ body: 'before' });
+    await rig.workspace.own.directory.amend(BOB, () => ({ quiet: { on: true } }));
+    const during = await rig.send({ body: 'during' });
+    const urgent = aDraft({ to: `@${BOB}`, body: 'urgent', priority: 'urgent' });
+    const { message } = await send(rig.workspace, ada, urgent);
+    rig.follow();
+    await within(10_000, () => settled(rig, message.id));
+    await within(10_000, async () => (await rig.steps(before)).includes('reconsidered'));
+    expect(rig.claude.texts('s1')).toEqual([expect.stringContaining('urgent')]);
+    await rig.workspace.own.directory.amend(BOB, () => ({ quiet: undefined }));
+    for (const id of [before, during]) await within(10_000, () => settled(rig, id));
+  });
+});
+
+describe('a wake, by the record of the client,', () => {
+  it('is one for all messages that wait, and is noted before it is tried', async () => {
+    const rig = await aRig();
+    const ids = [
+      await rig.send({ intent: 'fyi' }),
+      await rig.send({ intent: 'fyi' }),
+      await rig.send({ intent: 'fyi' }),
+    ];
+    const noted: string[][] = [];
+    const ways = rig.claude.ways.bind(rig.claude);
+    rig.claude.ways = (live) =>
+      ways(live).map((way) => ({
+        ...way,
+        async attempt(parcels, signal) {
+          for (const { id } of parcels) noted.push(await rig.steps(id));
+          return way.attempt(parcels, signal);
+        },
+      }));
+    rig.claude.add('s1');
+    rig.follow({ wakesPerHour: 1 });
+    for (const id of ids) await within(10_000, () => settled(rig, id));
+    expect(noted).toEqual([['offered'], ['offered'], ['offered']]);
+  });
+
+  it('is not repeated while nothing says what became of it, also when its claim has ended, and the trace says so', async () => {
+    const rig = await aRig();
+    rig.claude.mode = 'silent';
+    rig.claude.proof = () => Promise.reject(new Error('file is not a database'));
+    rig.claude.add('s1');
+    const id = await rig.send();
+    const first = rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length === 1);
+    await first.close();
+    rig.workspace.pass(2 * 60 * 60 * 1000);
+    rig.follow();
+    await within(10_000, async () => (await rig.state(id)) === 'stored');
+    await within(10_000, async () => (await rig.steps(id)).includes('reconsidered'));
+    expect(rig.claude.texts('s1')).toHaveLength(1);
+    expect(await rig.reasons(id)).toContain(
+      'it was handed to this session, and nothing shows what became of it; it comes with the next turn',
+    );
+  });
+
+  it('is settled, and not repeated, when the record shows it after its claim has ended', async () => {
+    const rig = await aRig();
+    rig.claude.mode = 'silent';
+    rig.claude.add('s1');
+    const id = await rig.send();
+    const first = rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length === 1);
+    await first.close();
+    rig.workspace.pass(2 * 60 * 60 * 1000);
+    await rig.workspace.own.mailboxes.heal();
+    expect(await rig.state(id)).toBe('stored');
+    rig.claude.show('s1', id);
+    rig.follow();
+    await within(10_000, () => settled(rig, id));
+    expect([rig.claude.texts('s1').length, await rig.steps(id)]).toEqual([1, ['offered', 'released', 'shown']]);
+  });
+});
+
+describe('mail over the wake budget', () => {
+  /** A follower whose session was woken twice and may not be woken again this hour; and one message that waits for that. */
+  async function spent(): Promise<{ rig: Rig; first: MessageId; follower: Follower }> {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    const follower = rig.follow({ wakesPerHour: 2 });
+    for (const body of ['one', 'two']) {
+      const id = await rig.send({ body, intent: 'fyi' });
+      await within(10_000, () => settled(rig, id));
+      rig.workspace.pass(1000);
+    }
+    const first = await rig.send({ body: 'is the port 4711?', intent: 'question' });
+    await within(10_000, async () => (await rig.reasons(first)).length > 0);
+    return { rig, first, follower };
+  }
+
+  /** Each of these is in the digest that waits. */
+  async function listed(rig: Rig, ...ids: MessageId[]): Promise<void> {
+    await within(10_000, async () => {
+      const digests = await digestsIn(rig);
+      return digests.length === 1 && ids.every((id) => digests[0]?.body.includes(`- ${id.slice(0, 8)} from @alice`));
+    });
+  }
+
+  const digestsIn = async (rig: Rig) =>
+    (await rig.workspace.own.mailboxes.peek(BOB)).map(({ message }) => message).filter(({ from }) => from !== alice);
+
+  const texts = (rig: Rig): string => rig.claude.texts('s1').join('\n');
+
+  it('comes as one digest when the hour allows a wake again: who, how many, first words, how to get it', async () => {
+    const { rig, first } = await spent();
+    const second = await rig.send({ body: `${'long '.repeat(50)}end`, intent: 'fyi' });
+    await listed(rig, first, second);
+    const third = await rig.send({ body: 'three' });
+    await listed(rig, first, second, third);
+    expect(rig.claude.texts('s1')).toHaveLength(2);
+    rig.workspace.pass(60 * 60 * 1000);
+    await within(10_000, async () => rig.claude.texts('s1').length === 3);
+    const digest = rig.claude.texts('s1')[2] ?? '';
+    expect(digest).toContain('3 messages wait for you.');
+    expect(digest).toContain(`- ${first.slice(0, 8)} from @alice · question · must respond: is the port 4711?`);
+    expect(digest).toContain('parley read <id>');
+    expect(digest).not.toContain('end\n');
+    await looked(rig);
+    expect(rig.claude.texts('s1')).toHaveLength(3);
+  });
+
+  it('comes as that digest with the next turn of the session, if that is sooner', async () => {
+    const { rig, first } = await spent();
+    const second = await rig.send({ body: 'two more' });
+    await listed(rig, first, second);
+    rig.claude.add('s1', { status: 'active' });
+    await within(10_000, async () => texts(rig).includes('2 messages wait for you.'));
+  });
+
+  it('is not lost by that: it waits, is owed, and is answered by its id', async () => {
+    const { rig, first } = await spent();
+    const second = await rig.send({ body: 'two more', intent: 'fyi' });
+    await listed(rig, first, second);
+    rig.claude.add('s1', { status: 'active' });
+    await within(10_000, async () => texts(rig).includes('2 messages wait for you.'));
+    expect([await rig.state(first), await rig.state(second)]).toEqual(['stored', 'stored']);
+    const who = rig.workspace.who(BOB);
+    expect((await owe(who, { limit: 9 })).obligations.map(({ id }) => id)).toContain(first);
+    await send(rig.workspace, BOB, aDraft({ to: '@alice', body: 'yes', thread: first }));
+    await settle(who, first, 'responded', { reply: 'r1' });
+    expect((await owe(who, { limit: 9 })).obligations.map(({ id }) => id)).not.toContain(first);
+  });
+
+  it('is left out of the digest when it was withdrawn or answered before that was shown', async () => {
+    const { rig, first } = await spent();
+    const [second, third] = [await rig.send({ body: 'two more' }), await rig.send({ body: 'stale' })];
+    await listed(rig, first, second, third);
+    await withdraw(alice, rig.workspace.own, third);
+    await settle(rig.workspace.who(BOB), second, 'responded', { reply: 'r1' });
+    rig.claude.changed();
+    await within(10_000, async () => (await digestsIn(rig))[0]?.body.startsWith('1 message waits') === true);
+    rig.workspace.pass(60 * 60 * 1000);
+    await within(10_000, async () => texts(rig).includes('1 message waits'));
+    expect(texts(rig)).not.toContain('stale');
+  });
+
+  it('is one digest also after a restart, and the budget is as spent as before', async () => {
+    const { rig, first, follower } = await spent();
+    const second = await rig.send({ body: 'two more' });
+    await listed(rig, first, second);
+    await follower.close();
+    rig.follow({ wakesPerHour: 2 });
+    const third = await rig.send({ body: 'three' });
+    await listed(rig, first, second, third);
+    expect(rig.claude.texts('s1')).toHaveLength(2);
+  });
+
+  it('comes whole with the next turn where mail never wakes a session', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1');
+    rig.follow({ wakesPerHour: 0 });
+    const ids = [await rig.send({ body: 'one' }), await rig.send({ body: 'two' })];
+    for (const id of ids) await within(10_000, async () => (await rig.reasons(id)).length > 0);
+    rig.claude.add('s1', { status: 'active' });
+    for (const id of ids) await within(10_000, () => settled(rig, id));
+  });
+});

@@ -1,0 +1,145 @@
+import { policyWords } from '../core/attention/attention.ts';
+import type { Attention } from '../core/attention/attention.ts';
+import { masked } from '../core/attention/secrets.ts';
+import { lineForModel } from '../core/gate.ts';
+import { receiptsOf } from '../core/mail/workspace.ts';
+import type { Who, Workspace } from '../core/mail/workspace.ts';
+import { byTime } from '../core/message.ts';
+import type { Message } from '../core/message.ts';
+import type { AgentName, MessageId } from '../core/names.ts';
+import { post, sendKeyOf } from '../core/obligations/owners.ts';
+import type { CopyRecord } from '../core/ports/journal.ts';
+import { receipt } from '../core/receipt.ts';
+import { HOST_NAME } from '../core/signal.ts';
+import { idInFence } from './fit.ts';
+import { noteHindrance } from './wake-budget.ts';
+
+/** A digest has a line for each of so many messages, and counts the rest. */
+const LINES = 20;
+const LONGEST_WORDS = 80;
+const PAGE = 128;
+
+/** A digest is shown whole, and is not to be answered: Parley wrote it. What it lists is answered one by one. */
+const DIGEST: Attention = {
+  directedness: 'to_me',
+  policy: 'must_not_respond',
+  injection: 'buffered',
+  reason: 'digest',
+};
+
+/** A digest that waits, and the messages in it. */
+interface OpenDigest {
+  id: MessageId;
+  listed: readonly MessageId[];
+}
+
+/**
+ * Mail over the wake budget of its reader, as one digest: who, how many, first words, how to get it. spec: delivery#wakes
+ *
+ * A digest is a message of Parley's in the same mailbox, so hooks and the follower show and prove it like any other. What it lists waits
+ * quietly, is owed as before, and is read or answered by its id. While the digest waits, a newer one replaces it when mail comes, or when
+ * something in it was read, answered or withdrawn.
+ *
+ * A crash between the new digest and the end of the old one leaves two of them, and loses no message.
+ */
+export class WakeDigests {
+  /** By mailbox. Null: none waits, as far as we know. */
+  readonly #open = new Map<AgentName, OpenDigest | null>();
+
+  constructor(readonly workspace: Workspace) {}
+
+  /** Puts these into the digest of their mailbox. One message alone is shown whole instead, with the next turn. */
+  async add(who: Who, messages: readonly Message[], because: string): Promise<void> {
+    const before = await this.#waiting(who);
+    const listed = [...(before?.listed ?? []), ...messages.map(({ id }) => id)];
+    if (listed.length > 1) await this.#write(who, before, listed, because);
+    else for (const id of listed) await noteHindrance(who, id, because, this.workspace.now());
+  }
+
+  /** Leaves out of a waiting digest what does not wait any more. */
+  async refresh(who: Who): Promise<void> {
+    const before = await this.#waiting(who);
+    if (!before) return;
+    const listed: MessageId[] = [];
+    for (const id of before.listed)
+      if ((await who.home.journal.copy(who.name, id))?.state === 'stored') listed.push(id);
+    if (listed.length < before.listed.length) await this.#write(who, before, listed, 'what is listed has changed');
+  }
+
+  async #write(who: Who, before: OpenDigest | null, listed: readonly MessageId[], because: string): Promise<void> {
+    const { home, name } = who;
+    const lines = await this.#linesFor(who, listed);
+    if (lines.length > 0) {
+      const key = sendKeyOf(`digest/${before?.id ?? name}/${new Bun.SHA256().update(listed.join()).digest('hex')}`);
+      const { message } = await post(this.workspace, home, { to: `@${name}`, body: textOf(lines), key }, name, DIGEST);
+      for (const id of listed) await this.#list(who, id, message.id, because);
+      this.#open.set(name, { id: message.id, listed });
+    }
+    if (before) await home.mailboxes.withdraw(before.id, { by: HOST_NAME, because: 'a newer digest replaced it' });
+  }
+
+  /** Lets a message wait where no hook looks: the digest has it. */
+  async #list({ name, home }: Who, id: MessageId, digest: MessageId, because: string): Promise<void> {
+    const copy = await home.journal.copy(name, id);
+    if (copy?.state !== 'stored') return;
+    if (copy.attention.injection !== 'digest') {
+      await home.journal.reconsider(name, id, { ...copy.attention, injection: 'digest' });
+      await home.mailboxes.lower(name, id);
+    }
+    await home.journal.record(name, id, receipt('reconsidered', this.workspace.now(), { because, digest }));
+  }
+
+  async #linesFor({ name, home }: Who, listed: readonly MessageId[]): Promise<string[]> {
+    const found: { message: Message; copy: CopyRecord }[] = [];
+    for (const id of listed) {
+      const [message, copy] = [await home.journal.message(id), await home.journal.copy(name, id)];
+      if (message && copy) found.push({ message, copy });
+    }
+    return found.toSorted((a, b) => byTime(a.message, b.message)).map(({ message, copy }) => lineOf(message, copy));
+  }
+
+  /** The digest of this mailbox that nobody was shown yet. A process before this one may have written it. */
+  async #waiting(who: Who): Promise<OpenDigest | null> {
+    const known = this.#open.has(who.name) ? (this.#open.get(who.name) ?? null) : await this.#found(who);
+    const isWaiting = known && (await who.home.journal.copy(who.name, known.id))?.state === 'stored';
+    const open = isWaiting ? known : null;
+    this.#open.set(who.name, open);
+    return open;
+  }
+
+  async #found(who: Who): Promise<OpenDigest | null> {
+    const { journal } = who.home;
+    const loud = await journal.waitingCopies(who.name, 0, PAGE, 'loud');
+    const id = loud.findLast(({ attention }) => attention.reason === 'digest')?.id;
+    if (id === undefined) return null;
+    const listed: MessageId[] = [];
+    for (const one of await journal.waitingCopies(who.name, 0, PAGE, 'digest'))
+      if ((await digestOf(who, one.id)) === id) listed.push(one.id);
+    return { id, listed };
+  }
+}
+
+/** The last digest that lists this message; null: none does. */
+export async function digestOf(who: Who, id: MessageId): Promise<MessageId | null> {
+  const note = (await receiptsOf(who, id)).findLast(({ evidence }) => 'digest' in evidence);
+  return note ? (String(note.evidence['digest']) as MessageId) : null;
+}
+
+function textOf(lines: readonly string[]): string {
+  const rest = lines.length - LINES;
+  return [
+    `${lines.length === 1 ? '1 message waits' : `${lines.length} messages wait`} for you. You were woken often in the last hour, so you get this list. Read one: the tool read (id), or parley read <id>`,
+    ...lines.slice(0, LINES),
+    ...(rest > 0 ? [`… and ${rest} more: the tool inbox, or parley inbox`] : []),
+  ].join('\n');
+}
+
+function lineOf({ id, from, body, priority, parley }: Message, { attention }: CopyRecord): string {
+  const facts = [
+    parley?.intent && parley.intent !== 'none' ? parley.intent : '',
+    priority === 'urgent' ? 'urgent' : '',
+    attention.policy === 'must_not_respond' ? '' : policyWords(attention.policy),
+  ].filter(Boolean);
+  const words = lineForModel(masked(body), LONGEST_WORDS);
+  return `- ${idInFence(id)} from @${lineForModel(from, 64)}${facts.map((fact) => ` · ${fact}`).join('')}: ${words}`;
+}
