@@ -16,6 +16,7 @@ import { ClientWindow } from '../../sessions/client-window.ts';
 import { FolderWatch, linesFrom } from '../../sessions/follow.ts';
 import { TurnRecord } from '../../sessions/turn-record.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
+import { NoServer } from '../loopback.ts';
 import { plainPrompt } from '../plain-prompt.ts';
 import { kimiHome, KimiIndex, KimiTurns, writtenAt } from './record.ts';
 import { isKimi, kimiComposer } from './state.ts';
@@ -25,7 +26,6 @@ import {
   isLoaded,
   type KimiServer,
   kimiServers,
-  NoWebServer,
   WEB_CODES,
   WebRefusal,
   webState,
@@ -150,7 +150,7 @@ export class KimiWebSession implements SessionDriver {
       return { outcome: 'submitted' };
     } catch (error) {
       if (error instanceof WebRefusal && error.code === WEB_CODES.promptInUse) return { outcome: 'submitted' };
-      if (error instanceof NoWebServer) return left(wordsOf(error), true);
+      if (error instanceof NoServer) return left(wordsOf(error), true);
       return error instanceof WebRefusal
         ? left(wordsOf(error), false)
         : { outcome: 'unknown', because: wordsOf(error) };
@@ -215,7 +215,7 @@ export class KimiWebSession implements SessionDriver {
       const session = this.#conversation === null ? null : await server.session(this.#conversation);
       return session ? webState(session) : { status: 'idle' };
     } catch (error) {
-      return { status: error instanceof NoWebServer ? 'stopped' : 'active' };
+      return { status: error instanceof NoServer ? 'stopped' : 'active' };
     }
   }
 

@@ -6,13 +6,13 @@ import type { Evidence } from '../../core/receipt.ts';
 import { Wakeup } from '../../core/wait.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
+import { NoServer } from '../loopback.ts';
 import type { KimiIndex } from './record.ts';
 import {
   hasOtherKimi,
   isLoaded,
   type KimiServer,
   kimiServers,
-  NoWebServer,
   WEB_CODES,
   WebRefusal,
   type WebSession,
@@ -151,7 +151,7 @@ export class WebWay implements Way {
         await this.server.call('POST', `${place}/${prompt}:steer`).catch(() => 'it waits for the end of the turn');
       return null;
     } catch (error) {
-      if (error instanceof NoWebServer) return left(error.message, true);
+      if (error instanceof NoServer) return left(error.message, true);
       if (!(error instanceof WebRefusal)) return this.#offered(wordsOf(error));
       if (error.code !== WEB_CODES.promptInUse) return left(error.message, false);
     }

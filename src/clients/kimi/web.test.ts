@@ -3,9 +3,10 @@ import { mkdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { within } from '../../../test/support/within.ts';
 import { startOf } from '../../platform/process.ts';
+import { NoServer } from '../loopback.ts';
 import { KimiIndex } from './record.ts';
 import { KimiWebQuestions } from './web-questions.ts';
-import { hasOtherKimi, isKimiWindow, KimiServer, kimiServers, NoWebServer } from './web.ts';
+import { hasOtherKimi, isKimiWindow, KimiServer, kimiServers } from './web.ts';
 
 const ends: (() => void)[] = [];
 afterEach(() => {
@@ -38,7 +39,7 @@ describe('a server of Kimi', () => {
   it('gets its token only if the user of this process listens there', async () => {
     const { server, asked } = aServer(() => ({}));
     const foreign = new KimiServer(server.home, server.pid, server.port, (process.getuid?.() ?? 0) + 1);
-    await expect(foreign.call('GET', '/meta')).rejects.toThrow(NoWebServer);
+    await expect(foreign.call('GET', '/meta')).rejects.toThrow(NoServer);
     expect(asked).toEqual([]);
     await server.call('GET', '/meta');
     expect(asked).toEqual([{ method: 'GET', path: '/api/v1/meta', token: 'Bearer secret' }]);

@@ -4,7 +4,7 @@ import type { SessionState } from '../../core/ports/session.ts';
 import { type Described, Schema } from '../../core/schema.ts';
 import { isProcessAlive, startOf } from '../../platform/process.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
-import { listenerOn } from '../loopback.ts';
+import { callLoopback, NoServer } from '../loopback.ts';
 import { isKimi } from './state.ts';
 
 const ANSWER_MS = 5000;
@@ -29,11 +29,6 @@ const Loaded = new Schema(() =>
   }),
 );
 export type WebSession = Described<typeof Loaded>;
-
-/** The server cannot be reached: nothing was given to it. */
-export class NoWebServer extends Error {
-  override readonly name = 'NoWebServer';
-}
 
 /** The server answered with an error of its own. */
 export class WebRefusal extends Error {
@@ -90,24 +85,19 @@ export class KimiServer {
 
   /** One call of its API; what it answers. Many calls load the session that they name: then nobody else may have it open. */
   async call(method: string, path: string, body?: object, more: { signal?: AbortSignal; ms?: number } = {}) {
-    const owner = listenerOn(this.port);
-    if (owner !== undefined && owner !== this.uid) throw new NoWebServer('Kimi does not listen there');
-    const { signal, ms = method === 'GET' ? ANSWER_MS : SLOW_MS } = more;
-    const limit = AbortSignal.timeout(ms);
-    let said: unknown;
-    try {
-      const response = await fetch(`http://127.0.0.1:${this.port}/api/v1${path}`, {
-        method,
-        headers: { authorization: `Bearer ${tokenIn(this.home)}`, 'content-type': 'application/json' },
-        ...(method !== 'GET' && { body: JSON.stringify(body ?? {}) }),
-        signal: signal ? AbortSignal.any([signal, limit]) : limit,
-      });
-      said = await response.json();
-    } catch (error) {
-      const code = error instanceof Error && 'code' in error ? error.code : '';
-      if (code === 'ConnectionRefused' || code === 'ECONNREFUSED') throw new NoWebServer('Kimi does not listen there');
-      throw new Error(limit.aborted ? `Kimi did not answer within ${ms / 1000} s` : String(error), { cause: error });
-    }
+    const isRead = method === 'GET';
+    const response = await callLoopback({
+      program: 'Kimi',
+      port: this.port,
+      path: `/api/v1${path}`,
+      method,
+      authorization: `Bearer ${tokenIn(this.home)}`,
+      body: isRead ? undefined : (body ?? {}),
+      ms: more.ms ?? (isRead ? ANSWER_MS : SLOW_MS),
+      signal: more.signal,
+      uid: this.uid,
+    });
+    const said: unknown = await response.json();
     const { code, msg, data } = isRecord(said) ? said : {};
     if (code !== 0) throw new WebRefusal(Number(code), `Kimi answered ${String(code)}: ${String(msg).slice(0, 200)}`);
     return data;
@@ -170,7 +160,7 @@ function tokenIn(home: string): string {
   try {
     return readFileSync(`${home}/server.token`, 'utf8').trim();
   } catch (error) {
-    throw new NoWebServer(`the token of Kimi's server cannot be read`, { cause: error });
+    throw new NoServer(`the token of Kimi's server cannot be read`, { cause: error });
   }
 }
 
