@@ -133,7 +133,7 @@ class Changes {
 }
 
 /** Some of these texts. The first line of the first is the greeting, for all of them. */
-function withGreeting(parcels: readonly Parcel[], isMeant: (parcel: Parcel) => boolean): Parcel[] {
+export function withGreeting(parcels: readonly Parcel[], isMeant: (parcel: Parcel) => boolean): Parcel[] {
   const [first, ...rest] = parcels.filter(isMeant);
   if (!first || first === parcels[0]) return first ? [first, ...rest] : [];
   const [greeting = ''] = parcels[0]?.text.split('\n', 1) ?? [];

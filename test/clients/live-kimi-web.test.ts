@@ -15,6 +15,7 @@ import { client } from './support/where.ts';
 
 const real = client('kimi');
 const DEADLINE = 200_000;
+const APPENDED = '{"type":"context.append_message"';
 afterEach(closeAll);
 
 interface Trace {
@@ -124,6 +125,27 @@ describe(`mail for sessions on kimi web${real.why}`, () => {
     await endAll([server.pid]);
     const next = await code.web();
     // A person opens the session there.
+    await next.call('GET', `/sessions/${session}/prompts`);
+    await shown(id);
+    expect(model.last.count('CANARY')).toBe(1);
+  });
+
+  real.it('is not given again to the next server where one was killed that had it', async () => {
+    const { code, model, send, server, session, shown, trace } = await aServer(
+      say('hello'),
+      say('never', gate().opened),
+      say('back'),
+      say('more'),
+    );
+    const id = await send('CANARY it is red');
+    await model.saw('CANARY');
+    // Its conversation has the message; the model did not answer.
+    const isKept = (line: string): boolean => line.startsWith(APPENDED) && line.includes('CANARY');
+    await within(DEADLINE, async () => code.wires().split('\n').some(isKept));
+    await endAll([server.pid]);
+    // The daemon sees that its server is gone.
+    await within(DEADLINE, async () => (await trace(id)).some(({ step }) => step === 'released'));
+    const next = await code.web();
     await next.call('GET', `/sessions/${session}/prompts`);
     await shown(id);
     expect(model.last.count('CANARY')).toBe(1);

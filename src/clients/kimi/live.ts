@@ -87,7 +87,11 @@ export class KimiLive implements LiveSessions {
 
   /** None while nothing may be typed: then mail waits for a hook, or for an empty composer, whichever comes first. */
   ways(session: LiveSession): readonly Way[] {
-    const onServer = this.#web.way(session, (id, since) => this.proof(session, id, since));
+    const record = {
+      has: (id: MessageId) => this.#has(session, id),
+      proof: (id: MessageId, since: number) => this.proof(session, id, since),
+    };
+    const onServer = this.#web.way(session, record);
     if (onServer) return [onServer];
     const held = this.#holderOf(session);
     if (held?.seen !== 'empty' || this.#doing(held).status !== 'idle') return [];
@@ -97,8 +101,7 @@ export class KimiLive implements LiveSessions {
         sessions: this.#held,
         holder,
         inTurn: (act) => this.#inTurn(holder.pid, act),
-        has: (id) => this.#has(session, id),
-        proof: (id, since) => this.proof(session, id, since),
+        ...record,
         recordFolders: () => this.#recordFolders(this.#sessions()),
       }),
     ];
