@@ -26,7 +26,17 @@ export class NoServer extends Error {
 }
 
 /** One call to a server of this user on loopback. Never by a proxy of the environment: that would get the secret and the text. */
-export async function callLoopback({ program, port, path, method, body, ms, signal, uid, authorization }: LoopbackCall) {
+export async function callLoopback({
+  program,
+  port,
+  path,
+  method,
+  body,
+  ms,
+  signal,
+  uid,
+  authorization,
+}: LoopbackCall) {
   const owner = listenerOn(port);
   if (owner !== undefined && owner !== uid)
     throw new NoServer(owner === null ? `${program} does not listen there` : 'another user listens there');
@@ -42,7 +52,9 @@ export async function callLoopback({ program, port, path, method, body, ms, sign
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : '';
     if (code === 'ConnectionRefused' || code === 'ECONNREFUSED') throw new NoServer(`${program} does not listen there`);
-    throw new Error(limit.aborted ? `${program} did not answer within ${ms / 1000} s` : String(error), { cause: error });
+    throw new Error(limit.aborted ? `${program} did not answer within ${ms / 1000} s` : String(error), {
+      cause: error,
+    });
   }
 }
 

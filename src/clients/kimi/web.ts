@@ -2,7 +2,8 @@ import * as v from 'valibot';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import type { SessionState } from '../../core/ports/session.ts';
 import { type Described, Schema } from '../../core/schema.ts';
-import { isProcessAlive, startOf } from '../../platform/process.ts';
+import { realPath } from '../../platform/files.ts';
+import { hasRunSince, startOf } from '../../platform/process.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 import { callLoopback, NoServer } from '../loopback.ts';
 import { isKimi } from './state.ts';
@@ -14,8 +15,10 @@ const SLOW_MS = 60_000;
 const PAGE = 100;
 const WAITING_FOR = { approval: 'permission prompt', question: 'input needed' } as const;
 
-/** What a server writes about itself, `server/instances/<id>.json`. */
-const Instance = new Schema(() => v.object({ pid: v.number(), host: v.string(), port: v.number() }));
+/** What a server writes about itself every 10 s, `server/instances/<id>.json`. Times are Unix ms. */
+const Instance = new Schema(() =>
+  v.object({ pid: v.number(), host: v.string(), port: v.number(), heartbeat_at: v.number() }),
+);
 
 const Loaded = new Schema(() =>
   v.object({
@@ -65,11 +68,12 @@ export class KimiServer {
   async session(id: string): Promise<WebSession | null> {
     try {
       const parsed = Loaded.safeParse(await this.call('GET', `/sessions/${id}`));
-      return parsed.success ? parsed.data : null;
+      if (parsed.success && parsed.data.id === id) return parsed.data;
     } catch (error) {
       if (error instanceof WebRefusal && error.code === WEB_CODES.noSession) return null;
       throw error;
     }
+    throw new Error('Kimi answered about the session in another form than Kimi 2.1');
   }
 
   /** The sessions that it has loaded, the last used first. One that was never given a prompt is not among them. */
@@ -110,16 +114,25 @@ export function kimiServers(home: string): KimiServer[] {
   return filesIn(folder).flatMap((file) => {
     const parsed = Instance.safeParse(jsonIn(`${folder}/${file}`));
     if (!parsed.success) return [];
-    const { pid, host, port } = parsed.data;
+    const { pid, host, port, heartbeat_at } = parsed.data;
     const isHere = ['127.0.0.1', 'localhost', '0.0.0.0'].includes(host);
-    return isHere && isProcessAlive(pid) && isKimi(wordsOf(pid)) ? [new KimiServer(home, pid, port)] : [];
+    // A server that was killed leaves its file, and a window of Kimi may get its number.
+    return isHere && hasRunSince(pid, heartbeat_at) && isKimi(wordsOf(pid)) ? [new KimiServer(home, pid, port)] : [];
   });
 }
 
-/** The ids of all sessions that a server has loaded. One that does not answer says nothing. */
-export async function sessionsOnServers(home: string): Promise<Set<string>> {
-  const loaded = await Promise.all(kimiServers(home).map((server) => server.loaded().catch(() => [])));
-  return new Set(loaded.flat().map(({ id }) => id));
+/** Whether a server has loaded this session, beside the one that is meant. Throws if one does not answer: it may have it. */
+export async function isOnServer(home: string, id: string, meant?: KimiServer): Promise<boolean> {
+  for (const server of kimiServers(home)) {
+    const session = server.pid === meant?.pid ? null : await server.session(id).catch(ifGone);
+    if (session && isLoaded(session)) return true;
+  }
+  return false;
+}
+
+function ifGone(error: unknown): null {
+  if (error instanceof NoServer) return null;
+  throw error;
 }
 
 /** Whether this process is a `kimi web`. */
@@ -139,10 +152,11 @@ export function isKimiWindow(home: string): (words: readonly string[], file: str
  */
 export function hasOtherKimi(home: string, folder: string): boolean {
   if (process.platform !== 'linux') return true;
+  const real = realPath(folder);
   const servers = new Set(kimiServers(home).map(({ pid }) => pid));
   return readdirSync('/proc').some((name) => {
     const pid = Number(name);
-    return pid > 0 && !servers.has(pid) && folderOf(pid) === folder && isKimi(wordsOf(pid));
+    return pid > 0 && !servers.has(pid) && folderOf(pid) === real && isKimi(wordsOf(pid));
   });
 }
 
