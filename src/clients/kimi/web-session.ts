@@ -21,15 +21,7 @@ import { plainPrompt } from '../plain-prompt.ts';
 import { kimiHome, KimiIndex, KimiTurns, writtenAt } from './record.ts';
 import { isKimi, kimiComposer } from './state.ts';
 import { KimiWebQuestions } from './web-questions.ts';
-import {
-  hasOtherKimi,
-  isLoaded,
-  type KimiServer,
-  kimiServers,
-  WEB_CODES,
-  WebRefusal,
-  webState,
-} from './web.ts';
+import { hasOtherKimi, isOnServer, type KimiServer, kimiServers, WEB_CODES, WebRefusal, webState } from './web.ts';
 
 const TICK_MS = 1000;
 const POLL_MS = 300;
@@ -146,8 +138,11 @@ export class KimiWebSession implements SessionDriver {
     try {
       const content = [{ type: 'text', text: prompt.text }];
       const body = { content, prompt_id: promptId(prompt), ...(model !== null && { model }) };
-      await server.call('POST', `/sessions/${conversation}/prompts`, body, { signal });
-      return { outcome: 'submitted' };
+      const said = await server.call('POST', `/sessions/${conversation}/prompts`, body, { signal });
+      const isBlocked = isRecord(said) && said['status'] === 'blocked';
+      return isBlocked
+        ? left('a hook of Kimi blocked it; it is in the conversation and begins no turn', false)
+        : { outcome: 'submitted' };
     } catch (error) {
       if (error instanceof WebRefusal && error.code === WEB_CODES.promptInUse) return { outcome: 'submitted' };
       if (error instanceof NoServer) return left(wordsOf(error), true);
@@ -229,12 +224,7 @@ export class KimiWebSession implements SessionDriver {
   }
 
   async #isOpenElsewhere(server: KimiServer, conversation: string): Promise<boolean> {
-    if (hasOtherKimi(this.#home, this.#folder)) return true;
-    for (const other of kimiServers(this.#home)) {
-      const session = other.pid === server.pid ? null : await other.session(conversation);
-      if (session && isLoaded(session)) return true;
-    }
-    return false;
+    return hasOtherKimi(this.#home, this.#folder) || isOnServer(this.#home, conversation, server);
   }
 
   /** What it goes on with: its own conversation, else the newest of its folder. One that may be open elsewhere is left alone. */
@@ -268,7 +258,8 @@ export class KimiWebSession implements SessionDriver {
         return server;
       }
       if (pid !== null && performance.now() < until) continue;
-      const said = await this.#window.lastLine();
+      // A server that runs shows its token: that is told to nobody.
+      const said = pid === null ? (await this.#window.lastLine()).replace(/^.*token.*$/i, '') : '';
       await this.#window.end();
       const because = pid === null ? 'Kimi ended as soon as it was started' : 'Kimi was not ready in time';
       throw new Refusal('outcome_unknown', said || because);

@@ -44,6 +44,12 @@ describe('mail for a session on kimi web', () => {
     expect([...server.given.values()]).toEqual(['greeting\ntwo']);
   });
 
+  it('is held where a hook of Kimi blocks it: the conversation has it', async () => {
+    const server = aServer();
+    server.status = 'blocked';
+    expect(await server.way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'offered' });
+  });
+
   it('goes in once, however often it is tried', async () => {
     const server = aServer();
     const parcel = aParcel();
@@ -65,6 +71,7 @@ class ScriptedServer implements OpenWay {
   /** Messages that the conversation has, of a server before this one. */
   readonly recorded = new Set<string>();
   isBusy = false;
+  status: string | null = null;
   more: object = {};
   readonly way: WebWay;
   readonly #home = realpathSync(temporaryHome());
@@ -115,7 +122,10 @@ class ScriptedServer implements OpenWay {
     const { prompt_id: id, content } = (await request.json()) as { prompt_id: string; content: { text: string }[] };
     if (this.given.has(id)) return Response.json({ code: WEB_CODES.promptInUse, msg: 'in use' });
     this.given.set(id, content.map(({ text }) => text).join(''));
-    return Response.json({ code: 0, data: { prompt_id: id, status: this.isBusy ? 'queued' : 'running' } });
+    return Response.json({
+      code: 0,
+      data: { prompt_id: id, status: this.status ?? (this.isBusy ? 'queued' : 'running') },
+    });
   }
 
   #session(): object {

@@ -12,6 +12,7 @@ import type { KimiIndex } from './record.ts';
 import {
   hasOtherKimi,
   isLoaded,
+  isOnServer,
   type KimiServer,
   kimiServers,
   WEB_CODES,
@@ -142,6 +143,8 @@ export class WebWay implements Way {
       if (webState(session).status === 'waiting') return left('Kimi asks its user something', true);
       if (hasOtherKimi(this.index.home, session.metadata.cwd))
         return left('another Kimi runs in its folder and may have it open', true);
+      if (await isOnServer(this.index.home, this.session, this.server))
+        return left('another `kimi web` has it open', true);
       if (signal.aborted) return left('it was stopped before it went in', true);
     } catch (error) {
       return left(wordsOf(error), true);
@@ -153,7 +156,8 @@ export class WebWay implements Way {
       const place = `/sessions/${this.session}/prompts`;
       const said = await this.server.call('POST', place, { content, prompt_id: prompt });
       const status = isRecord(said) ? said['status'] : null;
-      if (status === 'blocked') return left('a hook of Kimi blocked it', false);
+      // It begins no turn, and is in the conversation all the same: the next request has it.
+      if (status === 'blocked') return this.#offered('a hook of Kimi blocked it');
       // Its turn may have ended by now: then it begins one of its own.
       if (status === 'queued' && !ownTurn)
         await this.server.call('POST', `${place}/${prompt}:steer`).catch(() => 'it waits for the end of the turn');
