@@ -12,6 +12,7 @@ import type { CopyRecord } from '../core/ports/journal.ts';
 import { receipt } from '../core/receipt.ts';
 import { HOST_NAME } from '../core/signal.ts';
 import { idInFence } from './fit.ts';
+import { noteHindrance } from './wake-budget.ts';
 
 /** A digest has a line for each of so many messages, and counts the rest. */
 const LINES = 20;
@@ -47,13 +48,12 @@ export class WakeDigests {
 
   constructor(readonly workspace: Workspace) {}
 
-  /** Puts these into the digest of their mailbox. False if that would list one message alone: that one is shown whole instead. */
-  async add(who: Who, messages: readonly Message[], because: string): Promise<boolean> {
+  /** Puts these into the digest of their mailbox. One message alone is shown whole instead, with the next turn. */
+  async add(who: Who, messages: readonly Message[], because: string): Promise<void> {
     const before = await this.#waiting(who);
     const listed = [...(before?.listed ?? []), ...messages.map(({ id }) => id)];
-    if (listed.length < 2) return false;
-    await this.#write(who, before, listed, because);
-    return true;
+    if (listed.length > 1) await this.#write(who, before, listed, because);
+    else for (const id of listed) await noteHindrance(who, id, because, this.workspace.now());
   }
 
   /** Leaves out of a waiting digest what does not wait any more. */

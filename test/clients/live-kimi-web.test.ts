@@ -2,6 +2,7 @@
 import { afterEach, describe, expect } from 'bun:test';
 import { existsSync } from 'node:fs';
 import { KimiLive } from '../../src/clients/kimi/live.ts';
+import type { KimiServer } from '../../src/clients/kimi/web.ts';
 import { Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
@@ -124,8 +125,7 @@ describe(`mail for sessions on kimi web${real.why}`, () => {
     const id = await send('CANARY it is red');
     await endAll([server.pid]);
     const next = await code.web();
-    // A person opens the session there.
-    await next.call('GET', `/sessions/${session}/prompts`);
+    await opensThere(next, session);
     await shown(id);
     expect(model.last.count('CANARY')).toBe(1);
   });
@@ -146,11 +146,19 @@ describe(`mail for sessions on kimi web${real.why}`, () => {
     // The daemon sees that its server is gone.
     await within(DEADLINE, async () => (await trace(id)).some(({ step }) => step === 'released'));
     const next = await code.web();
-    await next.call('GET', `/sessions/${session}/prompts`);
+    await opensThere(next, session);
+    await within(DEADLINE, async () => (await trace(id)).filter(({ step }) => step === 'offered').length === 2);
+    expect(model.main).toHaveLength(2);
+    await next.call('POST', `/sessions/${session}/prompts`, { content: [{ type: 'text', text: 'go on' }] });
     await shown(id);
     expect(model.last.count('CANARY')).toBe(1);
   });
 });
+
+/** A person opens the session on this server. On a busy machine that takes its time. */
+async function opensThere(server: KimiServer, session: string): Promise<void> {
+  await server.call('GET', `/sessions/${session}/prompts`, undefined, { ms: DEADLINE });
+}
 
 /** How many messages wait for the next step of a turn. */
 async function steered(folder: string): Promise<number> {

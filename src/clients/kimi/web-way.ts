@@ -4,7 +4,7 @@ import type { LiveSession, RecordedProof } from '../../core/ports/live-session.t
 import type { Attempt, Parcel, Way } from '../../core/ports/way-in.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import { Wakeup } from '../../core/wait.ts';
-import { withGreeting } from '../../delivery/held-way.ts';
+import { type MessageRecord, withGreeting } from '../../delivery/held-way.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 import { NoServer } from '../loopback.ts';
@@ -25,13 +25,6 @@ import {
 const LOOK_MS = 250;
 /** A session that is idle for this long with nothing in its record says nothing more. */
 const SILENT_MS = 20_000;
-
-/** What the record of a session says. */
-interface SessionRecord {
-  /** Whether the conversation has this message already, so that the next request to the model has it. */
-  has(id: MessageId): boolean;
-  proof(id: MessageId, since: number): Promise<RecordedProof>;
-}
 
 /** A session that a server has loaded, and that nobody else has open. */
 interface Found {
@@ -69,11 +62,11 @@ export class KimiWebSessions {
 
   /** The records of the sessions of the last list. */
   get records(): string[] {
-    return this.#found.flatMap(({ session }) => this.index.find(session.id)?.wire ?? []);
+    return this.#found.flatMap(({ session }) => this.index.find(session.id)?.path ?? []);
   }
 
   /** The way to a session of the last list. While it asks its user something there is none. */
-  way({ id }: LiveSession, record: SessionRecord): Way | null {
+  way({ id }: LiveSession, record: MessageRecord): Way | null {
     const found = this.#found.find(({ session }) => session.id === id);
     if (!found || webState(found.session).status === 'waiting') return null;
     return new WebWay(found.server, id, this.index, record);
@@ -119,7 +112,7 @@ export class WebWay implements Way {
     readonly server: KimiServer,
     readonly session: string,
     readonly index: KimiIndex,
-    readonly record: SessionRecord,
+    readonly record: MessageRecord,
   ) {}
 
   async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
@@ -176,7 +169,7 @@ export class WebWay implements Way {
   async #proven(parcels: readonly Parcel[], since: number, signal: AbortSignal): Promise<Attempt> {
     const wakeup = new Wakeup();
     const folders = new FolderWatch(() => wakeup.notify());
-    const wire = this.index.find(this.session)?.wire;
+    const wire = this.index.find(this.session)?.path;
     folders.set(wire === undefined ? [] : [dirname(wire)]);
     let idleFrom = performance.now();
     try {
