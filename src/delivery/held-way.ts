@@ -19,8 +19,8 @@ const SILENT_MS = 20_000;
 /** What the record of a session says about messages. */
 export interface MessageRecord {
   /** Whether the conversation has this message already, so that the next request to the model has it. */
-  has(id: MessageId): boolean;
-  proof(id: MessageId, since: number): Promise<RecordedProof>;
+  has: (id: MessageId) => boolean;
+  proof: (id: MessageId, since: number) => Promise<RecordedProof>;
 }
 
 export interface HeldWayOptions extends MessageRecord {
