@@ -36,7 +36,8 @@ export function noReaderAdvice(names: readonly AgentName[]): string {
 /** Clients that nothing wakes unless `parley run` started them. */
 const UNWOKEN: Readonly<Record<string, string>> = {
   kimi: 'Kimi shows it with the next prompt of its user, or at the end of a turn; one that `parley run kimi` starts, or that is on `kimi web`, is woken',
-  gemini: 'Gemini CLI shows it with the next prompt of its user, or while it works',
+  gemini:
+    'Gemini CLI shows it with the next prompt of its user, or while it works; one that `parley run gemini` starts is woken',
 };
 
 /** How the client of this mailbox gets what was sent, if nothing wakes it; null otherwise. */

@@ -61,6 +61,8 @@ export interface HeldClient {
   enterAfter: number;
   /** As in TypingOptions. */
   shownFor?: number;
+  /** The keys that take back a part of what was typed, and answer no question; Ctrl-U if nothing is said. */
+  eraseKeys?: string;
 }
 
 /** Where a session of a client runs. */

@@ -56,7 +56,7 @@ export interface FollowedRecord {
 }
 
 /** Reads a record for one message. Each call reads on. */
-export interface ProofReader {
+export interface HeldProof {
   /** `isAtRest`: the client does nothing, so the last turn has ended. Null if the record does not have the message. */
   read(isAtRest: boolean): Exclude<RecordedProof, { step: 'none' }> | null;
   /** The conversation lost the message, or may have, before the model was known to have it. */
@@ -80,7 +80,7 @@ export interface HeldRecords {
   watched(folder: string): string[];
   follow(path: string): FollowedRecord;
   /** A reader of what was written after this time (Unix ms). */
-  reader(record: FollowedRecord, id: MessageId, since: number): ProofReader;
+  reader(record: FollowedRecord, id: MessageId, since: number): HeldProof;
   /** Its record does not say where a turn ends: it is at rest if it has written nothing for so long, and its screen shows no work. */
   restMs: number;
   /** Its sessions that no window shows. */
@@ -107,7 +107,7 @@ export interface ServedSessions {
 export class HeldLive implements LiveSessions {
   readonly #held: HeldSessions;
   readonly #stops = new Set<() => void>();
-  readonly #readers = new Map<string, ProofReader>();
+  readonly #readers = new Map<string, HeldProof>();
   readonly #followed = new Map<string, FollowedRecord>();
   /** The last attempt at each holder: one types after the other. */
   readonly #turns = new Map<number, Promise<unknown>>();
@@ -296,7 +296,7 @@ export class HeldLive implements LiveSessions {
     return reader !== null && reader.read(false) !== null && reader.isKept;
   }
 
-  #reader(path: string, id: MessageId, since: number): ProofReader {
+  #reader(path: string, id: MessageId, since: number): HeldProof {
     const key = JSON.stringify([path, id, since]);
     const reader = this.#readers.get(key) ?? this.records.reader(this.#follow(path), id, since);
     this.#readers.delete(key);

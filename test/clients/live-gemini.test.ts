@@ -106,7 +106,7 @@ describe(`a Gemini CLI that a person opened, after \`parley install gemini\`${re
     expect((await model.request(1)).count('CANARY')).toBe(1);
     const { receipts } = await shown(id);
     expect(receipts.findLast(({ step }) => step === 'shown')?.evidence.record).toContain('/chats/session-');
-    expect(await parley('agents')).toContain('with its next prompt');
+    await within(DEADLINE, async () => (await parley('agents')).includes('with its next prompt'));
   });
 });
 

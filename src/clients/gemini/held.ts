@@ -1,4 +1,5 @@
 import type { HeldClient, HeldPlace } from '../../delivery/client.ts';
+import { writtenAt } from '../../delivery/held-live.ts';
 import type { ClientState, StateReader } from '../../sessions/client-state.ts';
 import type { Screen } from '../../sessions/terminal.ts';
 import { isUuid } from '../launch.ts';
@@ -12,6 +13,8 @@ const SHOWN_MS = 500;
 export class HeldGemini implements HeldClient {
   readonly enterAfter = SHOWN_MS;
   readonly shownFor = SHOWN_MS;
+  /** Ctrl-U empties the line of the cursor, and Backspace goes to the line above. */
+  readonly eraseKeys = '\u0015\u007f';
   readonly states: StateReader = { latest: () => Promise.resolve(this.#latest()) };
   readonly #index: GeminiIndex;
   #chat: FollowedChat | null = null;
@@ -32,8 +35,10 @@ export class HeldGemini implements HeldClient {
     return newest === undefined || newest === named || this.#hasOther() ? (named ?? null) : newest;
   }
 
+  /** Of a conversation that it goes on with there is a record before; then it has read that when it writes there. */
   isReady(): boolean {
-    return this.#path() !== null;
+    const path = this.#path();
+    return path !== null && writtenAt({ path }) >= this.place.startedAt;
   }
 
   look(): void {}

@@ -2,7 +2,7 @@ import type { MessageId } from '../../core/names.ts';
 import type { MessageTurn, RecordedProof, ShownProof } from '../../core/ports/live-session.ts';
 import type { HookRecord } from '../../delivery/client.ts';
 import { fencedIds, idInFence } from '../../delivery/fit.ts';
-import type { ProofReader } from '../../delivery/held-live.ts';
+import type { HeldProof } from '../../delivery/held-live.ts';
 import { linesFrom } from '../../sessions/follow.ts';
 import { chatLine, GeminiIndex, mailIn } from './record.ts';
 import type { ChatEntry } from './record.ts';
@@ -24,7 +24,7 @@ interface Turn {
  *
  * A message is known by the line of our fence, with a mark that no sender knows.
  */
-export class ChatProof implements ProofReader {
+export class ChatProof implements HeldProof {
   #offset = 0;
   readonly #seen = new Set<string>();
   #turn: Turn | null = null;

@@ -1,8 +1,9 @@
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import type { Env } from '../../core/env.ts';
 import type { MessageId } from '../../core/names.ts';
 import { fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
+import { writtenAt } from '../../delivery/held-live.ts';
 import type { FollowedRecord, RecordedState, RecordFile } from '../../delivery/held-live.ts';
 import { namesIn } from '../../delivery/hook-session.ts';
 import { userHome } from '../../platform/env.ts';
@@ -141,7 +142,7 @@ function textsIn({ text, functionResponse }: Record<string, unknown>): string[] 
 export class FollowedChat implements FollowedRecord {
   #offset = 0;
   readonly #mail = new Map<string, number>();
-  #state: RecordedState = { turnSince: null, waitingFor: null, at: 0 };
+  #turnSince: number | null = null;
 
   constructor(readonly path: string) {}
 
@@ -151,9 +152,9 @@ export class FollowedChat implements FollowedRecord {
       const line = chatLine(text);
       if (line && 'entry' in line) this.#take(line.entry, from);
       // A request that failed or was cancelled is taken out of the conversation.
-      else if (line) this.#state = { ...this.#state, turnSince: null };
+      else if (line) this.#turnSince = null;
     }
-    return this.#state;
+    return { turnSince: this.#turnSince, waitingFor: null, at: writtenAt(this) };
   }
 
   placeOf(id: MessageId): number | null {
@@ -164,7 +165,7 @@ export class FollowedChat implements FollowedRecord {
   #take({ type, at, texts, isAnswer }: ChatEntry, from: number): void {
     for (const id of texts.flatMap(mailIn).flatMap(fencedIds)) if (!this.#mail.has(id)) this.#mail.set(id, from);
     const isWork = type === 'user' || (isAnswer && texts.join('') === '');
-    this.#state = { turnSince: isWork ? at : null, waitingFor: null, at };
+    this.#turnSince = isWork ? at : null;
   }
 }
 
@@ -183,12 +184,11 @@ export function mailIn(text: string): string[] {
  */
 export function hasSubagent(transcript: string, session: string): boolean {
   const folder = `${dirname(transcript)}/${basename(session)}`;
-  const writtenAt = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
-  const own = writtenAt(transcript);
-  return own > 0 && namesIn(folder).some((name) => writtenAt(`${folder}/${name}`) > own);
+  const own = writtenAt({ path: transcript });
+  return own > 0 && namesIn(folder).some((name) => writtenAt({ path: `${folder}/${name}` }) > own);
 }
 
-export function objectIn(line: string): Record<string, unknown> | null {
+function objectIn(line: string): Record<string, unknown> | null {
   try {
     const value: unknown = JSON.parse(line);
     return isRecord(value) ? value : null;

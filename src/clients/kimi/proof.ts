@@ -4,7 +4,7 @@ import type { MessageTurn, RecordedProof, ShownProof } from '../../core/ports/li
 import type { Evidence } from '../../core/receipt.ts';
 import type { HookRecord } from '../../delivery/client.ts';
 import { LATE_MS } from '../../delivery/held-live.ts';
-import type { ProofReader } from '../../delivery/held-live.ts';
+import type { HeldProof } from '../../delivery/held-live.ts';
 import { fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
 import { linesFrom } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
@@ -41,7 +41,7 @@ interface Turn {
  *
  * A message is known by the line of our fence, with a mark that no sender knows. So it does not matter in which conversation it is found.
  */
-export class WireProof implements ProofReader {
+export class WireProof implements HeldProof {
   #offset: number;
   #turn: Turn | null = null;
   /** Mail of a hook that belongs to the turn which begins next. */

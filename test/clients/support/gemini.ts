@@ -18,22 +18,20 @@ import { client, nodeForScripts } from './where.ts';
 
 const DEADLINE = 200_000;
 /** Gemini CLI takes an Enter within 40 ms after a paste for a part of it. */
-const ENTER_MS = 400;
+export const ENTER_MS = 400;
 
 export interface GeminiOptions {
   place: Place;
   model: Model;
   /** Its user has not said yet that it may work in the project. */
   isTrusted?: boolean;
-  /** Further settings. */
-  settings?: Record<string, unknown>;
 }
 
 export class Gemini {
   readonly env: Record<string, string>;
 
   constructor(readonly options: GeminiOptions) {
-    const { place, model, settings = {} } = options;
+    const { place, model } = options;
     const bin = `${place.home}/bin`;
     mkdirSync(bin, { recursive: true });
     symlinkSync(client('gemini').program, `${bin}/gemini`);
@@ -47,12 +45,13 @@ export class Gemini {
     mkdirSync(this.folder, { recursive: true });
     const own = {
       security: { auth: { selectedType: 'gemini-api-key' } },
-      general: { enableAutoUpdate: false, enableAutoUpdateNotification: false },
+      // It asks a model that refuses once, and not ten times.
+      general: { enableAutoUpdate: false, enableAutoUpdateNotification: false, maxAttempts: 1 },
       // Otherwise it asks a model first which model it should ask.
       model: { name: 'gemini-3.8-flash' },
       privacy: { usageStatisticsEnabled: false },
     };
-    writeFileSync(this.settings, `${JSON.stringify({ ...own, ...settings }, null, 2)}\n`, { flag: 'wx' });
+    writeFileSync(this.settings, `${JSON.stringify(own, null, 2)}\n`, { flag: 'wx' });
     if (options.isTrusted !== false)
       writeFileSync(`${this.folder}/trustedFolders.json`, JSON.stringify({ [place.project]: 'TRUST_FOLDER' }));
   }
@@ -80,7 +79,10 @@ export class Gemini {
 
   async submit(terminal: Terminal, prompt: string): Promise<void> {
     await terminal.paste(prompt);
-    await terminal.until((screen) => /^ [>*] /m.test(screen) && screen.includes(prompt), `show ${prompt}`, DEADLINE);
+    await terminal.until(
+      (screen) => [`> ${prompt}`, `* ${prompt}`].some((line) => screen.includes(line)),
+      `show ${prompt}`,
+    );
     await Bun.sleep(ENTER_MS);
     await terminal.keys('Enter');
   }

@@ -36,6 +36,8 @@ export interface RunningClient {
   ways: readonly string[];
   /** Mail is typed into its composer. So it waits for the end of a turn, and for a composer without a draft. */
   isTyped?: true;
+  /** How long after a paste it takes Enter for Enter, in ms; at once if it is not given. */
+  enterMs?: number;
   /** Promises that the client cannot keep, each with the reason. */
   cannot?: Partial<Record<Promised, string>>;
   /** The HTTP status of a model after which the client does not ask again by itself; 500 if it is not given. */
@@ -153,7 +155,7 @@ export class Machine {
   async start({ asks = false, args = [] as string[] } = {}): Promise<Terminal> {
     const env = { ...this.prepared.env, PARLEY_NO_DAEMON: '1' };
     const words = [PARLEY, 'run', this.running.word, ...args, ...this.prepared.args(asks)];
-    this.#window = await aTerminal(this.place, words, { env });
+    this.#window = await aTerminal(this.place, words, { env, enterMs: this.running.enterMs });
     return this.#window;
   }
 

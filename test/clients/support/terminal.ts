@@ -15,6 +15,8 @@ const [LOOKS, LOOK_MS] = [10, 50];
 export interface TerminalOptions {
   env?: Record<string, string>;
   cwd?: string;
+  /** How long after a paste the client takes Enter for Enter, in ms. */
+  enterMs?: number | undefined;
 }
 
 export class Terminal {
@@ -24,6 +26,7 @@ export class Terminal {
     /** The process in the pane. */
     readonly pid: number,
     readonly env: Record<string, string>,
+    readonly enterMs = 0,
   ) {}
 
   /** What stands on the screen now. */
@@ -94,6 +97,7 @@ export class Terminal {
   /** Pastes a prompt and sends it. */
   async submit(text: string): Promise<void> {
     await this.paste(text);
+    if (this.enterMs > 0) await Bun.sleep(this.enterMs);
     await this.keys('Enter');
   }
 
@@ -130,7 +134,7 @@ export async function aTerminal(place: Place, command: string[], options: Termin
   // By way of env: tmux gives a single word to a shell, whose process would then be the pane's.
   const told = await tmux(socket, env, ['new-session', ...shape, '--', 'env', ...command]);
   const [pane = '', pid = ''] = told.trim().split(' ');
-  return opens(new Terminal(socket, pane, Number(pid), env));
+  return opens(new Terminal(socket, pane, Number(pid), env, options.enterMs));
 }
 
 async function tmux(socket: string, env: Record<string, string>, args: string[]): Promise<string> {
