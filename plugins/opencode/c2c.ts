@@ -1044,8 +1044,10 @@ class Mail {
       return raw.post({ url, body, headers: { 'Content-Type': 'application/json' } });
     };
     const id = word(facts((await inTime(call('/session', {})))?.data)['id']);
+    // Its user may have begun another one meanwhile: that one gets the mail, and stays in the window.
+    const isWanted = (): boolean => !this.#isOver && (this.root.id === null || this.root.id === id);
     // A window that has not drawn yet does not hear it, and says nothing. After a while its user chooses.
-    for (let times = 0; id && times < SHOW_TIMES && !this.#isOver; times += 1) {
+    for (let times = 0; id && times < SHOW_TIMES && isWanted(); times += 1) {
       await inTime(call('/tui/select-session', { sessionID: id }));
       if (process.uptime() > DRAWN_S) return;
       await pause(SHOW_MS);
@@ -1412,7 +1414,8 @@ function isFreshWindow(): boolean {
   try {
     const [program = '', ...words] = readFileSync('/proc/self/cmdline', 'utf8').split('\0').slice(0, -1);
     const isTold = words.some((word) => /^(-s|-c|--session|--continue|--fork|--prompt)(=|$)/.test(word));
-    return basename(program) === 'opencode' && !NO_WINDOW.test(words[0] ?? '') && !isTold;
+    // A word that is the value of an option only delays the mail until the first prompt.
+    return basename(program) === 'opencode' && !words.some((word) => NO_WINDOW.test(word)) && !isTold;
   } catch {
     // Not on this system.
     return false;

@@ -49,6 +49,9 @@ const NO_MAIL =
     ' ',
   );
 
+/** Options of OpenCode with a value, which is no command. */
+const WITH_VALUE = /^(-m|-s|--(log-level|port|hostname|mdns-domain|cors|model|session|prompt|agent|replay-limit))$/;
+
 // What is used of OpenCode, in the shapes of its own client.
 type Facts = Record<string, unknown>;
 interface Answer {
@@ -104,7 +107,7 @@ interface Given {
 }
 const KEY = Symbol.for('parley.opencode');
 const words = wordsOfThis();
-const command = words.find((word) => !word.startsWith('-')) ?? '';
+const command = words.find((word, at) => !word.startsWith('-') && !WITH_VALUE.test(words[at - 1] ?? '')) ?? '';
 const hasWindow = !NO_WINDOW.includes(command);
 /** The process that `parley run` became: npm's script for OpenCode, if that is not this one. */
 const runBy = Number(process.env['PARLEY_RUN_PID'] ?? 0);

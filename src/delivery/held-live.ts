@@ -12,6 +12,7 @@ import { FolderWatch } from '../sessions/follow.ts';
 import { askHolder, HeldSessions } from './held-session.ts';
 import type { HeldSession, HolderAnswer } from './held-session.ts';
 import { HeldWay } from './held-way.ts';
+import type { MessageRecord } from './held-way.ts';
 import { hasLiveProcess } from './session-names.ts';
 
 type Doing = Pick<LiveSession, 'status' | 'waitingFor'>;
@@ -90,7 +91,7 @@ export interface HeldRecords {
 export interface ServedSessions {
   list(): Promise<LiveSession[]>;
   readonly records: readonly string[];
-  way(session: LiveSession, proof: (id: MessageId, since: number) => Promise<RecordedProof>): Way | null;
+  way(session: LiveSession, record: MessageRecord): Way | null;
   has(id: string): boolean;
   /** Whether the server cannot have this message any more; null if it has no such session. */
   isOver(session: LiveSession, id: MessageId): Promise<boolean | null>;
@@ -156,7 +157,11 @@ export class HeldLive implements LiveSessions {
 
   /** None while nothing may be typed: then mail waits for a hook, or for an empty composer, whichever comes first. */
   ways(session: LiveSession): readonly Way[] {
-    const onServer = this.records.served?.way(session, (id, since) => this.proof(session, id, since));
+    const record: MessageRecord = {
+      has: (id) => this.#has(session, id),
+      proof: (id, since) => this.proof(session, id, since),
+    };
+    const onServer = this.records.served?.way(session, record);
     if (onServer) return [onServer];
     const held = this.#holderOf(session);
     if (held?.seen !== 'empty' || this.#doing(held).status !== 'idle') return [];
@@ -166,8 +171,7 @@ export class HeldLive implements LiveSessions {
         sessions: this.#held,
         holder,
         inTurn: (act) => this.#inTurn(holder.pid, act),
-        has: (id) => this.#has(session, id),
-        proof: (id, since) => this.proof(session, id, since),
+        ...record,
         recordFolders: () => this.#recordFolders([session]),
       }),
     ];

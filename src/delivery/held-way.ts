@@ -16,16 +16,19 @@ const WAITS_MS = 3000;
 /** A record that says nothing for this long about a text that was typed says nothing more. */
 const SILENT_MS = 20_000;
 
-export interface HeldWayOptions {
+/** What the record of a session says about messages. */
+export interface MessageRecord {
+  /** Whether the conversation has this message already, so that the next request to the model has it. */
+  has: (id: MessageId) => boolean;
+  proof: (id: MessageId, since: number) => Promise<RecordedProof>;
+}
+
+export interface HeldWayOptions extends MessageRecord {
   sessions: HeldSessions;
   /** The process that holds the terminal. */
   holder: HeldSession['holder'];
   /** Lets one attempt type after the other. */
   inTurn<T>(act: () => Promise<T>): Promise<T>;
-  /** Whether the conversation has this message already, so that the next request to the model has it. */
-  has: (id: MessageId) => boolean;
-  /** What the client's record says. */
-  proof: (id: MessageId, since: number) => Promise<RecordedProof>;
   /** Where that record changes. */
   recordFolders: () => readonly string[];
 }
@@ -133,7 +136,7 @@ class Changes {
 }
 
 /** Some of these texts. The first line of the first is the greeting, for all of them. */
-function withGreeting(parcels: readonly Parcel[], isMeant: (parcel: Parcel) => boolean): Parcel[] {
+export function withGreeting(parcels: readonly Parcel[], isMeant: (parcel: Parcel) => boolean): Parcel[] {
   const [first, ...rest] = parcels.filter(isMeant);
   if (!first || first === parcels[0]) return first ? [first, ...rest] : [];
   const [greeting = ''] = parcels[0]?.text.split('\n', 1) ?? [];

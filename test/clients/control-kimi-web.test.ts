@@ -122,6 +122,22 @@ describe(`a conversation that a person has open${real.why}`, () => {
   });
 });
 
+describe(`a prompt that a hook of Kimi blocks${real.why}`, () => {
+  real.it('begins no turn, and its sender is told', async () => {
+    const hook = '[[hooks]]\nevent = "UserPromptSubmit"\ncommand = "grep -q lost && exit 2 || exit 0"\ntimeout = 60\n';
+    const { session, model } = await aMachineWith(hook, say('first'), say('second'));
+    const driver = session('one');
+    await driver.start();
+    await asks(driver, 'hello');
+    expect(await driver.submit({ key: 'k', text: 'lost' }, neverAborted())).toMatchObject({
+      outcome: 'left',
+      because: expect.stringContaining('blocked'),
+      retry: false,
+    });
+    expect(model.main).toHaveLength(1);
+  });
+});
+
 const QUESTIONS = [question('color', 'Red', 'Blue'), { ...question('top', 'Ham', 'Nut', 'Egg'), multi_select: true }];
 
 function question(header: string, ...labels: string[]) {
@@ -149,9 +165,13 @@ async function asking(...steps: Step[]) {
 }
 
 async function aMachine(...steps: Step[]) {
+  return aMachineWith('', ...steps);
+}
+
+async function aMachineWith(settings: string, ...steps: Step[]) {
   const model = opens(aModel(steps));
   const place = await aPlace();
-  const code = aKimi({ place, model });
+  const code = aKimi({ place, model, settings });
   code.trustProject();
   const session = (name: string) =>
     opens(new KimiWebSession({ ...aTarget(place, 'kimi', name), command: ['kimi', 'web'] }, code.env));

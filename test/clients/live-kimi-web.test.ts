@@ -2,6 +2,7 @@
 import { afterEach, describe, expect } from 'bun:test';
 import { existsSync } from 'node:fs';
 import { KimiLive } from '../../src/clients/kimi/live.ts';
+import type { KimiServer } from '../../src/clients/kimi/web.ts';
 import { Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
@@ -15,6 +16,7 @@ import { client } from './support/where.ts';
 
 const real = client('kimi');
 const DEADLINE = 200_000;
+const APPENDED = '{"type":"context.append_message"';
 afterEach(closeAll);
 
 interface Trace {
@@ -123,12 +125,40 @@ describe(`mail for sessions on kimi web${real.why}`, () => {
     const id = await send('CANARY it is red');
     await endAll([server.pid]);
     const next = await code.web();
-    // A person opens the session there.
-    await next.call('GET', `/sessions/${session}/prompts`);
+    await opensThere(next, session);
+    await shown(id);
+    expect(model.last.count('CANARY')).toBe(1);
+  });
+
+  real.it('is not given again to the next server where one was killed that had it', async () => {
+    const { code, model, send, server, session, shown, trace } = await aServer(
+      say('hello'),
+      say('never', gate().opened),
+      say('back'),
+      say('more'),
+    );
+    const id = await send('CANARY it is red');
+    await model.saw('CANARY');
+    // Its conversation has the message; the model did not answer.
+    const isKept = (line: string): boolean => line.startsWith(APPENDED) && line.includes('CANARY');
+    await within(DEADLINE, async () => code.wires().split('\n').some(isKept));
+    await endAll([server.pid]);
+    // The daemon sees that its server is gone.
+    await within(DEADLINE, async () => (await trace(id)).some(({ step }) => step === 'released'));
+    const next = await code.web();
+    await opensThere(next, session);
+    await within(DEADLINE, async () => (await trace(id)).filter(({ step }) => step === 'offered').length === 2);
+    expect(model.main).toHaveLength(2);
+    await next.call('POST', `/sessions/${session}/prompts`, { content: [{ type: 'text', text: 'go on' }] });
     await shown(id);
     expect(model.last.count('CANARY')).toBe(1);
   });
 });
+
+/** A person opens the session on this server. On a busy machine that takes its time. */
+async function opensThere(server: KimiServer, session: string): Promise<void> {
+  await server.call('GET', `/sessions/${session}/prompts`, undefined, { ms: DEADLINE });
+}
 
 /** How many messages wait for the next step of a turn. */
 async function steered(folder: string): Promise<number> {

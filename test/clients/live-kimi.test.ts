@@ -120,6 +120,10 @@ describe(`parley run kimi${real.why}`, () => {
       const { model, terminal, send, run, shown, trace, sessionOf, code } = await aWindow(say('never', never.opened));
       const id = await send('CANARY it is red');
       await model.saw('CANARY');
+      // Kimi writes it down a little later.
+      const isKept = (line: string): boolean =>
+        line.startsWith('{"type":"context.append_message"') && line.includes('CANARY');
+      await within(DEADLINE, async () => code.wires().split('\n').some(isKept));
       await endAll([terminal.pid]);
       const again = await run(['-S', sessionOf()]);
       await again.shows('│ >');

@@ -176,7 +176,7 @@ describe(`mail for a running OpenCode${real.why}`, () => {
 
   real.it('for `opencode serve` goes to the session that was prompted last in its folder', async () => {
     const { model, live, code } = await aHome(say('one'), say('two'), say('read'));
-    const server = await code.serve();
+    const server = await code.serve([], ['--log-level', 'ERROR']);
     const [first, second] = [await server.session(), await server.session()];
     expect(await live.list()).toEqual([]);
     for (const session of [first, second]) {

@@ -367,6 +367,16 @@ describe(`the plugin in OpenCode${opencode.why}`, () => {
     expect(office.model.main).toHaveLength(2);
   });
 
+  opencode.it('begins no session on a server, where nobody would see it', async () => {
+    const office = (await anOffice([say('never')])).installForUser();
+    const server = await office.openCode.serve([], ['--print-logs']);
+    const before = await server.call('GET', '/session');
+    await office.write('It is red.');
+    await Bun.sleep(5000);
+    expect(await server.call('GET', '/session')).toEqual(before);
+    expect(office.model.main).toHaveLength(0);
+  });
+
   opencode.it('begins again when OpenCode loads the project again, and its former life is over', async () => {
     const office = (await anOffice([say('one'), say('two')])).installForUser();
     const server = await office.openCode.serve();

@@ -22,7 +22,7 @@ import { type LiveClient, TurnRecord } from '../../sessions/turn-record.ts';
 import { isCommand, isSamePrompt, preparePrompt } from '../typed-prompt.ts';
 import { begunAt, FollowedWire, kimiHome, KimiIndex, KimiTurns, PromptSearch } from './record.ts';
 import { isKimiReady, kimiComposer, kimiHolds } from './state.ts';
-import { isKimiWindow, sessionsOnServers } from './web.ts';
+import { isKimiWindow, isOnServer } from './web.ts';
 
 const TICK_MS = 1000;
 const POLL_MS = 100;
@@ -37,6 +37,7 @@ const NOTHING_THERE = /Session "[^"]*" not found/;
 /** Neither would notice the other. */
 const ON_A_SERVER =
   'a `kimi web` has the conversation of this session open; end that server, or add a session with `--flag web`, which uses it';
+const SILENT_SERVER = 'a `kimi web` runs and does not say whether it has the conversation of this session open';
 const WAITING: Record<string, string> = { approval: 'permission prompt', question: 'input needed' };
 
 /**
@@ -337,13 +338,17 @@ export class KimiSession implements SessionDriver {
 
   /** What can be resumed: its own conversation, else the newest of its folder. One that a person has open is not opened a second time. */
   async #resumable(): Promise<string | null> {
-    const onServers = await sessionsOnServers(this.#home);
-    if (this.#conversation !== null && onServers.has(this.#conversation)) throw new Refusal('unreachable', ON_A_SERVER);
-    if (this.#conversation !== null && this.#index.find(this.#conversation)) return this.#conversation;
+    const isOpen = (id: string): Promise<boolean> =>
+      isOnServer(this.#home, id).catch((error: unknown) => {
+        throw new Refusal('unreachable', `${SILENT_SERVER}: ${String(error)}`);
+      });
+    const own = this.#conversation;
+    if (own !== null && (await isOpen(own))) throw new Refusal('unreachable', ON_A_SERVER);
+    if (own !== null && this.#index.find(own)) return own;
     if (this.target.sharesFolder || (this.#window.elsewhere() ?? []).length > 0) return null;
-    const free = this.#index.inFolder(this.#folder).filter(({ id }) => this.#isFree(id) && !onServers.has(id));
-    const [newest] = free.toSorted((a, b) => writtenAt(b) - writtenAt(a));
-    return newest?.id ?? null;
+    const free = this.#index.inFolder(this.#folder).filter(({ id }) => this.#isFree(id));
+    for (const { id } of free.toSorted((a, b) => writtenAt(b) - writtenAt(a))) if (!(await isOpen(id))) return id;
+    return null;
   }
 
   #asLive({ startedAt: since }: { startedAt: number }): LiveClient {

@@ -5,8 +5,9 @@ import { Schema } from '../../core/schema.ts';
 import { endOfLines, linesFrom } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 import { AskedTimes } from '../asked-times.ts';
+import { NoServer } from '../loopback.ts';
 import { type KimiIndex, objectIn } from './record.ts';
-import { type KimiServer, NoWebServer, WebRefusal } from './web.ts';
+import { type KimiServer, WebRefusal } from './web.ts';
 
 /** Limit for Kimi to write down what was answered, ms. */
 const RECORDED_MS = 10_000;
@@ -93,7 +94,7 @@ export class KimiWebQuestions implements QuestionDriver {
       // It was answered before, or its turn was ended.
       if (error instanceof WebRefusal) return { outcome: 'gone' };
       const because = error instanceof Error ? error.message : String(error);
-      return { outcome: error instanceof NoWebServer ? 'left' : 'unknown', because };
+      return { outcome: error instanceof NoServer ? 'left' : 'unknown', because };
     }
     return record === null ? { outcome: 'answered' } : this.#resumed(record, from, request, choices);
   }
@@ -262,6 +263,6 @@ function isApproval(reply: object): boolean {
 }
 
 function ifNobody(error: unknown): null {
-  if (error instanceof NoWebServer || error instanceof WebRefusal) return null;
+  if (error instanceof NoServer || error instanceof WebRefusal) return null;
   throw error;
 }

@@ -17,20 +17,12 @@ import { ClientWindow } from '../../sessions/client-window.ts';
 import { FolderWatch, linesFrom } from '../../sessions/follow.ts';
 import { TurnRecord } from '../../sessions/turn-record.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
+import { NoServer } from '../loopback.ts';
 import { plainPrompt } from '../plain-prompt.ts';
 import { kimiHome, KimiIndex, KimiTurns } from './record.ts';
 import { isKimi, kimiComposer } from './state.ts';
 import { KimiWebQuestions } from './web-questions.ts';
-import {
-  hasOtherKimi,
-  isLoaded,
-  type KimiServer,
-  kimiServers,
-  NoWebServer,
-  WEB_CODES,
-  WebRefusal,
-  webState,
-} from './web.ts';
+import { hasOtherKimi, isOnServer, type KimiServer, kimiServers, WEB_CODES, WebRefusal, webState } from './web.ts';
 
 const TICK_MS = 1000;
 const POLL_MS = 300;
@@ -147,11 +139,14 @@ export class KimiWebSession implements SessionDriver {
     try {
       const content = [{ type: 'text', text: prompt.text }];
       const body = { content, prompt_id: promptId(prompt), ...(model !== null && { model }) };
-      await server.call('POST', `/sessions/${conversation}/prompts`, body, { signal });
-      return { outcome: 'submitted' };
+      const said = await server.call('POST', `/sessions/${conversation}/prompts`, body, { signal });
+      const isBlocked = isRecord(said) && said['status'] === 'blocked';
+      return isBlocked
+        ? left('a hook of Kimi blocked it; it is in the conversation and begins no turn', false)
+        : { outcome: 'submitted' };
     } catch (error) {
       if (error instanceof WebRefusal && error.code === WEB_CODES.promptInUse) return { outcome: 'submitted' };
-      if (error instanceof NoWebServer) return left(wordsOf(error), true);
+      if (error instanceof NoServer) return left(wordsOf(error), true);
       return error instanceof WebRefusal
         ? left(wordsOf(error), false)
         : { outcome: 'unknown', because: wordsOf(error) };
@@ -216,7 +211,7 @@ export class KimiWebSession implements SessionDriver {
       const session = this.#conversation === null ? null : await server.session(this.#conversation);
       return session ? webState(session) : { status: 'idle' };
     } catch (error) {
-      return { status: error instanceof NoWebServer ? 'stopped' : 'active' };
+      return { status: error instanceof NoServer ? 'stopped' : 'active' };
     }
   }
 
@@ -230,12 +225,7 @@ export class KimiWebSession implements SessionDriver {
   }
 
   async #isOpenElsewhere(server: KimiServer, conversation: string): Promise<boolean> {
-    if (hasOtherKimi(this.#home, this.#folder)) return true;
-    for (const other of kimiServers(this.#home)) {
-      const session = other.pid === server.pid ? null : await other.session(conversation);
-      if (session && isLoaded(session)) return true;
-    }
-    return false;
+    return hasOtherKimi(this.#home, this.#folder) || isOnServer(this.#home, conversation, server);
   }
 
   /** What it goes on with: its own conversation, else the newest of its folder. One that may be open elsewhere is left alone. */
@@ -269,7 +259,8 @@ export class KimiWebSession implements SessionDriver {
         return server;
       }
       if (pid !== null && performance.now() < until) continue;
-      const said = await this.#window.lastLine();
+      // A server that runs shows its token: that is told to nobody.
+      const said = pid === null ? (await this.#window.lastLine()).replace(/^.*token.*$/i, '') : '';
       await this.#window.end();
       const because = pid === null ? 'Kimi ended as soon as it was started' : 'Kimi was not ready in time';
       throw new Refusal('outcome_unknown', said || because);

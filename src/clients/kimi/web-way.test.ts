@@ -33,6 +33,23 @@ describe('mail for a session on kimi web', () => {
     expect(server.given.size).toBe(0);
   });
 
+  it('is not given to a server whose session has it from the server before', async () => {
+    const server = aServer();
+    const [first, second] = [
+      { ...aParcel('one'), text: 'greeting\none' },
+      { ...aParcel('two'), text: 'two' },
+    ];
+    server.recorded.add(first.id);
+    expect(await server.way.attempt([first, second], NEVER)).toMatchObject({ step: 'shown' });
+    expect([...server.given.values()]).toEqual(['greeting\ntwo']);
+  });
+
+  it('is held where a hook of Kimi blocks it: the conversation has it', async () => {
+    const server = aServer();
+    server.status = 'blocked';
+    expect(await server.way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'offered' });
+  });
+
   it('goes in once, however often it is tried', async () => {
     const server = aServer();
     const parcel = aParcel();
@@ -51,7 +68,10 @@ function aServer(): ScriptedServer {
 class ScriptedServer implements OpenWay {
   readonly given = new Map<string, string>();
   readonly steered: string[] = [];
+  /** Messages that the conversation has, of a server before this one. */
+  readonly recorded = new Set<string>();
   isBusy = false;
+  status: string | null = null;
   more: object = {};
   readonly way: WebWay;
   readonly #home = realpathSync(temporaryHome());
@@ -63,10 +83,11 @@ class ScriptedServer implements OpenWay {
     writeFileSync(`${this.#home}/server.token`, 'secret');
     const server = new KimiServer(this.#home, process.pid, this.#port);
     const proof = async (id: string): Promise<RecordedProof> =>
-      this.given.has(`parley_${id}`)
+      this.given.has(`parley_${id}`) || this.recorded.has(id)
         ? { step: 'shown', evidence: { record: 'wire.jsonl' } }
         : { step: 'none', isOver: false };
-    this.way = new WebWay(server, 's1', new KimiIndex(this.#home), proof);
+    const has = (id: string): boolean => this.recorded.has(id);
+    this.way = new WebWay(server, 's1', new KimiIndex(this.#home), { has, proof });
   }
 
   async seen(): Promise<string> {
@@ -101,7 +122,10 @@ class ScriptedServer implements OpenWay {
     const { prompt_id: id, content } = (await request.json()) as { prompt_id: string; content: { text: string }[] };
     if (this.given.has(id)) return Response.json({ code: WEB_CODES.promptInUse, msg: 'in use' });
     this.given.set(id, content.map(({ text }) => text).join(''));
-    return Response.json({ code: 0, data: { prompt_id: id, status: this.isBusy ? 'queued' : 'running' } });
+    return Response.json({
+      code: 0,
+      data: { prompt_id: id, status: this.status ?? (this.isBusy ? 'queued' : 'running') },
+    });
   }
 
   #session(): object {

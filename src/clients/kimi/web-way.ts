@@ -4,15 +4,17 @@ import type { LiveSession, RecordedProof } from '../../core/ports/live-session.t
 import type { Attempt, Parcel, Way } from '../../core/ports/way-in.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import { Wakeup } from '../../core/wait.ts';
+import { type MessageRecord, withGreeting } from '../../delivery/held-way.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
+import { NoServer } from '../loopback.ts';
 import type { KimiIndex } from './record.ts';
 import {
   hasOtherKimi,
   isLoaded,
+  isOnServer,
   type KimiServer,
   kimiServers,
-  NoWebServer,
   WEB_CODES,
   WebRefusal,
   type WebSession,
@@ -64,10 +66,10 @@ export class KimiWebSessions {
   }
 
   /** The way to a session of the last list. While it asks its user something there is none. */
-  way({ id }: LiveSession, proof: (id: MessageId, since: number) => Promise<RecordedProof>): Way | null {
+  way({ id }: LiveSession, record: MessageRecord): Way | null {
     const found = this.#found.find(({ session }) => session.id === id);
     if (!found || webState(found.session).status === 'waiting') return null;
-    return new WebWay(found.server, id, this.index, proof);
+    return new WebWay(found.server, id, this.index, record);
   }
 
   /** Whether the server of this session cannot have a message that its record does not have. Null: that is not known. */
@@ -101,7 +103,7 @@ export class KimiWebSessions {
 
 /**
  * Mail for a session on `kimi web`, as a prompt by its API. An idle session begins a turn with it; in a busy one it is put into the turn after the
- * running tool call. A server takes the id of a prompt once, so nothing is given twice while it runs; after that its record knows.
+ * running tool call. A server takes the id of a prompt once, so nothing is given twice while it runs. What its record has is not given to the next server.
  */
 export class WebWay implements Way {
   readonly name = 'rpc';
@@ -110,14 +112,14 @@ export class WebWay implements Way {
     readonly server: KimiServer,
     readonly session: string,
     readonly index: KimiIndex,
-    readonly proof: (id: MessageId, since: number) => Promise<RecordedProof>,
+    readonly record: MessageRecord,
   ) {}
 
   async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     if (parcels.length === 0) return left('there is nothing to hand over', false);
     const since = Date.now();
     let given = 0;
-    for (const parcel of parcels) {
+    for (const parcel of withGreeting(parcels, ({ id }) => !this.record.has(id))) {
       const said = await this.#hand(parcel, signal);
       if (said && given === 0) return said;
       if (said) return this.#offered(said.outcome === 'left' ? said.because : 'Kimi did not answer');
@@ -134,6 +136,8 @@ export class WebWay implements Way {
       if (webState(session).status === 'waiting') return left('Kimi asks its user something', true);
       if (hasOtherKimi(this.index.home, session.metadata.cwd))
         return left('another Kimi runs in its folder and may have it open', true);
+      if (await isOnServer(this.index.home, this.session, this.server))
+        return left('another `kimi web` has it open', true);
       if (signal.aborted) return left('it was stopped before it went in', true);
     } catch (error) {
       return left(wordsOf(error), true);
@@ -145,19 +149,20 @@ export class WebWay implements Way {
       const place = `/sessions/${this.session}/prompts`;
       const said = await this.server.call('POST', place, { content, prompt_id: prompt });
       const status = isRecord(said) ? said['status'] : null;
-      if (status === 'blocked') return left('a hook of Kimi blocked it', false);
+      // It begins no turn, and is in the conversation all the same: the next request has it.
+      if (status === 'blocked') return this.#offered('a hook of Kimi blocked it');
       // Its turn may have ended by now: then it begins one of its own.
       if (status === 'queued' && !ownTurn)
         await this.server.call('POST', `${place}/${prompt}:steer`).catch(() => 'it waits for the end of the turn');
       return null;
     } catch (error) {
-      if (error instanceof NoWebServer) return left(error.message, true);
+      if (error instanceof NoServer) return left(error.message, true);
       if (!(error instanceof WebRefusal)) return this.#offered(wordsOf(error));
       if (error.code !== WEB_CODES.promptInUse) return left(error.message, false);
     }
     // It was given before, and is neither in the queue nor in the record: Kimi lost it with a turn that was cut off.
     const isOver = await new KimiWebSessions(this.index).isOver(this.#asLive(), id);
-    return isOver ? this.#hand(parcel, signal, again + 1) : null;
+    return isOver && !this.record.has(id) ? this.#hand(parcel, signal, again + 1) : null;
   }
 
   /** Waits until the record shows all of it. What it does not show stays held: the record decides later. */
@@ -170,7 +175,7 @@ export class WebWay implements Way {
     try {
       for (; ; await wakeup.nextWithin(LOOK_MS, signal)) {
         const proofs: RecordedProof[] = [];
-        for (const { id } of parcels) proofs.push(await this.proof(id, since));
+        for (const { id } of parcels) proofs.push(await this.record.proof(id, since));
         const shown = proofs.flatMap((one) => (one.step === 'shown' ? [one.evidence] : []));
         if (shown.length === parcels.length)
           return { outcome: 'taken', step: 'shown', evidence: this.#evidence(shown.at(-1) ?? {}) };

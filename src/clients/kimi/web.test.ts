@@ -1,11 +1,12 @@
 import { afterEach, describe, expect, it } from 'bun:test';
-import { mkdirSync, realpathSync, writeFileSync } from 'node:fs';
+import { mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { within } from '../../../test/support/within.ts';
 import { startOf } from '../../platform/process.ts';
+import { NoServer } from '../loopback.ts';
 import { KimiIndex } from './record.ts';
 import { KimiWebQuestions } from './web-questions.ts';
-import { hasOtherKimi, isKimiWindow, KimiServer, kimiServers, NoWebServer } from './web.ts';
+import { hasOtherKimi, isKimiWindow, isOnServer, KimiServer, kimiServers } from './web.ts';
 
 const ends: (() => void)[] = [];
 afterEach(() => {
@@ -17,8 +18,10 @@ describe('a server of Kimi', () => {
     const home = aHome();
     const kimi = await aProcess('kimi-code', home);
     const other = await aProcess('node', home);
-    for (const pid of [kimi, other, 2 ** 22 + 1]) announce(home, { pid, host: '127.0.0.1', port: 1 });
+    for (const pid of [kimi, other, 2 ** 22 + 1]) announce(home, { pid });
     announce(home, { pid: kimi, host: '192.0.2.1', port: 2 });
+    // Another Kimi had this number before.
+    announce(home, { pid: kimi, port: 3, heartbeat_at: Date.now() - 60_000 });
     expect(kimiServers(home).map(({ pid, port }) => [pid, port])).toEqual([[kimi, 1]]);
     expect(kimiServers(`${home}/nowhere`)).toEqual([]);
   });
@@ -27,18 +30,20 @@ describe('a server of Kimi', () => {
     const home = aHome();
     const folder = aHome();
     const server = await aProcess('kimi-code', folder);
-    announce(home, { pid: server, host: '127.0.0.1', port: 1 });
+    announce(home, { pid: server });
     expect(isKimiWindow(home)(['kimi-code'], '', server)).toBe(false);
     expect(hasOtherKimi(home, folder)).toBe(false);
     const window = await aProcess('kimi-code', folder);
     expect(isKimiWindow(home)(['kimi-code'], '', window)).toBe(true);
     expect(hasOtherKimi(home, folder)).toBe(true);
+    symlinkSync(folder, `${home}/link`);
+    expect(hasOtherKimi(home, `${home}/link`)).toBe(true);
   });
 
   it('gets its token only if the user of this process listens there', async () => {
     const { server, asked } = aServer(() => ({}));
     const foreign = new KimiServer(server.home, server.pid, server.port, (process.getuid?.() ?? 0) + 1);
-    await expect(foreign.call('GET', '/meta')).rejects.toThrow(NoWebServer);
+    await expect(foreign.call('GET', '/meta')).rejects.toThrow(NoServer);
     expect(asked).toEqual([]);
     await server.call('GET', '/meta');
     expect(asked).toEqual([{ method: 'GET', path: '/api/v1/meta', token: 'Bearer secret' }]);
@@ -52,6 +57,24 @@ describe('a server of Kimi', () => {
     ];
     const { server } = aServer(() => ({ items }));
     expect((await server.loaded()).map(({ id }) => id)).toEqual(['warm', 'busy']);
+  });
+
+  it.each([
+    ['another session', { id: 's2' }],
+    ['nothing that Kimi 2.1 says', { busy: 'maybe' }],
+  ])('says nothing about a session where it answers %s', async (_case, more) => {
+    const { server } = aServer(() => aSession('s1', more));
+    await expect(server.session('s1')).rejects.toThrow('another form');
+  });
+
+  it('may have a session of which it does not say that it has not', async () => {
+    const { server } = aServer((path) => (path.endsWith('s1') ? { id: 's1' } : aSession('s2', { busy: true })));
+    const kimi = await aProcess('kimi-code', aHome());
+    announce(server.home, { pid: kimi, port: server.port });
+    await expect(isOnServer(server.home, 's1')).rejects.toThrow('another form');
+    expect(await isOnServer(server.home, 's2')).toBe(true);
+    const [meant] = kimiServers(server.home);
+    expect(await isOnServer(server.home, 's2', meant)).toBe(false);
   });
 });
 
@@ -158,7 +181,8 @@ async function aProcess(name: string, cwd: string): Promise<number> {
   return child.pid;
 }
 
-function announce(home: string, instance: object): void {
+function announce(home: string, more: object): void {
+  const instance = { host: '127.0.0.1', port: 1, heartbeat_at: Date.now(), ...more };
   mkdirSync(`${home}/server/instances`, { recursive: true });
   writeFileSync(`${home}/server/instances/${crypto.randomUUID()}.json`, JSON.stringify(instance));
 }

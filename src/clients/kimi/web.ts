@@ -2,9 +2,10 @@ import * as v from 'valibot';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import type { SessionState } from '../../core/ports/session.ts';
 import { type Described, Schema } from '../../core/schema.ts';
-import { isProcessAlive, startOf } from '../../platform/process.ts';
+import { realPath } from '../../platform/files.ts';
+import { hasRunSince, startOf } from '../../platform/process.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
-import { listenerOn } from '../loopback.ts';
+import { callLoopback, NoServer } from '../loopback.ts';
 import { isKimi } from './state.ts';
 
 const ANSWER_MS = 5000;
@@ -14,8 +15,10 @@ const SLOW_MS = 60_000;
 const PAGE = 100;
 const WAITING_FOR = { approval: 'permission prompt', question: 'input needed' } as const;
 
-/** What a server writes about itself, `server/instances/<id>.json`. */
-const Instance = new Schema(() => v.object({ pid: v.number(), host: v.string(), port: v.number() }));
+/** What a server writes about itself every 10 s, `server/instances/<id>.json`. Times are Unix ms. */
+const Instance = new Schema(() =>
+  v.object({ pid: v.number(), host: v.string(), port: v.number(), heartbeat_at: v.number() }),
+);
 
 const Loaded = new Schema(() =>
   v.object({
@@ -29,11 +32,6 @@ const Loaded = new Schema(() =>
   }),
 );
 export type WebSession = Described<typeof Loaded>;
-
-/** The server cannot be reached: nothing was given to it. */
-export class NoWebServer extends Error {
-  override readonly name = 'NoWebServer';
-}
 
 /** The server answered with an error of its own. */
 export class WebRefusal extends Error {
@@ -70,11 +68,12 @@ export class KimiServer {
   async session(id: string): Promise<WebSession | null> {
     try {
       const parsed = Loaded.safeParse(await this.call('GET', `/sessions/${id}`));
-      return parsed.success ? parsed.data : null;
+      if (parsed.success && parsed.data.id === id) return parsed.data;
     } catch (error) {
       if (error instanceof WebRefusal && error.code === WEB_CODES.noSession) return null;
       throw error;
     }
+    throw new Error('Kimi answered about the session in another form than Kimi 2.1');
   }
 
   /** The sessions that it has loaded, the last used first. One that was never given a prompt is not among them. */
@@ -90,24 +89,19 @@ export class KimiServer {
 
   /** One call of its API; what it answers. Many calls load the session that they name: then nobody else may have it open. */
   async call(method: string, path: string, body?: object, more: { signal?: AbortSignal; ms?: number } = {}) {
-    const owner = listenerOn(this.port);
-    if (owner !== undefined && owner !== this.uid) throw new NoWebServer('Kimi does not listen there');
-    const { signal, ms = method === 'GET' ? ANSWER_MS : SLOW_MS } = more;
-    const limit = AbortSignal.timeout(ms);
-    let said: unknown;
-    try {
-      const response = await fetch(`http://127.0.0.1:${this.port}/api/v1${path}`, {
-        method,
-        headers: { authorization: `Bearer ${tokenIn(this.home)}`, 'content-type': 'application/json' },
-        ...(method !== 'GET' && { body: JSON.stringify(body ?? {}) }),
-        signal: signal ? AbortSignal.any([signal, limit]) : limit,
-      });
-      said = await response.json();
-    } catch (error) {
-      const code = error instanceof Error && 'code' in error ? error.code : '';
-      if (code === 'ConnectionRefused' || code === 'ECONNREFUSED') throw new NoWebServer('Kimi does not listen there');
-      throw new Error(limit.aborted ? `Kimi did not answer within ${ms / 1000} s` : String(error), { cause: error });
-    }
+    const isRead = method === 'GET';
+    const response = await callLoopback({
+      program: 'Kimi',
+      port: this.port,
+      path: `/api/v1${path}`,
+      method,
+      authorization: `Bearer ${tokenIn(this.home)}`,
+      body: isRead ? undefined : (body ?? {}),
+      ms: more.ms ?? (isRead ? ANSWER_MS : SLOW_MS),
+      signal: more.signal,
+      uid: this.uid,
+    });
+    const said: unknown = await response.json();
     const { code, msg, data } = isRecord(said) ? said : {};
     if (code !== 0) throw new WebRefusal(Number(code), `Kimi answered ${String(code)}: ${String(msg).slice(0, 200)}`);
     return data;
@@ -120,16 +114,25 @@ export function kimiServers(home: string): KimiServer[] {
   return filesIn(folder).flatMap((file) => {
     const parsed = Instance.safeParse(jsonIn(`${folder}/${file}`));
     if (!parsed.success) return [];
-    const { pid, host, port } = parsed.data;
+    const { pid, host, port, heartbeat_at } = parsed.data;
     const isHere = ['127.0.0.1', 'localhost', '0.0.0.0'].includes(host);
-    return isHere && isProcessAlive(pid) && isKimi(wordsOf(pid)) ? [new KimiServer(home, pid, port)] : [];
+    // A server that was killed leaves its file, and a window of Kimi may get its number.
+    return isHere && hasRunSince(pid, heartbeat_at) && isKimi(wordsOf(pid)) ? [new KimiServer(home, pid, port)] : [];
   });
 }
 
-/** The ids of all sessions that a server has loaded. One that does not answer says nothing. */
-export async function sessionsOnServers(home: string): Promise<Set<string>> {
-  const loaded = await Promise.all(kimiServers(home).map((server) => server.loaded().catch(() => [])));
-  return new Set(loaded.flat().map(({ id }) => id));
+/** Whether a server has loaded this session, beside the one that is meant. Throws if one does not answer: it may have it. */
+export async function isOnServer(home: string, id: string, meant?: KimiServer): Promise<boolean> {
+  for (const server of kimiServers(home)) {
+    const session = server.pid === meant?.pid ? null : await server.session(id).catch(ifGone);
+    if (session && isLoaded(session)) return true;
+  }
+  return false;
+}
+
+function ifGone(error: unknown): null {
+  if (error instanceof NoServer) return null;
+  throw error;
 }
 
 /** Whether this process is a `kimi web`. */
@@ -149,10 +152,11 @@ export function isKimiWindow(home: string): (words: readonly string[], file: str
  */
 export function hasOtherKimi(home: string, folder: string): boolean {
   if (process.platform !== 'linux') return true;
+  const real = realPath(folder);
   const servers = new Set(kimiServers(home).map(({ pid }) => pid));
   return readdirSync('/proc').some((name) => {
     const pid = Number(name);
-    return pid > 0 && !servers.has(pid) && folderOf(pid) === folder && isKimi(wordsOf(pid));
+    return pid > 0 && !servers.has(pid) && folderOf(pid) === real && isKimi(wordsOf(pid));
   });
 }
 
@@ -170,7 +174,7 @@ function tokenIn(home: string): string {
   try {
     return readFileSync(`${home}/server.token`, 'utf8').trim();
   } catch (error) {
-    throw new NoWebServer(`the token of Kimi's server cannot be read`, { cause: error });
+    throw new NoServer(`the token of Kimi's server cannot be read`, { cause: error });
   }
 }
 

@@ -4,7 +4,8 @@ import { type Described, Schema } from '../../core/schema.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 import { AskedTimes } from '../asked-times.ts';
 import type { OpenCodeRecord } from './record.ts';
-import { NoServer, NotTaken } from './server.ts';
+import { NoServer } from '../loopback.ts';
+import { NotTaken } from './server.ts';
 
 /** Limit for OpenCode to write down what was answered, ms. On a busy machine its first turn was seen to rest for 15 s. */
 const RECORDED_MS = 30_000;

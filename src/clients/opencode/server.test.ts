@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it } from 'bun:test';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { quickFolder } from '../../../test/support/quick-home.ts';
-import { NoServer, OpenCodeServer } from './server.ts';
+import { NoServer } from '../loopback.ts';
+import { OpenCodeServer } from './server.ts';
 
 const opened: { stop(): unknown }[] = [];
 afterEach(() => opened.splice(0).forEach((one) => void one.stop()));

@@ -1,6 +1,6 @@
 import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { isRecord } from '../../wire/jsonrpc.ts';
-import { listenerOn } from '../loopback.ts';
+import { callLoopback, NoServer } from '../loopback.ts';
 
 /** A server that is asked several things at once while it starts can hang. */
 const ANSWER_MS = 5000;
@@ -9,11 +9,6 @@ const CREATE_MS = 60_000;
 const USER = 'opencode';
 
 export type ServerState = 'idle' | 'active' | 'permission' | 'question';
-
-/** It does not listen, or is not the one that we started. */
-export class NoServer extends Error {
-  override readonly name = 'NoServer';
-}
 
 /** It answered that it does not take this. */
 export class NotTaken extends Error {
@@ -95,25 +90,19 @@ export class OpenCodeServer {
   /** One call of its API. */
   async call(method: string, path: string, body?: object, more: { signal?: AbortSignal; ms?: number } = {}) {
     const { port, password } = this.#address();
-    const owner = listenerOn(port);
-    if (owner !== undefined && owner !== this.uid)
-      throw new NoServer(owner === null ? 'nobody listens there' : 'another user listens there');
+    const authorization = `Basic ${btoa(`${USER}:${password}`)}`;
     const { signal, ms = ANSWER_MS } = more;
-    const limit = AbortSignal.timeout(ms);
-    let response: Response;
-    try {
-      response = await fetch(`http://127.0.0.1:${port}${path}`, {
-        method,
-        headers: { authorization: `Basic ${btoa(`${USER}:${password}`)}`, 'content-type': 'application/json' },
-        ...(body && { body: JSON.stringify(body) }),
-        signal: signal ? AbortSignal.any([signal, limit]) : limit,
-      });
-    } catch (error) {
-      const code = error instanceof Error && 'code' in error ? error.code : '';
-      if (code === 'ConnectionRefused' || code === 'ECONNREFUSED') throw new NoServer('nobody listens there');
-      const because = limit.aborted ? `OpenCode did not answer within ${ms / 1000} s` : String(error);
-      throw new Error(because, { cause: error });
-    }
+    const response = await callLoopback({
+      program: 'OpenCode',
+      port,
+      path,
+      method,
+      authorization,
+      body,
+      ms,
+      signal,
+      uid: this.uid,
+    });
     if (response.status === 401) throw new NoServer('another program listens there');
     const said = await response.text();
     if (!response.ok) {

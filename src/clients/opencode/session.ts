@@ -21,7 +21,8 @@ import { WAITING_FOR } from './live.ts';
 import { endingOf, messageId, OpenCodeRecord } from './record.ts';
 import { OpenCodeQuestions } from './questions.ts';
 import type { QuestionApi } from './questions.ts';
-import { NoServer, NotTaken, OpenCodeServer } from './server.ts';
+import { NoServer } from '../loopback.ts';
+import { NotTaken, OpenCodeServer } from './server.ts';
 import { isOpenCodeHome, isOpenCodeWindow, openCodeComposer } from './state.ts';
 import { openCodeWindows, windowApi } from './window.ts';
 

@@ -5,7 +5,8 @@ import type { Described } from '../../core/schema.ts';
 import { hasLiveProcess } from '../../delivery/session-names.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 import type { QuestionApi } from './questions.ts';
-import { NoServer, NotTaken } from './server.ts';
+import { NoServer } from '../loopback.ts';
+import { NotTaken } from './server.ts';
 
 /** Limit for an answer of our plugin, ms. OpenCode may be at its first turn, on a machine with much to do. */
 const ANSWER_MS = 30_000;

@@ -65,8 +65,8 @@ export class OpenCode {
   }
 
   /** `opencode serve` on a free port of loopback. */
-  serve(args: string[] = []): Promise<OpenCodeServer> {
-    return startServer([this.program, 'serve', ...args], this.options.place.project, this.env, DEADLINE);
+  serve(args: string[] = [], options: string[] = []): Promise<OpenCodeServer> {
+    return startServer([this.program, ...options, 'serve', ...args], this.options.place.project, this.env, DEADLINE);
   }
 
   /** The TUI, when it takes input. What is typed before that is lost. */
