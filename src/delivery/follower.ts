@@ -390,15 +390,17 @@ export class Follower {
 
   /**
    * What should be handed over now, oldest first. What was judged before costs one listing, however much waits. `areSpent`: no session of
-   * this mailbox may be woken again yet, so what comes goes into a digest.
+   * this mailbox may be woken again yet, so what comes goes into a digest. Not in a shared mailbox: only one of its sessions would see the
+   * digest, and what it lists would wait for nobody after the end of that one.
    */
   async #pushable(
     mailbox: SessionMailbox,
     { id: session, status }: LiveSession,
     areSpent: boolean,
   ): Promise<Pushable[]> {
-    const { who, match, waitMs } = mailbox;
+    const { who, taker, match, waitMs } = mailbox;
     const { mailboxes, journal } = who.home;
+    const makesDigest = areSpent && taker === undefined;
     const place = (id: MessageId): string => `${keyOf(who, id)} ${match} ${session}`;
     const placeWhileIdle = (id: MessageId): string => `${place(id)} idle`;
     const isSkipped = (id: MessageId): boolean =>
@@ -429,7 +431,7 @@ export class Follower {
         continue;
       }
       const hindrance = await this.#wakes.hindrance(mailbox, message, session);
-      if (hindrance?.isOverBudget && areSpent && copy.attention.reason !== 'digest') {
+      if (hindrance?.isOverBudget && makesDigest && copy.attention.reason !== 'digest') {
         overBudget.push(message);
         spent = hindrance.because;
         continue;
