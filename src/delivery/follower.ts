@@ -292,9 +292,13 @@ export class Follower {
 
   async #tryNudge({ client, id: session }: LiveSession, way: Way, next: NudgeText): Promise<void> {
     try {
-      const { outcome } = await nudge(way, next, this.#stop.signal);
-      if (outcome === 'left') this.#wakes.undo(session);
-      this.deps.log('mail_nudged', { client, session, way: way.name, outcome });
+      const said = await nudge(way, next, this.#stop.signal);
+      if (said.outcome === 'left') this.#wakes.undo(session);
+      if (said.outcome === 'left' && said.retry) {
+        this.#nudges.forget(next);
+        this.#pause(session);
+      }
+      this.deps.log('mail_nudged', { client, session, way: way.name, outcome: said.outcome });
     } catch (error) {
       this.#complain('nudge_trouble', error, { client, session });
     }
