@@ -1,4 +1,4 @@
-// Brings the real clients of test/clients/ in the versions of its lock file: some 1.5 GB, once. They lie outside of
+// Brings the real clients of test/clients/ in the versions of its lock file: some 1.6 GB, once. They lie outside of
 // node_modules, so that `npm ci` does not take them away: in .cache/clients, or in the folder that PARLEY_CLIENTS names.
 // No install script runs: the programs are those of the platform packages.
 import { spawnSync } from 'node:child_process';
@@ -27,12 +27,17 @@ const PROGRAMS = {
   '@openai/codex': ['node_modules/@openai', /^codex-/, 'vendor', /./, 'bin/codex'],
   'opencode-ai': ['node_modules', /^opencode-/, 'bin/opencode'],
 };
-/** Kimi is a script, and most machines have an older Node. Where no package brings a newer one, the Node that runs this must do. */
-const KIMI = '@moonshot-ai/kimi-code';
-const KIMI_SCRIPT = `node_modules/${KIMI}/dist/main.mjs`;
+/**
+ * Kimi and Gemini CLI are scripts, and many machines have an older Node than they want. Where no package brings a newer one, the Node that
+ * runs this must do. Kimi wants the newest, so it says which Node runs both.
+ */
+const SCRIPTS = {
+  '@moonshot-ai/kimi-code': 'node_modules/@moonshot-ai/kimi-code/dist/main.mjs',
+  '@google/gemini-cli': 'node_modules/@google/gemini-cli/bundle/gemini.js',
+};
 const NODE = ['node_modules', /^node-(linux|darwin)-/, 'bin/node'];
 /** The packages that are a client; the others are parts of one. */
-export const PACKAGES = [...Object.keys(PROGRAMS), KIMI];
+export const PACKAGES = [...Object.keys(PROGRAMS), ...Object.keys(SCRIPTS)];
 
 /** Brings the clients that `from` names into the folder `to`, if they are not there. Returns null, or why they could not be had. */
 export async function bringClients({ from = PINNED, to = CLIENTS } = {}) {
@@ -41,7 +46,7 @@ export async function bringClients({ from = PINNED, to = CLIENTS } = {}) {
   // A folder that somebody else filled needs only to be looked through.
   if (isInstalled(to, wanted) && lookThrough(to, wanted) === null) return null;
   if (isForeign(to)) return `${to} has files that are not ours, so it was left alone; name a new or empty folder`;
-  console.error('Installing the real clients for the tests (once, some 1.5 GB) …');
+  console.error('Installing the real clients for the tests (once, some 1.6 GB) …');
   const fresh = `${to}.new-${process.pid}`;
   try {
     return (await install(from, fresh)) ?? lookThrough(fresh, wanted) ?? moveIn(fresh, to);
@@ -83,11 +88,12 @@ function lookThrough(place, versions) {
     if (!found) return `no program of ${name} ${versions[name]} starts on this machine`;
     programs[name] = found;
   }
-  const node = [...pathsIn(place, NODE), process.execPath].find((path) =>
-    startsAs([resolve(place, path), `${place}/${KIMI_SCRIPT}`], versions[KIMI]),
-  );
-  // Without one the tests with Kimi are skipped by name; the others run.
-  if (node) Object.assign(programs, { [KIMI]: KIMI_SCRIPT, node });
+  const nodes = [...pathsIn(place, NODE), process.execPath];
+  for (const [name, script] of Object.entries(SCRIPTS)) {
+    const node = nodes.find((path) => startsAs([resolve(place, path), `${place}/${script}`], versions[name]));
+    // Without one the tests with this client are skipped by name; the others run.
+    if (node) Object.assign(programs, { [name]: script, node: programs.node ?? node });
+  }
   writeFileSync(`${place}/programs.json`, `${JSON.stringify({ versions, programs }, null, 2)}\n`);
   return null;
 }

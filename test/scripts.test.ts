@@ -76,11 +76,13 @@ describe('npm run canary', () => {
       'opencode-x/bin/opencode',
     ];
     const kimi = '@moonshot-ai/kimi-code/dist/main.mjs';
+    const gemini = '@google/gemini-cli/bundle/gemini.js';
     const written = (path: string, text: string): string =>
       `mkdir -p "$(dirname node_modules/${path})"; printf '${text}' >node_modules/${path}; chmod +x node_modules/${path}`;
     return [
       'if [ "$1" = view ]; then echo 99.0.0; exit; fi',
       ...programs.map((path) => written(path, '#!/bin/sh\\necho 99.0.0\\n')),
+      written(gemini, 'console.log("99.0.0")'),
       written(kimi, startsKimi ? 'console.log("99.0.0")' : 'throw 1'),
     ].join('\n');
   }

@@ -1037,11 +1037,11 @@ class Mail {
 
   /** Mail for a window that shows no session yet begins one there. OpenCode then tells of it, and it gets the mail. */
   async #begin(): Promise<void> {
-    const post = this.client._client?.post;
-    if (!post || this.spool.waiting().length === 0 || (this.#begunUntil ?? 0) > performance.now()) return;
+    const raw = this.client._client;
+    if (!raw || this.spool.waiting().length === 0 || (this.#begunUntil ?? 0) > performance.now()) return;
     this.#begunUntil = performance.now() + wait('ANSWER_MS');
     const call = (url: string, body: Facts): Promise<Answer> => {
-      return post({ url, body, headers: { 'Content-Type': 'application/json' } });
+      return raw.post({ url, body, headers: { 'Content-Type': 'application/json' } });
     };
     const id = word(facts((await inTime(call('/session', {})))?.data)['id']);
     // A window that has not drawn yet does not hear it, and says nothing. After a while its user chooses.

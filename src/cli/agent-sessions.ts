@@ -72,12 +72,16 @@ function running(live: LiveSession, ways: readonly Way[] | null): AgentSession {
   };
 }
 
+/** Why a session has this way and not a faster one. */
+const REASONS: Partial<Record<WayName, string>> = { queue: ', because its window runs without the daemon of Codex' };
+
 /** One session in a line for people: `claude in ~/api, idle, by socket`. */
 export function sessionLine(session: AgentSession, env: Env): string {
   const { client, folder, state, waitingFor, way, mailComes = 'with its next prompt' } = session;
   const home = userHome(env);
   const where = folder === home || folder.startsWith(`${home}/`) ? `~${folder.slice(home.length)}` : folder;
   const waits = waitingFor === undefined ? state : `${state} (${waitingFor})`;
-  const how = state === 'not running' ? '' : way === null ? `, mail comes ${mailComes}` : `, by ${way}`;
+  const by = way === null ? `mail comes ${mailComes}` : `by ${way}${REASONS[way] ?? ''}`;
+  const how = state === 'not running' ? '' : `, ${by}`;
   return `${client} in ${where}, ${waits}${how}`;
 }

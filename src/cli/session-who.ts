@@ -2,8 +2,9 @@ import { clientNamed } from '../clients/clients.ts';
 import type { ClientName } from '../clients/client-names.ts';
 import type { Env } from '../core/env.ts';
 import type { Who } from '../core/mail/workspace.ts';
+import type { LiveSession } from '../core/ports/live-session.ts';
 import { isShared, sharedMailbox } from '../delivery/client-bindings.ts';
-import { hasLiveProcess, SessionNames } from '../delivery/session-names.ts';
+import { isShown, SessionNames } from '../delivery/session-names.ts';
 import type { ActingSession, NamedSession } from '../delivery/session-names.ts';
 import { parleyHome, userHome } from '../platform/env.ts';
 import { ancestors, isClient, starterOf } from '../platform/process.ts';
@@ -44,8 +45,16 @@ async function nameFor(context: Context, acting: ActingSession, sharesProcess: b
   const known = names.of(acting);
   if (known && (acting.session === null || acting.session === known.session)) return known;
   const taken = await takenNames(context);
-  const isRunning = sharesProcess ? await loadedSessions(acting, context.env) : hasLiveProcess;
-  return names.give(acting, (one) => taken.has(one), isRunning);
+  if (!sharesProcess) return names.give(acting, (one) => taken.has(one));
+  const all = await shownSessions(acting, context.env);
+  // The name belongs to the window: after `/new` it shows another session.
+  const shown = clientNamed(acting.client)?.isWindowed ? all?.find(({ id }) => id === acting.session) : undefined;
+  const pid = shown?.pid ?? acting.pid;
+  return names.give(
+    { ...acting, pid },
+    (one) => taken.has(one),
+    (one) => isShown(one, all),
+  );
 }
 
 /** The process of the client that started us: the same for its hooks and its tools. Its number is 0 if it is not known. */
@@ -55,13 +64,11 @@ function clientProcess(): { pid: number; words: readonly string[] } {
   return { pid, words: above.find((one) => one.pid === pid)?.words ?? [] };
 }
 
-/** Says whether the last session of a name is still there, where one process has many. One that nobody can tell about counts as there. */
-async function loadedSessions({ client, pid }: ActingSession, env: Env): Promise<(one: NamedSession) => boolean> {
+/** The sessions that windows of the client show; null if nobody can tell. */
+async function shownSessions({ client, pid }: ActingSession, env: Env): Promise<LiveSession[] | null> {
   const sessions = clientNamed(client)?.live?.(env);
   const all = (await sessions?.list().catch(() => null)) ?? null;
   await sessions?.close();
   // The daemon that runs us has one session at least: without any, it was not reached.
-  const isKnown = all !== null && (all.length > 0 || pid > 0);
-  const loaded = isKnown ? new Set(all.map(({ id }) => id)) : null;
-  return (one) => hasLiveProcess(one) || (one.session !== null && (loaded?.has(one.session) ?? one.pid === 0));
+  return all !== null && (all.length > 0 || pid > 0) ? all : null;
 }

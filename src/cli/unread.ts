@@ -33,11 +33,9 @@ export function noReaderAdvice(names: readonly AgentName[]): string {
   return `nobody reads ${all} yet. Next: ${install}, or parley inbox --as ${name}`;
 }
 
-/** Clients that nothing wakes unless `parley run` started them; Codex only until its first prompt. */
+/** Clients that nothing wakes unless `parley run` started them. */
 const UNWOKEN: Readonly<Record<string, string>> = {
   kimi: 'Kimi shows it with the next prompt of its user, or at the end of a turn; one that `parley run kimi` starts, or that is on `kimi web`, is woken',
-  codex:
-    'a session of Codex is woken for it after its first prompt; one that `parley run codex` starts is woken at once',
   gemini: 'Gemini CLI shows it with the next prompt of its user, or while it works',
 };
 
@@ -46,7 +44,6 @@ export function unwokenAdvice({ label, root }: Home, name: AgentName): string | 
   if (label !== 'parley') return null;
   const client = clientOf(clientBindings(root), name);
   if (client === undefined || (client === 'kimi' && isAnyHeld(root))) return null;
-  if (client === 'codex' && (hasSession(root, name) || hasNames(root, client))) return null;
   return UNWOKEN[client] ?? null;
 }
 
@@ -57,12 +54,6 @@ function isAnyHeld(root: string): boolean {
     ? readdirSync(folder).map((file) => Number(/^(\d+)\.json$/.exec(file)?.[1] ?? 0))
     : [];
   return pids.some(isProcessAlive);
-}
-
-/** Whether a session of this client ever had a name: it was prompted, or `parley run` started it. */
-function hasNames(root: string, client: string): boolean {
-  const folder = `${root}/names`;
-  return existsSync(folder) && readdirSync(folder).some((file) => file.startsWith(`${client}.`));
 }
 
 /** A file that cannot be read is no reason to warn: `parley doctor` and the hook name it. */

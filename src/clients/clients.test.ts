@@ -91,7 +91,7 @@ describe('a client', () => {
 
 describe('an event', () => {
   it('of a subagent is told from one of the agent itself', () => {
-    const of = (agent_id?: string): boolean => isSubagent(HookEvent.parse({ agent_id }));
+    const of = (agent_id?: string): boolean => isSubagent(claude, HookEvent.parse({ agent_id }));
     expect([of(), of(''), of('main'), of('a4d2c8f1')]).toEqual([false, false, false, true]);
   });
 

@@ -1,4 +1,5 @@
-import { statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import type { Env } from '../core/env.ts';
 import type { AgentName } from '../core/names.ts';
 import type { Service } from '../core/service.ts';
@@ -10,13 +11,12 @@ import type { Receipt } from '../core/receipt.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import { clientNamed, liveClients } from '../clients/clients.ts';
 import { IdleTimes, waitMs } from '../delivery/choose-session.ts';
-import type { Candidate } from '../delivery/choose-session.ts';
+import type { Candidate, SessionMailbox } from '../delivery/choose-session.ts';
 import { clientBindings, isShared, sharedMailbox } from '../delivery/client-bindings.ts';
 import { phrasesFor } from '../delivery/fit.ts';
 import { Follower } from '../delivery/follower.ts';
-import type { SessionMailbox } from '../delivery/follower.ts';
 import { HookSessionFolder } from '../delivery/hook-session.ts';
-import { hasLiveProcess, SessionNames } from '../delivery/session-names.ts';
+import { hasLiveProcess, isShown, SessionNames } from '../delivery/session-names.ts';
 import type { NamedSession } from '../delivery/session-names.ts';
 import { parleyHome } from '../platform/env.ts';
 import { gitOrigin } from '../platform/git.ts';
@@ -110,7 +110,7 @@ async function sessionMailboxes(
   const idleSince = idleTimes.note(live, Date.now());
   if (isLeftBehind(names, live, all, named)) return [];
   const known = names.nameOf(live, named) ?? nameByElimination(names, live, all, named);
-  const name = known ?? (await nameWithoutHook(home, names, live));
+  const name = known ?? (isOpening(live, named) ? null : await nameBeforeHook(home, names, live, all));
   if (name === null || !(await home.directory.get(name))) return [];
   const own = named.find((one) => one.name === name);
   const isCertain = own?.pid === live.pid || own?.session === null;
@@ -136,16 +136,43 @@ async function sessionMailboxes(
   );
 }
 
-/** A client without hooks: nobody sees its session before we do. It gets a name, or the mailbox that somebody chose for all its sessions. */
-async function nameWithoutHook(home: Home, names: SessionNames, live: LiveSession): Promise<AgentName | null> {
-  const { client, folder, pid, id: session } = live;
-  if (clientNamed(client)?.hook !== null) return null;
+/**
+ * A client without hooks, or one that runs the first with the first prompt of its user: nobody sees its session before we do. It gets a
+ * name, or the mailbox that somebody chose for all its sessions. Where a project says who its sessions are, the hook decides.
+ */
+async function nameBeforeHook(
+  home: Home,
+  names: SessionNames,
+  live: LiveSession,
+  all: readonly LiveSession[],
+): Promise<AgentName | null> {
+  const { client, folder, pid, id: session, isUncertain } = live;
+  const { hook = null, isWindowed } = clientNamed(client) ?? {};
+  if (isUncertain || (hook !== null && (!isWindowed || hasProjectFile(folder)))) return null;
   if (!isShared(names.home, client)) return clientBindings(names.home)[client] ?? null;
   if (pid === undefined) return null;
   const taken = new Set((await home.directory.list()).map((one) => one.name));
-  const { name } = names.give({ client, folder, pid, session }, (one) => taken.has(one));
+  const acting = { client, folder, pid, session };
+  const { name } = names.give(
+    acting,
+    (one) => taken.has(one),
+    (one) => isShown(one, all),
+  );
   if (!taken.has(name)) await home.directory.register(name, 'agent');
   return name;
+}
+
+/** Whether a `.parley.json` of this folder, or of one above it, may say who its sessions are. */
+function hasProjectFile(folder: string): boolean {
+  for (let at = folder; ; at = dirname(at)) {
+    if (existsSync(`${at}/.parley.json`)) return true;
+    if (at === dirname(at)) return false;
+  }
+}
+
+/** Whether the session was begun for a window that may not show it yet. */
+function isOpening({ id, pid }: LiveSession, named: readonly NamedSession[]): boolean {
+  return named.some((one) => one.isOpening && (one.session === id || one.pid === pid) && hasLiveProcess(one));
 }
 
 /** Where the sender of a message works: a session in its folder, anybody else where it called `parley send`. */
@@ -156,13 +183,15 @@ function senderFolder(from: string, stored: readonly Receipt[], named: readonly 
   return said ? String(said.evidence['folder']) : null;
 }
 
-/** After `/new` a window of Codex shows another conversation than the one that has its name. Until that is unloaded, mail waits. */
+/** After `/new` a window of Codex shows another conversation than the one that has its name. */
 function isLeftBehind(
   names: SessionNames,
   live: LiveSession,
   all: readonly LiveSession[],
   named: NamedSession[],
 ): boolean {
+  const own = named.find((one) => one.session === live.id && one.pid !== live.pid && hasLiveProcess(one));
+  if (own && all.some(({ pid }) => pid === own.pid)) return true;
   if (!live.isUncertain) return false;
   // The ids of Codex are in the order of their times.
   return all.some((one) => one.folder === live.folder && one.id > live.id && names.nameOf(one, named) === null);
@@ -178,8 +207,7 @@ function nameByElimination(
   all: readonly LiveSession[],
   named: NamedSession[],
 ): AgentName | null {
-  const isOpening = named.some((one) => one.isOpening && one.session === live.id);
-  if (live.pid !== undefined || live.isUncertain || isOpening) return null;
+  if (live.pid !== undefined || live.isUncertain || isOpening(live, named)) return null;
   const strangers = all.filter((one) => one.folder === live.folder && names.nameOf(one, named) === null);
   const isFree = ({ client, folder, session, ...process }: NamedSession): boolean =>
     client === live.client &&

@@ -7,8 +7,11 @@ import type { MessageId, SendKey } from '../core/names.ts';
 import { owe } from '../core/obligations/owed.ts';
 import type { Obligation } from '../core/obligations/rules.ts';
 import type { LiveSession, RecordedProof } from '../core/ports/live-session.ts';
+import type { Parcel } from '../core/ports/way-in.ts';
 import { Refusal } from '../core/refusal.ts';
 import type { Log } from '../core/service.ts';
+import { shortBody } from './fit.ts';
+import type { FittedMail, Phrases } from './fit.ts';
 import { lastHandover } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
 import { HookSessionFolder } from './hook-session.ts';
@@ -174,6 +177,17 @@ export class Answers {
 export function wantsAnswer({ message, attention }: Pick<Delivered, 'message' | 'attention'>): boolean {
   const isFirst = message.thread === undefined || message.parley?.intent === 'question';
   return isFirst && attention.policy === 'must_respond';
+}
+
+/** What is handed over together is read together: the first has the greeting, and so has a question that begins a turn of its own. */
+export function parcelsOf(say: Phrases, copies: readonly FittedMail[], isIdle: boolean): Parcel[] {
+  return copies.map((mail, index) => {
+    const { id, from } = mail.message;
+    const whole = say.whole(mail);
+    const ownTurn = isIdle && wantsAnswer(mail);
+    const text = index === 0 || ownTurn ? `${say.greeting}\n${whole}` : whole;
+    return { id, from, text, ownTurn, shortBody: shortBody(mail.message) };
+  });
 }
 
 /** What the agent has claimed or put off it answers itself. */

@@ -1,9 +1,19 @@
+import type { ReadMailbox } from '../core/mail/shared.ts';
+import type { Message } from '../core/message.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 
 /** In this time after it was stored only a session of its sender's folder is woken for a message of a shared mailbox. */
 const PREFERENCE_MS = 5000;
 /** A sender that is no session says where it is right after it has sent: in this time nobody is woken. */
 const UNKNOWN_MS = 250;
+
+/** A mailbox that a session reads, and the context that its mail must match. */
+export interface SessionMailbox extends ReadMailbox {
+  match: string;
+  /** Of a shared mailbox: since when the session is idle, and how long it must leave a message to the others, ms. */
+  idleSince?: number | null;
+  waitMs?: (message: Message) => Promise<number>;
+}
 
 /** A session that reads a shared mailbox. */
 export interface Candidate {

@@ -2,6 +2,7 @@ import type { MessageId } from '../core/names.ts';
 import type { LiveSessions, ShownProof } from '../core/ports/live-session.ts';
 import type { SessionDriver, SessionTarget } from '../core/ports/session.ts';
 import type { Evidence } from '../core/receipt.ts';
+import type { HookEvent } from './hook-event.ts';
 import type { StateReader } from '../sessions/client-state.ts';
 import type { ReadComposer, Screen } from '../sessions/terminal.ts';
 import type { Parcel, WayName } from '../core/ports/way-in.ts';
@@ -25,6 +26,8 @@ export interface Client {
   session?: (target: SessionTarget, env: SessionPlace['env']) => SessionDriver;
   /** Whether this process of it may run the hooks and tools of many sessions: then only the client's own id says which one is meant. */
   sharesProcess?: (client: { pid: number; words: readonly string[] }, env: SessionPlace['env']) => boolean;
+  /** Each window is a process of its own, which its running sessions name, and its first hook runs with the first prompt of its user. */
+  isWindowed?: true;
   /** Its running sessions, and how mail reaches them. `env` has HOME. */
   live?: (env: SessionPlace['env']) => LiveSessions;
   /** How mail is typed to it in a terminal that `parley run` holds. Without it, nothing is. */
@@ -56,6 +59,8 @@ export interface HeldClient {
   holds(screen: Screen, text: string): boolean;
   /** As in Typing. */
   enterAfter: number;
+  /** As in TypingOptions. */
+  shownFor?: number;
 }
 
 /** Where a session of a client runs. */
@@ -146,6 +151,13 @@ export interface HookClient {
   oneSession?: boolean;
   /** Tools after which the client drops what a hook says. */
   deafAfter: readonly string[];
+  /**
+   * It writes down what it gives its model before it runs the next hook: where there is a record, what that does not show was not given, or
+   * not yet.
+   */
+  recordDecides?: true;
+  /** Whether a subagent runs this hook, where the event itself does not say so. */
+  isSubagent?(event: HookEvent): boolean;
   /** What the client counts when it decides that a text is too long to be shown whole. */
   counts: 'characters' | 'bytes';
   /** The events at which the hook should be called, and how long it may take, in the unit of the client. */

@@ -1,8 +1,6 @@
 import type { Delivered } from '../core/mail/deliver.ts';
-import { settleShown } from '../core/mail/offered.ts';
 import type { Who, Workspace } from '../core/mail/workspace.ts';
 import { takenBy } from '../core/mail/shared.ts';
-import type { ReadMailbox } from '../core/mail/shared.ts';
 import { byTime } from '../core/message.ts';
 import type { Message } from '../core/message.ts';
 import { scopeMatches } from '../core/names.ts';
@@ -14,28 +12,29 @@ import type { Watch } from '../core/ports/mailboxes.ts';
 import type { Parcel, Way } from '../core/ports/way-in.ts';
 import type { Log } from '../core/service.ts';
 import { Wakeup } from '../core/wait.ts';
-import { newHolder } from '../platform/holder.ts';
-import { Answers, wantsAnswer } from './answers.ts';
-import { shortBody } from './fit.ts';
+import { Answers, parcelsOf, wantsAnswer } from './answers.ts';
+import type { SessionMailbox } from './choose-session.ts';
 import type { FittedMail, Phrases } from './fit.ts';
-import { unprovenCopies, handoverInDoubt, isPushed, isRefusedBy, handOver, resolveHandover } from './hand-over.ts';
+import {
+  unprovenCopies,
+  endDoubt,
+  handoverInDoubt,
+  isPushed,
+  isRefusedBy,
+  handOver,
+  resolveHandover,
+} from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
 import type { OfferedDeps } from './hook-offered.ts';
 import { nudge, Nudges } from './nudges.ts';
 import type { NudgeText, Unasked } from './nudges.ts';
 import { showAgain } from './owed-again.ts';
+import { Pauses } from './pauses.ts';
+import type { PauseLimits } from './pauses.ts';
 import { PrintedTexts } from './printed-texts.ts';
 import { StuckMail } from './stuck-mail.ts';
 import { endQuiet, HOUR_MS, noteHindrance, WakeBudget } from './wake-budget.ts';
 import { WakeDigests } from './wake-digest.ts';
-
-/** A mailbox that a session reads, and the context that its mail must match. */
-export interface SessionMailbox extends ReadMailbox {
-  match: string;
-  /** Of a shared mailbox: since when the session is idle, and how long it must leave a message to the others, ms. */
-  idleSince?: number | null;
-  waitMs?: (message: Message) => Promise<number>;
-}
 
 export interface FollowerDeps {
   workspace: Workspace;
@@ -51,18 +50,14 @@ export interface FollowerDeps {
   limits?: Partial<FollowerLimits>;
 }
 
-export interface FollowerLimits {
+export interface FollowerLimits extends PauseLimits {
   /** How often everything is looked at, if nothing is heard. */
   lookMs: number;
-  /** The first pause after a session could not be given its mail; each time in a row twice as long, up to the last. */
-  retryMs: number;
-  longestRetryMs: number;
   /** How often leases, quiet times and what is late are looked at, and what was skipped is judged again. */
   tickMs: number;
 }
 
 const LIMITS: FollowerLimits = { lookMs: 5000, retryMs: 1000, longestRetryMs: 300_000, tickMs: 60_000 };
-const IN_DOUBT = 'it was handed to this session, and nothing shows what became of it; it comes with the next turn';
 /** A longer body is not pushed: its reader is told of it by a hook, and fetches it. */
 const LONGEST_BODY = 32_000;
 
@@ -82,7 +77,7 @@ export class Follower {
   readonly #trying = new Set<string>();
   /** Messages that wait and are not handed over. They are judged again after a while: a copy can be raised, a quiet time ends. */
   readonly #skipped = new Set<string>();
-  readonly #pauses = new Map<string, { until: number; ms: number }>();
+  readonly #pauses: Pauses;
   readonly #running = new Set<Promise<void>>();
   #isRecovered = false;
   /** All running sessions, as of the last look. */
@@ -102,6 +97,7 @@ export class Follower {
 
   constructor(readonly deps: FollowerDeps) {
     this.#limits = { ...LIMITS, ...deps.limits };
+    this.#pauses = new Pauses(this.#limits, deps.workspace.now, (ms) => this.#wakeup.notifyIn(ms));
     const [home] = deps.workspace.homes;
     this.#printed = home ? new PrintedTexts(home, deps.hookRecordOf, deps.log) : null;
     this.#stuckMail = new StuckMail(deps.workspace);
@@ -180,7 +176,7 @@ export class Follower {
     }
     for (const { live } of found) await this.#nudge(live);
     for (const live of this.#live) if (live.compaction !== undefined) await this.#showAgain(live);
-    for (const session of await this.#stuckMail.forgetEnded()) this.#pauses.delete(session);
+    for (const session of await this.#stuckMail.forgetEnded()) this.#pauses.end(session);
     const byMailbox = Map.groupBy(reads, ({ mailbox }) => mailbox.who.name);
     for (const [name, { arrivals }] of this.#mailboxes) {
       // What is being handed over to a session that has just ended is resolved by a later look.
@@ -203,8 +199,7 @@ export class Follower {
     this.#tickedAt = Date.now();
     this.#skipped.clear();
     const running = new Set(this.#live.map(({ id }) => id));
-    for (const [session, { until }] of this.#pauses)
-      if (!running.has(session) && until <= workspace.now()) this.#pauses.delete(session);
+    this.#pauses.forget(running);
     await this.#printed?.settleAll();
     await home.mailboxes.heal();
     for (const { who } of this.#mailboxes.values()) await endQuiet(who, workspace.now());
@@ -264,16 +259,16 @@ export class Follower {
       const outcome = await resolveHandover(who, handover, proof, this.deps.workspace.now());
       if (outcome === 'unknown') continue;
       const { client, id } = handover.to;
-      if (this.#stuckMail.end(who, handover.id)) this.#pauses.delete(id);
+      if (this.#stuckMail.end(who, handover.id)) this.#pauses.end(id);
       this.deps.log('mail_resolved', { mailbox: who.name, message: handover.id, client, session: id, outcome });
       if (outcome === 'shown') {
         this.#stuckMail.recover(id, handover.at);
-        if (!this.#stuckMail.isStuck(id)) this.#pauses.delete(id);
+        if (!this.#stuckMail.isStuck(id)) this.#pauses.end(id);
         await this.#answers.expect(who, handover);
       }
       // A session that runs and did not keep it may lose it again at once.
       if (outcome === 'waits again' && this.#live.some((one) => one.id === id && one.pid === handover.to.pid))
-        this.#pause(id);
+        this.#pauses.pause(id);
     }
   }
 
@@ -281,11 +276,11 @@ export class Follower {
   async #nudge(live: LiveSession): Promise<void> {
     const unasked = this.#unasked.get(live.id);
     const [way] = unasked && live.status === 'idle' ? (this.deps.clients.get(live.client)?.ways(live) ?? []) : [];
-    if (!unasked || !way || (this.#pauses.get(live.id)?.until ?? 0) > this.deps.workspace.now()) return;
+    if (!unasked || !way || this.#pauses.isPaused(live.id)) return;
     const next = await this.#nudges.prepare(live, way, unasked);
     if (!next) return;
     this.#wakes.note(live.id);
-    if (this.#stuckMail.isStuck(live.id)) this.#hold(live.id);
+    if (this.#stuckMail.isStuck(live.id)) this.#pauses.hold(live.id);
     const attempt = this.#tryNudge(live, way, next).finally(() => this.#running.delete(attempt));
     this.#running.add(attempt);
   }
@@ -296,7 +291,7 @@ export class Follower {
       if (said.outcome === 'left') this.#wakes.undo(session);
       if (said.outcome === 'left' && said.retry) {
         this.#nudges.forget(next);
-        this.#pause(session);
+        this.#pauses.pause(session);
       }
       this.deps.log('mail_nudged', { client, session, way: way.name, outcome: said.outcome });
     } catch (error) {
@@ -310,7 +305,7 @@ export class Follower {
     const own = mailboxes.find(({ taker }) => taker === undefined)?.who;
     const give = async (parcels: readonly Parcel[]): Promise<void> =>
       this.deps.clients.get(live.client)?.showAgain?.(live, parcels);
-    const { now } = this.deps.workspace;
+    const now = (): number => this.deps.workspace.now();
     try {
       if (!own) return await give([]);
       const count = await showAgain(own, live, { wrap: (mail) => this.#parcels(own, mail, live, false), give, now });
@@ -323,7 +318,7 @@ export class Follower {
   /** What cannot be noted now is noted at a later look, and does not stop the mail of others. */
   async #noteStuck(who: Who, handover: Handover, proof: Extract<RecordedProof, { step: 'accepted' }>): Promise<void> {
     try {
-      if (await this.#stuckMail.note(who, handover, proof)) this.#hold(handover.to.id);
+      if (await this.#stuckMail.note(who, handover, proof)) this.#pauses.hold(handover.to.id);
     } catch (error) {
       this.#complain('notice_trouble', error, { mailbox: who.name, session: handover.to.id });
     }
@@ -333,12 +328,6 @@ export class Follower {
   #mayBeStuck({ to, at }: Handover): boolean {
     const live = this.#live.find(({ client, id }) => client === to.client && id === to.id);
     return live?.status === 'idle' && this.deps.workspace.now() - at > this.#limits.retryMs;
-  }
-
-  /** The session gets no mail for a while: its model does not answer. Then one message is a try. */
-  #hold(session: string): void {
-    const ms = this.#limits.longestRetryMs;
-    this.#pauses.set(session, { until: this.deps.workspace.now() + ms, ms });
   }
 
   async #proofOf({ to, id, at }: Handover): Promise<RecordedProof | null> {
@@ -359,12 +348,11 @@ export class Follower {
     const idle = ({ mailbox }: { mailbox: SessionMailbox }): number => mailbox.idleSince ?? 0;
     for (const { live, mailbox } of sessions.toSorted((a, b) => rankOf(a.live) - rankOf(b.live) || idle(a) - idle(b))) {
       const [way] = rankOf(live) === LAST ? [] : (this.deps.clients.get(live.client)?.ways(live) ?? []);
-      const pause = this.#pauses.get(live.id);
-      if (!way || (pause && pause.until > this.deps.workspace.now())) continue;
-      const ids = this.#together(live, await this.#pushable(mailbox, live, areSpent), pause !== undefined);
+      if (!way || this.#pauses.isPaused(live.id)) continue;
+      const ids = this.#together(live, await this.#pushable(mailbox, live, areSpent), this.#pauses.has(live.id));
       if (ids.length === 0) continue;
       if (live.status === 'idle') this.#wakes.note(live.id);
-      if (this.#stuckMail.isStuck(live.id)) this.#hold(live.id);
+      if (this.#stuckMail.isStuck(live.id)) this.#pauses.hold(live.id);
       for (const id of ids) this.#trying.add(keyOf(mailbox.who, id));
       const attempt = this.#hand(live, mailbox, ids, way).finally(() => {
         for (const id of ids) this.#trying.delete(keyOf(mailbox.who, id));
@@ -425,7 +413,7 @@ export class Follower {
         continue;
       }
       const doubt = copy.attempt > 0 ? await handoverInDoubt(who, id, session) : null;
-      if (doubt && !(await this.#isOver(who, doubt))) {
+      if (doubt && !(await endDoubt(who, doubt, await this.#proofOf(doubt), this.deps.workspace.now()))) {
         this.#skipped.add(place(id));
         continue;
       }
@@ -449,23 +437,8 @@ export class Follower {
       const isUrgent = attention.injection === 'immediate';
       found.push({ id, ts: message.ts, isUrgent, wantsAnswer: wantsAnswer({ message, attention }) });
     }
-    const isListed = overBudget.length > 0 && (await this.#digests.add(who, overBudget, spent));
-    if (!isListed) for (const { id } of overBudget) await noteHindrance(who, id, spent, this.deps.workspace.now());
+    if (overBudget.length > 0) await this.#digests.add(who, overBudget, spent);
     return found.sort(byTime);
-  }
-
-  /**
-   * Whether the client cannot have this message any more, although nobody waited for its word. What its record shows is settled. Where
-   * nothing is known it is not handed over a second time: a hook shows it, marked.
-   */
-  async #isOver(who: Who, handover: Handover): Promise<boolean> {
-    const { id, to, way, taker } = handover;
-    const now = this.deps.workspace.now();
-    const proof = await this.#proofOf(handover);
-    if (proof?.step === 'shown')
-      await settleShown(who, newHolder(false), id, { ...proof.evidence, way, session: to.id }, now, taker);
-    else if (proof?.step !== 'none' || !proof.isOver) await noteHindrance(who, id, IN_DOUBT, now);
-    return proof?.step === 'none' && proof.isOver;
   }
 
   async #hand(live: LiveSession, { who, taker }: SessionMailbox, ids: MessageId[], way: Way): Promise<void> {
@@ -477,16 +450,7 @@ export class Follower {
         this.#proofOf({ id, to: live, at, way: way.name });
       const reader = { name: taker ?? who.name, home: who.home };
       const wrap = async (copies: readonly Delivered[]) => this.#parcels(reader, await asOwedNow(who, copies), live);
-      const reached = await handOver(who, ids, {
-        way,
-        session: live,
-        wakes: live.status === 'idle',
-        taker,
-        wrap,
-        proof,
-        now: workspace.now,
-        signal,
-      });
+      const reached = await handOver(who, ids, { way, session: live, taker, wrap, proof, now: workspace.now, signal });
       const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
       if (reached.outcome !== 'shown') this.#answers.end(live.id);
       else this.#stuckMail.recover(live.id, at);
@@ -495,42 +459,26 @@ export class Follower {
       if (reached.outcome === 'unproven') this.deps.log('mail_unproven', { ...facts, because: reached.because });
       if (reached.outcome === 'declined') this.deps.log('mail_declined', { ...facts, because: reached.because });
       else if (reached.outcome === 'left') {
-        if (reached.retry) this.#pause(live.id);
+        if (reached.retry) this.#pauses.pause(live.id);
         this.deps.log('mail_left', { ...facts, because: reached.because });
-      } else if (reached.outcome !== 'unproven' && !this.#stuckMail.isStuck(live.id)) this.#pauses.delete(live.id);
+      } else if (reached.outcome !== 'unproven' && !this.#stuckMail.isStuck(live.id)) this.#pauses.end(live.id);
       if (reached.outcome === 'shown') {
         this.deps.log('mail_shown', { ...facts, count: reached.ids.length });
         for (const id of reached.ids) await this.#answers.expect(who, { id, to: live, at, way: way.name, taker });
       }
     } catch (error) {
-      this.#pause(live.id);
+      this.#pauses.pause(live.id);
       this.#complain('hand_trouble', error, { mailbox: who.name, session: live.id });
     }
   }
 
-  /** The first has the greeting: what is handed over together is read together. */
   async #parcels(
     reader: Who,
-    copies: readonly FittedMail[],
+    mail: readonly FittedMail[],
     live: LiveSession,
     isIdle = live.status === 'idle',
   ): Promise<Parcel[]> {
-    const say = await this.deps.phrases(reader, copies, this.deps.workspace.now(), !live.hasNoTools);
-    return copies.map((mail, index) => {
-      const { id, from } = mail.message;
-      const whole = say.whole(mail);
-      const ownTurn = isIdle && wantsAnswer(mail);
-      const text = index === 0 || ownTurn ? `${say.greeting}\n${whole}` : whole;
-      return { id, from, text, ownTurn, shortBody: shortBody(mail.message) };
-    });
-  }
-
-  #pause(session: string): void {
-    const { retryMs, longestRetryMs } = this.#limits;
-    const before = this.#pauses.get(session)?.ms ?? 0;
-    const ms = Math.min(before * 2 || retryMs, longestRetryMs);
-    this.#pauses.set(session, { until: this.deps.workspace.now() + ms, ms });
-    this.#wakeup.notifyIn(ms);
+    return parcelsOf(await this.deps.phrases(reader, mail, this.deps.workspace.now(), !live.hasNoTools), mail, isIdle);
   }
 
   #complain(event: string, error: unknown, facts: Record<string, string> = {}): void {

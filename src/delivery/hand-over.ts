@@ -12,6 +12,7 @@ import { byTime } from '../core/message.ts';
 import { receipt } from '../core/receipt.ts';
 import { newHolder } from '../platform/holder.ts';
 import { isProcessAlive, startOf } from '../platform/process.ts';
+import { noteHindrance } from './wake-budget.ts';
 
 /** What is handed to running sessions is held under this name, also over a restart of the program that handed it over. */
 const BEARER = 'follower';
@@ -30,9 +31,7 @@ export type HandOverOutcome =
 
 export interface HandOverOptions {
   way: Way;
-  session: HandoverTarget;
-  /** The session is idle, and this begins a turn. */
-  wakes: boolean;
+  session: HandoverTarget & Pick<LiveSession, 'status'>;
   /** The mailbox is shared, and what is shown becomes this agent's. */
   taker?: AgentName | undefined;
   /** Renders the claimed copies, oldest first. If it throws, everything waits again. */
@@ -63,7 +62,7 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
   const claimed = copies.map(({ message }) => message.id);
   const { client, id: to, folder, pid, start } = session;
   const process = { ...(pid && { pid }), ...(start && { start }) };
-  const wake = options.wakes && { woke: true };
+  const wake = session.status === 'idle' && { woke: true };
   const evidence = { way: way.name, client, session: to, folder, ...process, ...takenBy(taker), ...wake };
   let parcels: readonly Parcel[];
   try {
@@ -145,6 +144,21 @@ export async function handoverInDoubt(who: Who, id: MessageId, session: string):
   const released = (await receiptsOf(who, id)).findLast(({ step }) => step === 'released');
   const handover = released?.evidence['because'] === LEASE_ENDED ? await lastHandover(who, id) : null;
   return handover?.to.id === session ? handover : null;
+}
+
+const IN_DOUBT = 'it was handed to this session, and nothing shows what became of it; it comes with the next turn';
+
+/**
+ * Ends such a doubt by what the record says now. True if the client cannot have the message any more, so it may be handed over again. What is
+ * shown is settled. Where nothing is known it is not handed over a second time: a hook shows it, marked.
+ */
+export async function endDoubt(who: Who, doubt: Handover, proof: RecordedProof | null, now: number): Promise<boolean> {
+  const { id, to, way, taker } = doubt;
+  if (proof?.step === 'none' && proof.isOver) return true;
+  if (proof?.step === 'shown')
+    await settleShown(who, newHolder(false), id, { ...proof.evidence, way, session: to.id }, now, taker);
+  else await noteHindrance(who, id, IN_DOUBT, now);
+  return false;
 }
 
 /** Whether the process that a copy was handed to has ended. One that is not known has not. */

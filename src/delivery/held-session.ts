@@ -294,9 +294,11 @@ export class TerminalHolder {
     const { held, typing, enteredMs = ENTERED_MS } = this.options;
     if (!typing) throw new Error('the screen of this client is not known');
     const { composer, own } = typing;
-    const { states, enterAfter } = own;
+    const { states, enterAfter, shownFor = 0 } = own;
     const isAwaited = (): boolean => held.hasWaitingKeys;
-    return held.alone((terminal) => act({ terminal, states, composer, enterAfter, proofWithin: enteredMs, isAwaited }));
+    return held.alone((terminal) =>
+      act({ terminal, states, composer, enterAfter, shownFor, proofWithin: enteredMs, isAwaited }),
+    );
   }
 
   /** What came of it in words for who asked. Notes whether the text may still be in the composer. */

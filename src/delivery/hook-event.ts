@@ -2,6 +2,7 @@ import * as v from 'valibot';
 import { Schema } from '../core/schema.ts';
 import type { Described } from '../core/schema.ts';
 import type { HookClient } from './client.ts';
+import { isMailText } from './fit.ts';
 
 const text = () => v.fallback(v.optional(v.string()), undefined);
 
@@ -10,7 +11,11 @@ export const HookEvent = new Schema(() =>
   v.object({
     hook_event_name: text(),
     session_id: text(),
+    /** Gemini CLI: its record of the session. */
+    transcript_path: text(),
     cwd: text(),
+    /** Gemini CLI: what its user said, or what a hook said at the end of the turn before. */
+    prompt: text(),
     /** Why a session starts: startup, resume, clear, compact. */
     source: text(),
     tool_name: text(),
@@ -26,8 +31,9 @@ export const HookEvent = new Schema(() =>
 export type HookEvent = Described<typeof HookEvent>;
 
 /** A subagent's context is thrown away with it: mail shown there would never reach the agent it was sent to. */
-export function isSubagent({ agent_id }: HookEvent): boolean {
-  return agent_id !== undefined && agent_id !== '' && agent_id !== 'main';
+export function isSubagent(client: HookClient, event: HookEvent): boolean {
+  const { agent_id: id } = event;
+  return (id !== undefined && id !== '' && id !== 'main') || client.isSubagent?.(event) === true;
 }
 
 /** Does a text that is printed at this event reach the model? */
@@ -77,11 +83,23 @@ export type Proof = 'asked' | 'not asked' | 'same moment';
 export function proofIn(client: HookClient, printed: Moment, event: HookEvent): Proof {
   const now = momentOf(event);
   if (isSameMoment(printed, now)) return 'same moment';
+  // The mail itself is the prompt.
+  if (client.endsTurn.includes(printed.event) && isPrompt(now.event) && isMailText(event.prompt ?? ''))
+    return 'same moment';
   if (TOOL.includes(now.event) || STOP.includes(now.event) || isCompaction(event)) return 'asked';
   // SessionStart and SessionEnd carry the last prompt's id even if no request was made.
   if (now.event === 'SessionStart' || now.event === 'SessionEnd') return 'not asked';
   if (client.prolongsOnce && client.endsTurn.includes(printed.event) && isPrompt(now.event)) return 'asked';
   return now.prompt !== null && now.prompt === printed.prompt ? 'asked' : 'not asked';
+}
+
+/**
+ * The same where the client has a record that does not show the text, and that is written before a hook runs. The result of a tool is
+ * written when all tools of a step have run; a turn that has ended has nothing more to write.
+ */
+export function proofUnrecorded(proof: Proof, { hook_event_name: name = '' }: HookEvent): Proof {
+  if (proof !== 'asked') return proof;
+  return STOP.includes(name) ? 'not asked' : 'same moment';
 }
 
 export function momentOf(event: HookEvent): Moment {

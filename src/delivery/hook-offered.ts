@@ -22,7 +22,7 @@ import { isDead, newHolder } from '../platform/holder.ts';
 import type { HookClient, HookRecord } from './client.ts';
 import type { FittedMail, Piece } from './fit.ts';
 import { hasEnded, lastHandover } from './hand-over.ts';
-import { isCompaction, isNewStart, isPrompt, momentOf, proofIn } from './hook-event.ts';
+import { isCompaction, isNewStart, isPrompt, momentOf, proofIn, proofUnrecorded } from './hook-event.ts';
 import type { HookEvent, Moment, Proof } from './hook-event.ts';
 import { namesIn, HookSessionFolder } from './hook-session.ts';
 import { shownAndOwed } from './owed-again.ts';
@@ -156,9 +156,10 @@ export class OfferedTexts {
   async #resolveOwn(client: HookClient, event: HookEvent, goesOn = true): Promise<void> {
     for (const [name, text] of this.#all()) {
       try {
-        const proof = await this.#proofOf(client, text, event);
+        const said = await this.#proofOf(client, text, event);
         const shown = await this.#settleProven(name, text, client.name, event.hook_event_name ?? '');
         const isProven = shown?.length === text.whole.length;
+        const proof = client.recordDecides && shown ? proofUnrecorded(said, event) : said;
         if (isProven || isRecordLate(text) || proof === 'same moment') continue;
         if (goesOn && proof === 'not asked' && (await this.#stays(name, text))) continue;
         // The file goes first where mail waits again: a later event must not settle that.

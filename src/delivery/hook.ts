@@ -66,7 +66,7 @@ export async function answerEvent(
 ): Promise<Piece[]> {
   let said: Piece[] = [];
   for (const mailbox of mailboxes) mailbox.lookAtOnce();
-  if (isSubagent(event)) for (const mailbox of mailboxes) mailbox.skip();
+  if (isSubagent(client, event)) for (const mailbox of mailboxes) mailbox.skip();
   else {
     await mailboxes[0]?.offered?.resolve(client, event);
     for (const mailbox of mailboxes) if (said.length === 0) said = await speak(mailbox, client, event);

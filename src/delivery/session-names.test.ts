@@ -5,7 +5,8 @@ import { temporaryHome } from '../../test/support/home.ts';
 import { startedByClient } from '../platform/authority.ts';
 import { bindClient, sharedMailbox } from './client-bindings.ts';
 import { HookSessionFolder } from './hook-session.ts';
-import { SessionNames } from './session-names.ts';
+import { isShown, SessionNames } from './session-names.ts';
+import type { NamedSession } from './session-names.ts';
 
 const nobody = (): boolean => false;
 const GONE = 2 ** 22 - 1;
@@ -155,6 +156,26 @@ describe('the name of a session that people start by themselves', () => {
       name: 'codex.api.2' as AgentName,
       from: 'CODEX_THREAD_ID',
     });
+  });
+
+  it('stays that of the window when its process becomes known, and is free when that ends', () => {
+    const all = names();
+    const one = { client: 'codex', folder: '/a/api', pid: 0, session: 't-1' };
+    const shown = (...ids: string[]): ((named: NamedSession) => boolean) => {
+      const live = ids.map((id) => ({ client: 'codex', id, folder: '/a/api', status: 'idle' as const }));
+      return (named) => isShown(named, live);
+    };
+    expect(all.give(one, nobody, shown('t-1')).name).toBe('codex.api' as AgentName);
+    expect(all.give({ ...one, pid: process.pid }, nobody, shown('t-1'))).toMatchObject({
+      name: 'codex.api',
+      pid: process.pid,
+    });
+    // The window shows another conversation: the same name.
+    const later = { ...one, pid: process.pid, session: 't-2' };
+    expect(all.give(later, nobody, shown('t-2'))).toMatchObject({ name: 'codex.api', session: 't-2' });
+    expect(all.give({ ...one, session: 't-3' }, nobody, shown('t-2', 't-3')).name).toBe('codex.api.2' as AgentName);
+    // Codex keeps t-3 loaded for a while, but no window shows it.
+    expect(all.give({ ...one, session: 't-4' }, nobody, shown('t-2', 't-4')).name).toBe('codex.api.2' as AgentName);
   });
 
   it("is not that of a person's own shell, also below a process that has a name", () => {

@@ -9,7 +9,7 @@ import type { Described } from '../core/schema.ts';
 import { startedByClient } from '../platform/authority.ts';
 import { replaceFile } from '../platform/files.ts';
 import { locked } from '../platform/lock-file.ts';
-import { isProcessAlive, parentOf, startOf } from '../platform/process.ts';
+import { commandLine, isProcessAlive, parentOf, startOf } from '../platform/process.ts';
 import { HookSessionFolder, namesIn } from './hook-session.ts';
 
 /** The last session ids of a name that are remembered. */
@@ -112,7 +112,9 @@ export class SessionNames {
       if (own && session !== null) return this.#bound(own, session);
       if (own) return own;
       const had = (one: NamedSession): boolean => session !== null && [...one.earlier, one.session].includes(session);
-      const before = known.find((one) => one.client === client && had(one) && !isRunning(one));
+      // The same session: another process has it now, or nobody knew its process when it got its name.
+      const isSame = (one: NamedSession): boolean => one.session === session && !hasLiveProcess(one);
+      const before = known.find((one) => one.client === client && had(one) && (isSame(one) || !isRunning(one)));
       const name = before?.name ?? free(client, folder, known, isTaken, isRunning);
       const last = before ?? known.find((one) => one.name === name);
       return this.#begin({ ...acting, folder: before?.folder ?? folder }, name, last, before?.isChosen);
@@ -167,7 +169,7 @@ export class SessionNames {
   /** The name of the session whose client started this process, and what says so; null: none did. */
   above(env: Env): { name: AgentName; from: string } | null {
     const named = this.all();
-    for (let pid = process.ppid; pid > 1; pid = parentOf(pid)) {
+    for (let pid = process.ppid; pid > 1 && !hasManySessions(commandLine(pid)); pid = parentOf(pid)) {
       const [only, ...others] = named.filter((one) => one.pid === pid && hasLiveProcess(one));
       // A terminal may look like a client. Nobody's own shell is a session.
       if (only && others.length === 0)
@@ -256,9 +258,20 @@ function free(
   }
 }
 
+/** The daemon of Codex runs the tools of all its windows. One of these may have started it. */
+function hasManySessions(words: readonly string[]): boolean {
+  return words.includes('app-server');
+}
+
 /** Whether the process that has the name still runs. */
 export function hasLiveProcess({ pid, start }: Pick<NamedSession, 'pid' | 'start'>): boolean {
   return isProcessAlive(pid) && (start === null || startOf(pid) === start);
+}
+
+/** Whether the last session of a name is there: its process runs, or a window shows it. `all` null: nobody can tell. */
+export function isShown(one: NamedSession, all: readonly LiveSession[] | null): boolean {
+  if (hasLiveProcess(one)) return true;
+  return one.session !== null && (all?.some(({ id }) => id === one.session) ?? one.pid === 0);
 }
 
 /** The last part of a path as a part of a name: lower-case ASCII. */

@@ -37,6 +37,8 @@ export interface TypingOptions {
    * screen can be read, Enter also waits until that shows the paste.
    */
   enterAfter: number;
+  /** For how long the screen must have shown the paste before Enter, in ms: a client that counts from when it has read it. */
+  shownFor?: number;
   /** How long the client's own word for it is waited for, in ms. */
   proofWithin: number;
   /** How long its screen may take to show what was pasted, in ms; five seconds if nothing is said. */
@@ -185,8 +187,8 @@ const SEEN = {
 
 /** Waits for the time and the sight at which Enter may follow: null, or why it may not. */
 async function whyNoEnter(options: TypingOptions, before: ClientState, pastedAt: number): Promise<string | null> {
-  const { enterAfter, composer, shownWithin = SHOWN_WITHIN } = options;
-  let [pause, wasShown] = [LOOK_FIRST, false];
+  const { enterAfter, shownFor = 0, composer, shownWithin = SHOWN_WITHIN } = options;
+  let [pause, shownSince] = [LOOK_FIRST, Infinity];
   for (;;) {
     await Bun.sleep(pause);
     const seen = await stillIdle(options, before);
@@ -194,11 +196,11 @@ async function whyNoEnter(options: TypingOptions, before: ClientState, pastedAt:
     const passed = performance.now() - pastedAt;
     const isShown = seen === 'draft' || composer === unseen;
     // A single look can fall into the middle of a drawing.
-    if (isShown && wasShown && passed >= enterAfter) return null;
+    if (isShown && passed >= enterAfter && passed - shownSince >= shownFor) return null;
     if (passed > enterAfter + shownWithin)
       return seen === 'unknown' ? SEEN.unknown : 'the screen does not show what was pasted';
     pause = Math.min(isShown ? Math.max(LOOK_FIRST, enterAfter - passed) : pause * LOOK_SLOWER, LOOK_EVERY);
-    wasShown = isShown;
+    shownSince = isShown ? Math.min(shownSince, passed) : Infinity;
   }
 }
 

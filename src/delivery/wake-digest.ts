@@ -13,6 +13,7 @@ import { receipt } from '../core/receipt.ts';
 import type { Receipt } from '../core/receipt.ts';
 import { HOST_NAME } from '../core/signal.ts';
 import { idInFence } from './fit.ts';
+import { noteHindrance } from './wake-budget.ts';
 
 /** A digest has a line for this many messages, and counts the rest. */
 const LINES = 20;
@@ -48,14 +49,13 @@ export class WakeDigests {
 
   constructor(readonly workspace: Workspace) {}
 
-  /** Puts these into the digest of their mailbox. False if that would list one message alone: that one is shown whole instead. */
-  async add(who: Who, messages: readonly Message[], because: string): Promise<boolean> {
+  /** Puts these into the digest of their mailbox. One message alone is shown whole instead, with the next turn. */
+  async add(who: Who, messages: readonly Message[], because: string): Promise<void> {
     // One that was being shown when this process started may wait again.
     const before = (await this.#waiting(who)) ?? (await this.#found(who));
     const listed = [...new Set([...(before?.listed ?? []), ...messages.map(({ id }) => id)])];
-    if (listed.length < 2) return false;
-    await this.#write(who, before, listed, because);
-    return true;
+    if (listed.length > 1) await this.#write(who, before, listed, because);
+    else for (const id of listed) await noteHindrance(who, id, because, this.workspace.now());
   }
 
   /** Leaves out of a waiting digest what does not wait any more. */

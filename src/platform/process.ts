@@ -182,10 +182,15 @@ function fromProc(pid: number): Found | null {
   return {
     pid,
     parent: parentOf(pid),
-    words: listIn(`/proc/${pid}/cmdline`),
+    words: commandLine(pid),
     program: linkAt(pid),
     env: listIn(`/proc/${pid}/environ`),
   };
+}
+
+/** The words that a process was started with; none if the system does not tell. */
+export function commandLine(pid: number): string[] {
+  return listIn(`/proc/${pid}/cmdline`);
 }
 
 /** Processes of another account keep these to themselves. */

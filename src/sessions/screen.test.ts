@@ -17,6 +17,7 @@ describe('the screen of a PTY that we own', () => {
     ['wide characters', '你好', ['你好'], { row: 0, column: 4 }],
     ['a cleared screen', 'old\u001b[2J\u001b[Hnew', ['new'], { row: 0, column: 3 }],
     ['moves', '\u001b[3;5Hx\u001b[2Ay\u001b[1;1Hz', ['z    y', '', '    x'], { row: 0, column: 1 }],
+    ['nothing of a question about keys', '\u001b[>4;?ma', ['a'], { row: 0, column: 1 }],
     ['a title and a link', '\u001b]0;title\u0007a\u001b]8;;http://x\u001b\\b', ['ab'], { row: 0, column: 2 }],
     ['the other screen and back', 'main\u001b[?1049h\u001b[Hother\u001b[?1049l', ['main'], undefined],
   ])('shows %s', (_what, written, lines, cursor) => {

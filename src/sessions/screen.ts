@@ -79,7 +79,7 @@ const BLANK: Cell = { text: ' ', faint: false };
 
 // Everything that a program can write: a sequence that is not whole yet stays for the next time.
 /* oxlint-disable no-control-regex -- sequences begin with ESC. */
-const CSI = /^\u001b\[([<=>?]?)([0-9;:]*)([ -/]*)([@-~])/;
+const CSI = /^\u001b\[([<=>?]?)([0-?]*)([ -/]*)([@-~])/;
 const STRING = /^\u001b[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\)/;
 const SHORT = /^\u001b([ -/]*)([0-~])/;
 const TEXT = /^[^\u0000-\u001f\u007f]+/;

@@ -104,7 +104,7 @@ describe(`a session of Kimi${real.why}`, () => {
     await within(60_000, async () => (await driver.screen(50)).includes('> and theirs'));
     await tmux(code.env, 'send-keys', '-t', '=ccc-one:', 'C-s');
     const { conversation } = await driver.state();
-    const wire = new KimiIndex(code.folder).find(conversation ?? '')?.wire ?? '';
+    const wire = new KimiIndex(code.folder).find(conversation ?? '')?.path ?? '';
     await within(60_000, async () => (await Bun.file(wire).text()).includes('"type":"prompt.steered"'));
     open.open();
     expect((await first).end).toMatchObject({ how: 'done', text: 'to both', shared: true });

@@ -37,6 +37,10 @@ const KIMI_IDLE =
 const KIMI_BY_HAND =
   'live-kimi: gets its mail with the next prompt, its record proves it, and what is owed comes again after a compaction';
 
+const GEMINI_IDLE =
+  'live-gemini: gives an idle Gemini CLI its mail, before its first prompt and after, and sends its answers back';
+const GEMINI_BY_HAND = 'live-gemini: gets its mail with the next prompt, and its record proves it';
+
 export const ROWS: readonly Row[] = [
   {
     title: 'Claude Code',
@@ -164,7 +168,33 @@ export const ROWS: readonly Row[] = [
     ],
     answer: [{ says: `${BACK}, in \`parley run kimi\``, tests: [KIMI_IDLE] }],
   },
-  { title: 'Gemini CLI', package: null, busy: [], idle: [], proven: [], answer: [] },
+  {
+    title: 'Gemini CLI',
+    package: '@google/gemini-cli',
+    busy: [
+      {
+        says: `${AFTER_TOOL}, with its hook`,
+        tests: ['gemini-hook: shows mail after the running tool, and its record proves it'],
+      },
+    ],
+    idle: [
+      { says: 'woken in `parley run gemini`, else with your next prompt', tests: [GEMINI_IDLE, GEMINI_BY_HAND] },
+      {
+        says: 'with your next prompt',
+        tests: ['gemini-hook: shows mail with the prompt of its user, and its record proves it'],
+      },
+    ],
+    proven: [
+      {
+        says: '`shown`, by its own record',
+        tests: [
+          'gemini-hook: shows mail with the prompt of its user, and its record proves it',
+          'gemini-hook: gives mail again whose request was cancelled',
+        ],
+      },
+    ],
+    answer: [{ says: `${BACK}, in \`parley run gemini\``, tests: [GEMINI_IDLE] }],
+  },
 ];
 
 /** What was run last with each client: its version, and the tests that passed. */

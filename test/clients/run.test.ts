@@ -162,6 +162,8 @@ describe(`parley run codex${codex.why}`, () => {
     expect(model.main).toHaveLength(0);
     model.script(say('done'));
     await code.turn(first, 'go');
+    // It began before that, when it could only read.
+    expect(model.last.has('`sandbox_mode` is `workspace-write`')).toBe(true);
     await first.close();
     await code.close();
     // Its user trusts the folder no more.
@@ -198,6 +200,21 @@ describe(`parley run codex${codex.why}`, () => {
     expect(model.last.has('first')).toBe(true);
     expect(model.last.tools.join()).toContain('mcp__parley');
     expect(names.all()).toMatchObject([{ name: 'reviewer', session }]);
+  });
+
+  codex.it('reaches a window without the daemon after its first prompt', async () => {
+    const { model, place, does } = await aMachine();
+    const code = aCodex({ place, model });
+    await does(['init', 'me']);
+    model.script(say('one'), say('two'));
+    const terminal = await started(place, code.env, ['codex', '--no-daemon']);
+    await code.turn(terminal, 'hello');
+    const program = new Program(place.home, { PARLEY_NO_DAEMON: '' });
+    const sent = await program.withoutTerminal(['send', '@codex.project', 'CANARY', '--as', 'me'], {});
+    expect(sent).toMatchObject({ code: 0 });
+    expect((await model.saw('CANARY')).count('CANARY')).toBe(1);
+    await terminal.shows('two');
+    await program.withoutTerminal(['down'], {});
   });
 
   codex.it('gives `codex exec` its tools, and leaves the exit code alone', async () => {

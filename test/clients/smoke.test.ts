@@ -8,6 +8,7 @@ import { aModel } from './model/model.ts';
 import { bash, call, gate, say } from './model/steps.ts';
 import { aClaude } from './support/claude.ts';
 import { aCodex } from './support/codex.ts';
+import { aGemini, geminiShell } from './support/gemini.ts';
 import { aKimi } from './support/kimi.ts';
 import { anOpenCode, seedPluginFolder } from './support/opencode.ts';
 import { closeAll, opens } from './support/opened.ts';
@@ -15,7 +16,7 @@ import { aPlace } from './support/place.ts';
 import { client } from './support/where.ts';
 
 const [claude, codex] = [client('claude'), client('codex')];
-const [kimi, opencode] = [client('kimi'), client('opencode')];
+const [kimi, opencode, gemini] = [client('kimi'), client('opencode'), client('gemini')];
 const DEADLINE = 200_000;
 afterEach(closeAll);
 
@@ -83,6 +84,24 @@ describe('mail reaches the model once', () => {
     expect((await model.request(1)).count('CANARY it is red')).toBe(1);
     await code.headless('and now?', ['-c']);
     expect(model.last.count('CANARY')).toBe(1);
+  });
+
+  gemini.it(`in Gemini CLI, by its hook, during a tool call, and its record proves it${gemini.why}`, async () => {
+    const { model, place, does } = await aMachine();
+    const code = aGemini({ place, model });
+    await does(['init', 'me']);
+    await does(['install', 'gemini']);
+    const sent = gate();
+    model.script(geminiShell('true', sent.opened), say('read it'));
+    const run = code.headless('work');
+    await model.request(1);
+    const { id } = JSON.parse(await does(['send', '@gemini', 'CANARY it is red', '--as', 'me', '--json'])) as Sent;
+    sent.open();
+    expect((await run).out).toContain('read it');
+    expect((await model.request(2)).count('CANARY it is red')).toBe(1);
+    expect(await does(['trace', id, '--verbose'])).toMatch(
+      /shown .*by hook, client gemini, .*record .*\.jsonl, offset/,
+    );
   });
 
   opencode.it(

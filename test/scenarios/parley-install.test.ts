@@ -198,7 +198,14 @@ describe('the mailbox of a client', () => {
     expect(out).toContain('nothing was changed: @codex is the mailbox of claude; choose another: ');
     expect(code).toBe(1);
     expect(existsSync(machine.at('.codex'))).toBe(false);
-    expect(await machine.does('parley', ['install', 'codex', '--as', 'codex'])).toStartWith('Codex, as @codex:');
+    expect(await machine.does('parley', ['install', 'kimi', '--as', 'codex'])).toStartWith('Kimi, as @codex:');
+  });
+
+  it('is not the name of the client itself if it is asked for: that one is shared by its sessions', async () => {
+    const machine = await aMachine();
+    const { err, code } = await machine.run('parley', ['install', 'codex', '--as', 'codex']);
+    expect([code, err]).toEqual([64, expect.stringContaining('leave out --as')]);
+    expect(existsSync(machine.at('.codex'))).toBe(false);
   });
 
   it('is never a person’s', async () => {

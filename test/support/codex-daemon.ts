@@ -27,6 +27,8 @@ interface PlayedThread {
   isLoaded: boolean;
   turn: string | null;
   queue: Item[];
+  /** Where its window listens. */
+  port?: number;
   /** Prompts that wait for the turn that runs. They are only in the daemon's memory. */
   pending: Item[];
   /** After an interrupt nothing in the queue is begun by itself. */
@@ -359,6 +361,10 @@ export class ScriptedCodex {
       case 'thread/unsubscribe':
         this.#joinedTo(thread).delete(socket);
         return { result: { status: 'unsubscribed' } };
+      case 'mcpServerStatus/list': {
+        const { port } = thread;
+        return { result: { data: port === undefined ? [] : [{ httpOrigin: `http://127.0.0.1:${port}` }] } };
+      }
       case 'thread/queue/list':
         return { result: { data: thread.queue } };
       case 'thread/queue/add': {

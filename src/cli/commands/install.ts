@@ -100,6 +100,11 @@ export default command({
       grant: grantFrom(values.allow, context.env),
       inbound: inboundFrom(values.inbound, context.env),
     };
+    if (clients.some(({ name }) => name === order.as))
+      throw new Refusal(
+        'invalid_request',
+        `sessions share @${order.as} and have names of their own if you leave out --as; for one mailbox for all of them choose another name`,
+      );
     if (order.inbound !== null && clients.every((client) => !client.inboundRule))
       throw new Refusal('invalid_request', '--inbound is for Claude Code: no other client has such a setting');
     const reach = await reachOf(context);

@@ -35,6 +35,7 @@ export const codex: Client = {
   session: (target, env) => new CodexSession(target, env),
   // It also runs without its daemon; then a session has a process of its own.
   sharesProcess: ({ words }) => words.includes('app-server'),
+  isWindowed: true,
   live: (env) => new CodexLive(env),
   ways: [
     wake('codex', 'primary'),

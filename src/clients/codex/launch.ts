@@ -84,7 +84,7 @@ export const codexLauncher: Launcher = {
         added: overrides(order.server),
         env: { ...order.env, PARLEY_AGENT: name },
         canBeWoken: false,
-        otherwise: WAITS,
+        otherwise: ONE_SHOT.includes(first) ? WAITS : BY_QUEUE,
         notes: [],
       };
     // The daemon gives its own environment to the shells of all sessions: no name may be in it.
@@ -94,17 +94,13 @@ export const codexLauncher: Launcher = {
     if (CONTINUED.includes(first) && continued === undefined) return { ...untouched, notes: [NO_TOOLS] };
     const options = continued === undefined ? optionsIn(args) : optionsIn(args.slice(1));
     if ('unfit' in options) return { ...untouched, notes: [`with ${options.unfit}, ${NO_TOOLS}`] };
-    const thread = await openThread({ ...order, env }, { options, continued });
+    const isUntrusted = continued === undefined && !options.sandbox && !isFolderTrusted(order);
+    const thread = await openThread({ ...order, env }, { options, continued, isUntrusted });
     if (!('id' in thread)) return { ...untouched, notes: [`${thread.trouble}; ${NO_TOOLS}`] };
     const added = continued === undefined ? ['resume', thread.id] : [];
-    const notes = continued === undefined && !options.sandbox && !isFolderTrusted(order) ? [UNTRUSTED] : [];
-    return { added, env, canBeWoken: true, otherwise: WAITS, notes, session: thread.id };
+    return { added, env, canBeWoken: true, otherwise: WAITS, notes: [], session: thread.id };
   },
 };
-
-/** We begin the conversation before Codex asks its user, so it has the rights of a folder that is not trusted. */
-const UNTRUSTED =
-  'Codex does not trust this folder yet: if you trust it now, this conversation still only reads, and the next `parley run codex` writes too';
 
 /** Whether the user told Codex to trust this folder, or one above it. A rule of their own for all folders counts as well. */
 export function isFolderTrusted({ env, folder }: Pick<LaunchOrder, 'env' | 'folder'>): boolean {
@@ -145,6 +141,9 @@ function splitOption(word: string): [name: string, value?: string] {
 }
 
 const WAITS = 'mail waits until its model asks for it';
+/** Codex queues nothing for a conversation without a prompt. */
+const BY_QUEUE =
+  'mail reaches this session by itself after your first prompt, because it runs without the daemon of Codex';
 /** By the hook of `parley install`. Which of the conversations a window shows is known only where we began it. */
 const WITH_PROMPT = 'mail comes with your next prompt, after `parley install codex`';
 const NO_TOOLS = 'its model has the tools of Parley only after `parley install codex`';

@@ -51,6 +51,16 @@ describe.skipIf(!hasTmux)(`the running sessions of Codex${why}`, () => {
     ]);
   });
 
+  it('belong to the window that was started with their id, though another one that has ended loaded them', async () => {
+    const { codex, live } = aCodex();
+    const [left, resumed] = [codex.begin(codex.folder, { port: 1 }), codex.begin(codex.folder, { port: 2 })];
+    await opensWindow(codex, 'one');
+    expect(await live.list()).toEqual([]);
+    const pid = await opensWindow(codex, 'two', ['resume', resumed.id]);
+    expect(await live.list()).toMatchObject([{ id: resumed.id, pid }]);
+    codex.unload(left);
+  });
+
   it('are none without a thread, and no process is looked at for that', async () => {
     const codex = opens(new ScriptedCodex());
     let looks = 0;

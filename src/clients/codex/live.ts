@@ -1,34 +1,44 @@
-import { readFileSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { dirname } from 'node:path';
 import type { Env } from '../../core/env.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { LiveSession, LiveSessions, RecordedProof } from '../../core/ports/live-session.ts';
 import type { Way } from '../../core/ports/way-in.ts';
 import { hasLiveProcess } from '../../delivery/session-names.ts';
-import { realPath } from '../../platform/files.ts';
-import { parentOf, startOf, ttyOf } from '../../platform/process.ts';
-import { clientWindows, type ClientProcess } from '../../sessions/client-window.ts';
+import { startedAt } from '../../platform/process.ts';
+import { clientWindows } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError } from '../../wire/jsonrpc.ts';
 import { rolloutPlaceAt, RolloutProof } from './proof.ts';
-import { rolloutOf } from './rollout.ts';
+import { isUsers, readRollout, rolloutOf } from './rollout.ts';
+import type { RolloutPlace } from './rollout.ts';
 import { CodexDaemon, codexHome, isThreadFree, stateOf } from './rpc.ts';
 import type { Thread } from './rpc.ts';
-import { isCodexWindow } from './state.ts';
 import { SILENT_MS, TurnWay } from './turn-way.ts';
+import { takeBack, WindowQueueWay } from './window-queue.ts';
+import { codexWindows, hasLoadedThreads, loadedAt, processOf, programOf } from './windows.ts';
+import type { CodexWindow } from './windows.ts';
+import type { CodexPlace } from './queue.ts';
 
 /** The daemon tells nobody that a window was closed. */
 const TICK_MS = 2000;
 const RECORD_MS = 100;
+/** The daemon unloads an idle thread without a window after a minute. */
+const UNLOAD_MS = 75_000;
 /** In this time the status of a thread tells that a turn begins. */
 const BEGIN_MS = 300;
 /** Records that are read on from where the last look ended. */
 const MOST_READERS = 200;
 
 /**
- * The running sessions of Codex 0.166: the user's threads that its daemon has loaded, in a folder where a window of Codex (its TUI) runs.
- * The daemon does not say which window shows which thread, and unloads one without a window only after a minute. So while a folder has
- * fewer windows than threads, as after `/new`, all its threads are uncertain. A window that was started with --no-daemon has no thread here.
+ * The running sessions of Codex 0.166: the threads of the user that a window of Codex (its TUI) shows. A window serves tools to each thread
+ * that it begins or resumes, and the daemon tells at which port; so the process that listens there has the thread. It shows the one that
+ * was loaded last: after `/new` the daemon keeps the one before for a minute, and in a window that was ended as well.
+ *
+ * A thread that `parley run` began has no such port, and one that was resumed in a turn has that of an ended window. It belongs to the
+ * window that was started with its id; else to one of its folder that has no other thread. While there are fewer such windows than
+ * threads, these are uncertain.
+ *
+ * A window without the daemon runs its threads itself, and holds their locks. It shows the one that it loaded last.
  */
 export class CodexLive implements LiveSessions {
   readonly #daemon: CodexDaemon;
@@ -36,6 +46,10 @@ export class CodexLive implements LiveSessions {
   readonly #readers = new Map<string, RolloutProof>();
   /** Since when each thread is idle without a break (ms), as far as this process saw it. */
   readonly #freeSince = new Map<string, number>();
+  /** The port of each thread's window, as of the time when the thread was loaded. */
+  readonly #ports = new Map<string, { loaded: number; port: number | null }>();
+  /** How far the record of each thread was read that a window runs without the daemon. */
+  readonly #places = new Map<string, RolloutPlace>();
   #isClosed = false;
 
   constructor(
@@ -50,26 +64,8 @@ export class CodexLive implements LiveSessions {
   async list(): Promise<LiveSession[]> {
     await this.#daemon.connect();
     this.#look();
-    const threads = this.#threads();
-    if (threads.length === 0) return [];
-    const windows = this.#windows();
-    return threads.flatMap((thread) => {
-      const here = windows?.filter(({ folder }) => folder === thread.cwd);
-      if (here?.length === 0) return [];
-      const count = threads.filter(({ cwd }) => cwd === thread.cwd).length;
-      const isUncertain = here !== undefined && here.length < count;
-      const isOnly = here?.length === 1 && count === 1;
-      return [
-        {
-          client: 'codex',
-          id: thread.id,
-          folder: thread.cwd,
-          ...stateOf(thread),
-          ...(isUncertain && { isUncertain }),
-          ...(isOnly && processOf(here)),
-        },
-      ];
-    });
+    await this.#learnPorts();
+    return this.#sessions();
   }
 
   watch(changed: () => void): () => void {
@@ -79,7 +75,8 @@ export class CodexLive implements LiveSessions {
     let seen = this.#picture();
     const look = (): void => {
       // Codex makes the folder of a record with the first turn.
-      folders.set([...new Set(this.#threads().flatMap(({ path }) => (path === null ? [] : [dirname(path)])))]);
+      const paths = [...this.#threads(), ...this.#places.values()].flatMap(({ path }) => path ?? []);
+      folders.set([...new Set(paths.map((path) => dirname(path)))]);
       const now = this.#picture();
       if (now === seen) return;
       seen = now;
@@ -99,8 +96,12 @@ export class CodexLive implements LiveSessions {
     return stop;
   }
 
-  ways({ id, folder }: LiveSession): readonly Way[] {
-    const hasWindow = (): boolean => this.#windows()?.some((window) => window.folder === folder) ?? true;
+  ways({ id, status }: LiveSession): readonly Way[] {
+    const hasWindow = (): boolean => this.#sessions().some((one) => one.id === id);
+    const alone = this.#alone(id);
+    // In a turn the hook brings it earlier.
+    if (alone && status !== 'idle') return [];
+    if (alone) return [new WindowQueueWay(this.#place(alone), this.#daemon.home, id, hasWindow)];
     return [new TurnWay(this.#daemon, id, hasWindow, this.silentMs)];
   }
 
@@ -110,7 +111,7 @@ export class CodexLive implements LiveSessions {
     const path = this.#daemon.threads.get(session.id)?.path ?? rolloutOf(this.#daemon.home, session.id);
     const recorded = () => (path === null ? null : this.#reader(path, id, since).read().of(id));
     let found = recorded();
-    const isOver = found === null && (await this.#isOver(session.id, id));
+    const isOver = found === null && (await this.#isOver(session, id));
     // It may have come into the record meanwhile.
     found ??= recorded();
     if (found === 'unknown') return { step: 'none', isOver: false };
@@ -128,10 +129,13 @@ export class CodexLive implements LiveSessions {
 
   /**
    * Whether Codex cannot have this message, as far as its record does not say otherwise. What waits for a running turn is in the memory of
-   * the daemon, and gone with the turn. The queue of a thread outlives the daemon, so without a daemon nobody knows.
+   * the daemon, and gone with the turn. The queue of a thread outlives the daemon and the window: what is there is taken back first.
    */
-  async #isOver(thread: string, id: MessageId): Promise<boolean> {
-    if (!this.#daemon.isConnected) return false;
+  async #isOver(session: LiveSession, id: MessageId): Promise<boolean> {
+    const { id: thread } = session;
+    if (this.#alone(thread)) return false;
+    if (!this.#daemon.isConnected)
+      return hasEnded(session) && this.#daemon.isDead() && takeBack(this.#place(), thread, [id]);
     const since = this.#freeSince.get(thread);
     const isIdle = since !== undefined && performance.now() - since >= this.silentMs;
     try {
@@ -172,61 +176,126 @@ export class CodexLive implements LiveSessions {
 
   /** What the list is made of, to be compared. */
   #picture(): string {
-    const threads = this.#threads();
-    const windows = threads.length === 0 ? [] : this.#windows();
-    return JSON.stringify([this.#daemon.isConnected, threads, windows]);
+    return JSON.stringify([this.#daemon.isConnected, this.#threads(), this.#windows()]);
   }
 
   #threads(): Thread[] {
     return [...this.#daemon.threads.values()].filter(({ isUsers }) => isUsers);
   }
 
-  /** The windows that the daemon of this home may serve, with the folder in which each works. Null where the system does not tell. */
-  #windows(): ClientProcess[] | null {
-    const windows = this.scan(isCodexWindow)?.filter((window) => this.#isServed(window));
-    return windows?.map((window) => ({ ...window, folder: workFolder(window) })) ?? null;
+  #windows(): CodexWindow[] | null {
+    const { home } = this.#daemon;
+    return this.#threads().length > 0 || hasLoadedThreads(home) ? codexWindows(home, this.scan) : [];
   }
 
-  #isServed({ pid, words }: ClientProcess): boolean {
-    if (words.some((word) => /^--(no-daemon|remote)(=|$)/.test(word))) return false;
-    try {
-      const env = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0');
-      const valueOf = (name: string): string | undefined =>
-        env.find((entry) => entry.startsWith(`${name}=`))?.slice(name.length + 1);
-      return codexHome({ HOME: valueOf('HOME'), CODEX_HOME: valueOf('CODEX_HOME') }) === this.#daemon.home;
-    } catch {
-      return false;
-    }
+  /** The window that runs this thread without the daemon. */
+  #alone(thread: string): CodexWindow | undefined {
+    return this.#windows()?.find(({ threads }) => threads.includes(thread));
   }
+
+  #place(window?: CodexWindow): CodexPlace {
+    const { home } = this.#daemon;
+    return { program: programOf(window, this.env), cwd: home, env: { ...this.env, CODEX_HOME: home } };
+  }
+
+  /** The session of a window that runs without the daemon. */
+  #aloneIn(window: CodexWindow): LiveSession[] {
+    const { home } = this.#daemon;
+    for (const id of window.threads) {
+      const path = this.#places.get(id)?.path ?? rolloutOf(home, id);
+      if (path !== null && !isUsers(path)) continue;
+      const place = path === null ? null : readRollout(this.#places.get(id) ?? { path, offset: 0 }).next;
+      if (place) this.#places.set(id, place);
+      const status = place?.turn === undefined ? 'idle' : 'active';
+      const mailComes = path === null ? {} : { mailComes: 'by its hook, or when it is idle' };
+      return [{ client: 'codex', id, folder: window.folder, status, ...mailComes, ...processOf(window) }];
+    }
+    return [];
+  }
+
+  /** Asks for the ports of threads that were loaded since. One that resumes a thread loads it again. */
+  async #learnPorts(): Promise<void> {
+    const threads = this.#threads();
+    for (const id of this.#ports.keys()) if (!threads.some((thread) => thread.id === id)) this.#ports.delete(id);
+    await Promise.all(
+      threads.map(async ({ id }) => {
+        const loaded = loadedAt(this.#daemon.home, id);
+        if (this.#ports.get(id)?.loaded === loaded) return;
+        try {
+          this.#ports.set(id, { loaded, port: await this.#daemon.windowPort(id) });
+        } catch (error) {
+          // A Codex that does not know this call. Otherwise the thread or the daemon is gone, and the next look asks again.
+          if (error instanceof RemoteError && /unknown variant/.test(error.message))
+            this.#ports.set(id, { loaded, port: null });
+          else this.#ports.delete(id);
+        }
+      }),
+    );
+  }
+
+  /**
+   * Whether a window without a thread of its own may show this one. It loads what it shows. Only a thread with a running turn stays loaded
+   * as it was when a window resumes it; but what is idle for longer than the daemon keeps a thread for nobody has a window.
+   */
+  #mayShow(
+    { pid }: CodexWindow,
+    { thread, loaded, port }: { thread: Thread; loaded: number; port: number | null },
+  ): boolean {
+    if (port === null && (loaded === 0 || (startedAt(pid) ?? 0) <= loaded)) return true;
+    const since = this.#freeSince.get(thread.id);
+    return since !== undefined && performance.now() - since > UNLOAD_MS;
+  }
+
+  /** The sessions, as of the last time when ports were asked for. A thread that was loaded since is none yet. */
+  #sessions(): LiveSession[] {
+    const known = this.#threads().flatMap((thread) => {
+      const loaded = loadedAt(this.#daemon.home, thread.id);
+      const entry = this.#ports.get(thread.id);
+      return entry?.loaded === loaded ? [{ thread, loaded, port: entry.port }] : [];
+    });
+    const windows = this.#windows();
+    if (windows === null) return known.map(({ thread }) => sessionOf(thread));
+    const taken = new Set<Thread>();
+    const shown = windows.flatMap((window) => {
+      const [latest] = known
+        .filter(({ port }) => port !== null && window.ports.includes(port))
+        .toSorted((a, b) => b.loaded - a.loaded);
+      const thread = (latest ?? known.find((one) => window.words.includes(one.thread.id)))?.thread;
+      if (!thread || isAlone(window) || taken.has(thread)) return [];
+      taken.add(thread);
+      return [{ window, thread }];
+    });
+    const others = windows.filter((window) => !isAlone(window) && !shown.some((one) => one.window === window));
+    const isServed = (port: number | null): boolean =>
+      port !== null && windows.some(({ ports }) => ports.includes(port));
+    const loose = known.flatMap((one) => {
+      if (isServed(one.port) || taken.has(one.thread)) return [];
+      const here = others.filter((window) => window.folder === one.thread.cwd && this.#mayShow(window, one));
+      return here.length === 0 ? [] : [{ ...one, here }];
+    });
+    return [
+      ...shown.map(({ window, thread }) => ({ ...sessionOf(thread), ...processOf(window) })),
+      ...loose.map(({ thread, here: [window, ...more] }) => {
+        const count = loose.filter((one) => one.thread.cwd === thread.cwd).length;
+        const isUncertain = more.length + 1 < count;
+        const isOnly = window && more.length === 0 && count === 1;
+        return { ...sessionOf(thread), ...(isUncertain && { isUncertain }), ...(isOnly && processOf(window)) };
+      }),
+      ...windows.flatMap((window) => this.#aloneIn(window)),
+    ];
+  }
+}
+
+function sessionOf(thread: Thread): LiveSession {
+  return { client: 'codex', id: thread.id, folder: thread.cwd, ...stateOf(thread) };
+}
+
+/** Whether a window runs without the daemon. */
+function isAlone({ threads, words }: CodexWindow): boolean {
+  return threads.length > 0 || words.includes('--no-daemon');
 }
 
 /** Whether the window that a message was handed to is known to be gone. */
 function hasEnded({ pid, start }: LiveSession): boolean {
   return pid !== undefined && !hasLiveProcess({ pid, start: start ?? null });
-}
-
-/** Where a window works: `--cd` names another folder than the one in which it was started. */
-function workFolder({ folder, words }: ClientProcess): string {
-  const at = words.findIndex((word) => /^(-C|--cd)(=|$)/.test(word));
-  const word = words[at] ?? '';
-  const named = word.includes('=') ? word.slice(word.indexOf('=') + 1) : words[at + 1];
-  return at < 0 || !named ? folder : realPath(resolve(folder, named));
-}
-
-/** The process that was started in the terminal: npm's script, if it started the program. */
-function processOf([window]: readonly ClientProcess[]): Pick<LiveSession, 'pid' | 'start'> {
-  if (!window) return {};
-  const parent = parentOf(window.pid);
-  const pid = ttyOf(parent) === window.tty && isLauncher(parent) ? parent : window.pid;
-  const start = startOf(pid);
-  return { pid, ...(start !== null && { start }) };
-}
-
-function isLauncher(pid: number): boolean {
-  try {
-    const [, script = ''] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-    return /\/codex(\.js)?$/.test(script);
-  } catch {
-    return false;
-  }
 }

@@ -17,42 +17,63 @@ export interface CodexPlace {
   env: Env;
 }
 
+/** A server of Codex for a few calls, with or without the daemon. It loads no conversation by itself. Close it. */
+export class AppServer {
+  readonly #child: Bun.Subprocess<'pipe', 'pipe', 'ignore'>;
+  readonly #peer: JsonRpcPeer;
+
+  constructor({ program, cwd, env }: CodexPlace) {
+    const child = Bun.spawn([program, 'app-server'], { cwd, env, stdio: ['pipe', 'pipe', 'ignore'] });
+    const peer = new JsonRpcPeer(
+      (frame) => void child.stdin.write(`${frame}\n`),
+      { request() {}, notification() {}, broken() {} },
+      'optional',
+    );
+    const read = readLines(child.stdout, LINE_BYTES, { receive: (bytes) => peer.receive(bytes), tooLong() {} });
+    // Its end is the end of every call that waits.
+    void read.finally(() => peer.close());
+    [this.#child, this.#peer] = [child, peer];
+  }
+
+  async greet(): Promise<void> {
+    await this.call('initialize', {
+      clientInfo: { name: 'codex-tui', title: null, version: '0' },
+      capabilities: { experimentalApi: true },
+    });
+    this.#peer.notify('initialized', {});
+  }
+
+  /** Throws RemoteError if Codex refuses. */
+  async call(method: string, params: Params): Promise<Params> {
+    const { answer } = this.#peer.request(method, params, { ms: CALL_MS });
+    void this.#child.stdin.flush();
+    const result = await answer;
+    return isRecord(result) ? result : {};
+  }
+
+  async close(): Promise<void> {
+    this.#child.kill();
+    await this.#child.exited;
+  }
+}
+
 /**
  * Begins a conversation that a window can resume before it had a prompt, with or without the daemon. Codex gives a new one its id and its
  * record only with the first prompt; named over its server, it has both at once. Seen with 0.166. Null if this Codex cannot do it.
  */
-export async function newThread({ program, cwd, env }: CodexPlace, name: string): Promise<string | null> {
-  const child = Bun.spawn([program, 'app-server'], { cwd, env, stdio: ['pipe', 'pipe', 'ignore'] });
-  const peer = new JsonRpcPeer(
-    (frame) => void child.stdin.write(`${frame}\n`),
-    { request() {}, notification() {}, broken() {} },
-    'optional',
-  );
-  const call = async (method: string, params: Params): Promise<Params> => {
-    const { answer } = peer.request(method, params, { ms: CALL_MS });
-    void child.stdin.flush();
-    const result = await answer;
-    return isRecord(result) ? result : {};
-  };
-  const read = readLines(child.stdout, LINE_BYTES, { receive: (bytes) => peer.receive(bytes), tooLong() {} });
-  // Its end is the end of every call that waits.
-  void read.finally(() => peer.close());
+export async function newThread(place: CodexPlace, name: string): Promise<string | null> {
+  const server = new AppServer(place);
   try {
-    await call('initialize', {
-      clientInfo: { name: 'codex-tui', title: null, version: '0' },
-      capabilities: { experimentalApi: true },
-    });
-    peer.notify('initialized', {});
-    const { thread } = await call('thread/start', { cwd, threadSource: 'user' });
+    await server.greet();
+    const { thread } = await server.call('thread/start', { cwd: place.cwd, threadSource: 'user' });
     const id = isRecord(thread) ? thread['id'] : undefined;
     if (typeof id !== 'string') return null;
-    await call('thread/name/set', { threadId: id, name });
+    await server.call('thread/name/set', { threadId: id, name });
     return id;
   } catch {
     return null;
   } finally {
-    child.kill();
-    await child.exited;
+    await server.close();
   }
 }
 

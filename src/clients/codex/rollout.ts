@@ -211,11 +211,16 @@ export function newestConversation(home: string, folder: string, mayTake: (id: s
     if (looked > MOST_LOOKED_AT) break;
     const at = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
     if (newest && at <= newest.at) continue;
-    const { id, cwd, source, thread_source: kind } = metaOf(path);
-    const isUsers = source !== 'exec' && (kind === undefined || kind === null || kind === 'user');
-    if (typeof id === 'string' && cwd === folder && isUsers && mayTake(id)) newest = { id, at };
+    const { id, cwd } = metaOf(path);
+    if (typeof id === 'string' && cwd === folder && isUsers(path) && mayTake(id)) newest = { id, at };
   }
   return newest?.id ?? null;
+}
+
+/** Whether a conversation is its user's own, not that of a helper or of `codex exec`. */
+export function isUsers(path: string): boolean {
+  const { source, thread_source: kind } = metaOf(path);
+  return source !== 'exec' && (kind === undefined || kind === null || kind === 'user');
 }
 
 /** All rollouts, the one that was begun last first: `sessions/2026/11/18/rollout-<time>-<id>.jsonl`. */

@@ -121,6 +121,18 @@ export class CodexDaemon {
     return !Array.isArray(data) || data.includes(threadId) || typeof nextCursor === 'string';
   }
 
+  /** The port on which the window listens that began or resumed this thread: it serves tools to it. Null: no window did. */
+  async windowPort(threadId: string): Promise<number | null> {
+    const { data } = await this.call('mcpServerStatus/list', {
+      threadId,
+      serverName: 'codex_tui',
+      detail: 'toolsAndAuthOnly',
+    });
+    const [server]: unknown[] = Array.isArray(data) ? data : [];
+    const origin = isRecord(server) ? String(server['httpOrigin']) : '';
+    return Number(/^http:\/\/127\.0\.0\.1:(\d+)$/.exec(origin)?.[1] ?? 0) || null;
+  }
+
   /** The id of a prompt that waits in the queue of a thread; null if it is not there, or not any more. */
   async queued(threadId: string, key: string): Promise<string | null> {
     const { data } = await this.call('thread/queue/list', { threadId });

@@ -28,6 +28,8 @@ export interface WantedThread {
   folder: string;
   server: Server;
   options: ThreadOptions;
+  /** The user has not trusted the folder yet: Codex asks before the window shows the conversation. */
+  isUntrusted: boolean;
   /** The id of a conversation to go on with; without it a new one is begun. */
   continued?: string | undefined;
   /** The process that becomes the window. */
@@ -49,7 +51,7 @@ const LINGER_MS = 1000;
  */
 export async function openThread(
   order: LaunchOrder,
-  asked: Pick<WantedThread, 'options' | 'continued'>,
+  asked: Pick<WantedThread, 'options' | 'continued' | 'isUntrusted'>,
 ): Promise<{ id: string } | { trouble: string }> {
   const { program, folder, env, name, server } = order;
   // Its output is not read: the daemon inherits it, and never closes it.
@@ -121,7 +123,9 @@ export async function holdThread(wanted: WantedThread, say: (line: string) => vo
     if ((await Promise.race([opened, closed.promise])) === 'closed') return say('the daemon of Codex is gone');
     id = await begin(peer, wanted);
     say(`thread ${id}`);
-    await Promise.race([attached.promise, closed.promise]);
+    const end = await Promise.race([attached.promise, closed.promise]);
+    if (end === 'attached' && wanted.isUntrusted)
+      await giveRights(peer, wanted.folder, id).catch(() => 'it only reads');
     await Bun.sleep(LINGER_MS);
     // Also if the daemon has ended: after that only a window loads the conversation.
     new SessionNames(wanted.parley).opened(wanted.name, wanted.pid);
@@ -138,11 +142,26 @@ const SOCKET = 'app-server-control/app-server-control.sock';
 /** What a thread's clients are told when a window resumes it, or begins a turn in it. */
 const ATTACHED = /^(thread\/goal\/|turn\/started)/;
 
-async function begin(peer: JsonRpcPeer, { name, folder, server, options, continued }: WantedThread): Promise<string> {
-  const call = async (method: string, params: Params): Promise<Params> => {
+/**
+ * Codex has asked its user about the folder since the conversation was begun. The conversation gets the rights that Codex now gives to one
+ * that begins there: those of a trusted folder, or the same as before.
+ */
+async function giveRights(peer: JsonRpcPeer, cwd: string, threadId: string): Promise<void> {
+  const call = callerOf(peer);
+  const { thread, approvalPolicy, sandbox: sandboxPolicy } = await call('thread/start', { cwd, ephemeral: true });
+  if (isRecord(thread)) await call('thread/unsubscribe', { threadId: String(thread['id']) });
+  await call('thread/settings/update', { threadId, approvalPolicy, sandboxPolicy });
+}
+
+function callerOf(peer: JsonRpcPeer): (method: string, params: Params) => Promise<Params> {
+  return async (method, params) => {
     const result = await peer.request(method, params, { ms: CALL_MS }).answer;
     return isRecord(result) ? result : {};
   };
+}
+
+async function begin(peer: JsonRpcPeer, { name, folder, server, options, continued }: WantedThread): Promise<string> {
+  const call = callerOf(peer);
   // The daemon takes the name of its first client for its own, also towards the model's provider. That name is the window's.
   await call('initialize', {
     clientInfo: { name: 'codex-tui', title: null, version: '0' },

@@ -1,8 +1,19 @@
 import type { Client } from '../../delivery/client.ts';
 import { claudeShape } from '../../delivery/hook-script.ts';
 import { hook, POLL } from '../ways.ts';
+import { HeldGemini } from './held.ts';
+import { GeminiLive } from './live.ts';
+import { GeminiHookRecord } from './proof.ts';
+import { geminiHome, hasSubagent } from './record.ts';
+import { geminiComposer } from './state.ts';
 
-/** Gemini CLI 0.61. The reason of a denied ending becomes the next prompt. */
+/** Where its screen cannot be read. */
+const BLIND_ENTER_MS = 1500;
+
+/**
+ * Gemini CLI 0.61. The reason of a denied ending becomes the next prompt, which runs the hooks of a prompt again. It says PreCompress before
+ * each request, and not whether it compressed anything: so that is not listened to.
+ */
 export const gemini: Client = {
   name: 'gemini',
   hook: {
@@ -11,6 +22,9 @@ export const gemini: Client = {
     beginsTurn: ['BeforeAgent'],
     endsTurn: ['AfterAgent'],
     deafAfter: [],
+    recordDecides: true,
+    isSubagent: ({ hook_event_name, transcript_path = '', session_id = '', tool_name }) =>
+      hook_event_name === 'AfterTool' && tool_name !== 'invoke_agent' && hasSubagent(transcript_path, session_id),
     counts: 'characters',
     registers: ['SessionStart', 'BeforeAgent', 'AfterTool', 'AfterAgent'],
     // It counts milliseconds.
@@ -19,6 +33,9 @@ export const gemini: Client = {
       return `Gemini CLI, ~/.gemini/settings.json:\n${claudeShape(command, this.timeout, this.registers)}`;
     },
   },
-  typing: null,
+  typing: { composer: geminiComposer, enterAfter: BLIND_ENTER_MS, blindEnterAfter: BLIND_ENTER_MS },
+  hookRecord: ({ session, env }, ids) => new GeminiHookRecord(geminiHome(env), session, ids),
+  live: (env) => new GeminiLive(env),
+  held: (place) => new HeldGemini(place),
   ways: [hook('gemini', 'primary', 'its hook looks after every tool call and at the end of a turn'), POLL],
 };

@@ -60,7 +60,7 @@ export class HeldKimi implements HeldClient {
   }
 
   #follow(): FollowedWire | null {
-    const path = this.session === null ? null : (this.#index.find(this.session)?.wire ?? null);
+    const path = this.session === null ? null : (this.#index.find(this.session)?.path ?? null);
     if (this.#wire?.path !== path) this.#wire = path === null ? null : new FollowedWire(path);
     return this.#wire;
   }

@@ -3,6 +3,8 @@ import type { MessageId } from '../../core/names.ts';
 import type { MessageTurn, RecordedProof, ShownProof } from '../../core/ports/live-session.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import type { HookRecord } from '../../delivery/client.ts';
+import { LATE_MS } from '../../delivery/held-live.ts';
+import type { ProofReader } from '../../delivery/held-live.ts';
 import { fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
 import { linesFrom } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
@@ -10,8 +12,6 @@ import { appendedText, KimiIndex, objectIn, textInParts } from './record.ts';
 
 /** The search for a time in a record ends when the rest is not longer than this. */
 const NEAR = 256 * 1024;
-/** An entry bears the time at which something was said, and is written a little later. */
-export const LATE_MS = 5000;
 /** A line that begins otherwise says nothing about a message. Lines can have megabytes. */
 const OURS =
   /^\{"type":"(?:turn\.(?:prompt|steer|ended)|context\.append_(?:message|loop_event)|llm\.request|usage\.record|context\.(?:clear|undo|apply_compaction))"/;
@@ -41,7 +41,7 @@ interface Turn {
  *
  * A message is known by the line of our fence, with a mark that no sender knows. So it does not matter in which conversation it is found.
  */
-export class WireProof {
+export class WireProof implements ProofReader {
   #offset: number;
   #turn: Turn | null = null;
   /** Mail of a hook that belongs to the turn which begins next. */
@@ -211,7 +211,7 @@ export class KimiHookRecord implements HookRecord {
   }
 
   shown(): ReadonlyMap<MessageId, ShownProof> {
-    const wire = this.#index.find(this.session)?.wire;
+    const wire = this.#index.find(this.session)?.path;
     if (wire === undefined) return new Map();
     const from = this.#readers ? 0 : wirePlaceAt(wire, this.since - LATE_MS);
     this.#readers ??= this.ids.map((id) => new WireProof(wire, from, id));

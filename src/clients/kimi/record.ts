@@ -3,6 +3,8 @@ import type { Env } from '../../core/env.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { TurnEvent } from '../../core/ports/session.ts';
 import { fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
+import { writtenAt } from '../../delivery/held-live.ts';
+import type { RecordedState, RecordFile } from '../../delivery/held-live.ts';
 import { userHome } from '../../platform/env.ts';
 import { linesFrom } from '../../sessions/follow.ts';
 import type { TurnLines } from '../../sessions/turn-record.ts';
@@ -12,12 +14,7 @@ import { isRecord } from '../../wire/jsonrpc.ts';
  * What Kimi 2.1 writes down: `session_index.jsonl` names every session with its folders, and `agents/main/wire.jsonl` in a session's
  * folder has what was said there, one JSON object per line, appended.
  */
-export interface KimiSessionFiles {
-  id: string;
-  /** Of the project. */
-  folder: string;
-  wire: string;
-}
+export type KimiSessionFiles = RecordFile;
 
 /** Where Kimi keeps its files. `env` has HOME. */
 export function kimiHome(env: Env): string {
@@ -55,24 +52,19 @@ export class KimiIndex {
       this.#offset = to;
       const { sessionId: id, sessionDir: dir, workDir: folder } = objectIn(text) ?? {};
       if (typeof id !== 'string' || typeof dir !== 'string' || typeof folder !== 'string') continue;
-      this.#found.set(id, { id, folder, wire: `${dir}/agents/main/wire.jsonl` });
+      this.#found.set(id, { id, folder, path: `${dir}/agents/main/wire.jsonl` });
     }
   }
 }
 
-function isThere({ wire }: KimiSessionFiles): boolean {
-  return existsSync(wire);
+function isThere({ path }: KimiSessionFiles): boolean {
+  return existsSync(path);
 }
 
 /** When a session was begun, Unix ms; 0 if its record does not say. */
-export function begunAt({ wire }: KimiSessionFiles): number {
-  const [first] = linesFrom(wire, 0);
+export function begunAt({ path }: KimiSessionFiles): number {
+  const [first] = linesFrom(path, 0);
   return timeIn(objectIn(first?.text ?? '')?.['created_at']);
-}
-
-/** When something was last written down of it. */
-export function writtenAt({ wire }: KimiSessionFiles): number {
-  return statSync(wire, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 }
 
 /**
@@ -104,8 +96,8 @@ export class PromptSearch {
     return this.#found.has(one.id);
   }
 
-  #readOn({ id, wire }: KimiSessionFiles): void {
-    for (const { text, to } of linesFrom(wire, this.#read.get(id) ?? 0)) {
+  #readOn({ id, path }: KimiSessionFiles): void {
+    for (const { text, to } of linesFrom(path, this.#read.get(id) ?? 0)) {
       this.#read.set(id, to);
       const entry = text.startsWith('{"type":"turn.prompt"') ? objectIn(text) : null;
       if (!entry || timeIn(entry['time']) < (this.since ?? 0) || !this.isText(textInParts(entry['input']))) continue;
@@ -116,8 +108,8 @@ export class PromptSearch {
 }
 
 /** A line that is half written then is none that comes later. */
-function sizeOf({ wire }: KimiSessionFiles): number {
-  return statSync(wire, { throwIfNoEntry: false })?.size ?? 0;
+function sizeOf({ path }: KimiSessionFiles): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
 interface OpenTurn {
@@ -245,7 +237,7 @@ export class FollowedWire {
 
   constructor(readonly path: string) {}
 
-  look(): { turnSince: number | null; waitingFor: string | null; at: number } {
+  look(): RecordedState {
     for (const { text, from, to } of linesFrom(this.path, this.#offset)) {
       this.#turns.take(text);
       this.#offset = to;
@@ -267,7 +259,7 @@ export class FollowedWire {
 export function followedTurn(index: KimiIndex, session: string): () => boolean | null {
   let wire: FollowedWire | null = null;
   return () => {
-    const path = index.find(session)?.wire;
+    const path = index.find(session)?.path;
     if (path === undefined) return null;
     if (wire?.path !== path) wire = new FollowedWire(path);
     return wire.look().turnSince !== null;

@@ -12,6 +12,7 @@ import type {
 } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { saveClientFile } from '../../sessions/client-files.ts';
+import { writtenAt } from '../../delivery/held-live.ts';
 import { typeInto } from '../../delivery/terminal.ts';
 import { realPath } from '../../platform/files.ts';
 import type { ClientState, StateReader } from '../../sessions/client-state.ts';
@@ -19,7 +20,7 @@ import { ClientWindow } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { type LiveClient, TurnRecord } from '../../sessions/turn-record.ts';
 import { isCommand, isSamePrompt, preparePrompt } from '../typed-prompt.ts';
-import { begunAt, FollowedWire, kimiHome, KimiIndex, KimiTurns, PromptSearch, writtenAt } from './record.ts';
+import { begunAt, FollowedWire, kimiHome, KimiIndex, KimiTurns, PromptSearch } from './record.ts';
 import { isKimiReady, kimiComposer, kimiHolds } from './state.ts';
 import { isKimiWindow, sessionsOnServers } from './web.ts';
 
@@ -82,7 +83,7 @@ export class KimiSession implements SessionDriver {
       sharesFolder: target.sharesFolder,
     });
     this.#record = new TurnRecord({
-      pathOf: (conversation) => this.#index.find(conversation)?.wire ?? null,
+      pathOf: (conversation) => this.#index.find(conversation)?.path ?? null,
       reader: () => new KimiTurns(),
     });
     this.#adopt(target.conversation);
@@ -261,7 +262,7 @@ export class KimiSession implements SessionDriver {
   }
 
   #follow(): FollowedWire | null {
-    const path = this.#conversation === null ? null : (this.#index.find(this.#conversation)?.wire ?? null);
+    const path = this.#conversation === null ? null : (this.#index.find(this.#conversation)?.path ?? null);
     if (this.#wire?.path !== path) this.#wire = path === null ? null : new FollowedWire(path);
     return this.#wire;
   }

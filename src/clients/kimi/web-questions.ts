@@ -138,7 +138,7 @@ export class KimiWebQuestions implements QuestionDriver {
   }
 
   #recordOf(session: string, agent: string): string | null {
-    const main = this.index.find(session)?.wire;
+    const main = this.index.find(session)?.path;
     return main === undefined ? null : `${dirname(dirname(main))}/${agent}/wire.jsonl`;
   }
 }

@@ -1,5 +1,6 @@
 import { dirname } from 'node:path';
 import type { Env } from '../../core/env.ts';
+import { writtenAt } from '../../delivery/held-live.ts';
 import type {
   Prompt,
   RecordPlace,
@@ -17,7 +18,7 @@ import { FolderWatch, linesFrom } from '../../sessions/follow.ts';
 import { TurnRecord } from '../../sessions/turn-record.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 import { plainPrompt } from '../plain-prompt.ts';
-import { kimiHome, KimiIndex, KimiTurns, writtenAt } from './record.ts';
+import { kimiHome, KimiIndex, KimiTurns } from './record.ts';
 import { isKimi, kimiComposer } from './state.ts';
 import { KimiWebQuestions } from './web-questions.ts';
 import {
@@ -70,7 +71,7 @@ export class KimiWebSession implements SessionDriver {
       isClient: isKimi,
     });
     this.#record = new TurnRecord({
-      pathOf: (conversation) => this.#index.find(conversation)?.wire ?? null,
+      pathOf: (conversation) => this.#index.find(conversation)?.path ?? null,
       reader: () => new KimiTurns(),
     });
     this.#conversation = target.conversation;
@@ -92,7 +93,7 @@ export class KimiWebSession implements SessionDriver {
   watch(changed: () => void): () => void {
     const folders = new FolderWatch(changed);
     const look = (): void => {
-      const wire = this.#conversation === null ? undefined : this.#index.find(this.#conversation)?.wire;
+      const wire = this.#conversation === null ? undefined : this.#index.find(this.#conversation)?.path;
       folders.set([wire === undefined ? this.#home : dirname(wire)]);
       changed();
     };
@@ -276,7 +277,7 @@ export class KimiWebSession implements SessionDriver {
   }
 
   #isRecorded(conversation: string, id: string): boolean {
-    const wire = this.#index.find(conversation)?.wire;
+    const wire = this.#index.find(conversation)?.path;
     return wire !== undefined && [...linesFrom(wire, 0)].some(({ text }) => text.includes(JSON.stringify(id)));
   }
 }

@@ -60,7 +60,7 @@ export class KimiWebSessions {
 
   /** The records of the sessions of the last list. */
   get records(): string[] {
-    return this.#found.flatMap(({ session }) => this.index.find(session.id)?.wire ?? []);
+    return this.#found.flatMap(({ session }) => this.index.find(session.id)?.path ?? []);
   }
 
   /** The way to a session of the last list. While it asks its user something there is none. */
@@ -164,7 +164,7 @@ export class WebWay implements Way {
   async #proven(parcels: readonly Parcel[], since: number, signal: AbortSignal): Promise<Attempt> {
     const wakeup = new Wakeup();
     const folders = new FolderWatch(() => wakeup.notify());
-    const wire = this.index.find(this.session)?.wire;
+    const wire = this.index.find(this.session)?.path;
     folders.set(wire === undefined ? [] : [dirname(wire)]);
     let idleFrom = performance.now();
     try {

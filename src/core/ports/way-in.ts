@@ -5,6 +5,7 @@ import type { Evidence } from '../receipt.ts';
 export const WAYS = [
   'socket',
   'rpc',
+  'queue',
   'channel',
   'hook',
   'terminal',

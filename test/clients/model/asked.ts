@@ -15,7 +15,7 @@ export class Asked {
   readonly at = Date.now();
 
   constructor(
-    readonly wire: 'anthropic' | 'openai' | 'responses',
+    readonly wire: 'anthropic' | 'gemini' | 'openai' | 'responses',
     readonly pieces: readonly Piece[],
     /** The names of the tools that the model may call. */
     readonly tools: readonly string[],

@@ -1,6 +1,6 @@
 // A model that answers by script, on loopback, for real clients.
 //
-//   const model = aModel([bash('true'), say('done')]);     // Anthropic at model.url; chat completions and responses at `${model.url}/v1`
+//   const model = aModel([bash('true'), say('done')]);     // Anthropic and Gemini at model.url; chat completions and responses at `${model.url}/v1`
 //   const request = await model.saw('the build is red');   // a request of the agent in which the text stands
 //   request.count('the build is red');                     // how often; model.last is the newest request
 //
@@ -10,6 +10,7 @@
 import { answerMessages, readMessages } from './anthropic.ts';
 import { json } from './answers.ts';
 import type { Asked } from './asked.ts';
+import { answerGemini, geminiMethod, readGemini } from './gemini.ts';
 import { answerCompletions, readCompletions } from './openai.ts';
 import { answerResponses, readResponses } from './responses.ts';
 import { say, type Step } from './steps.ts';
@@ -91,6 +92,11 @@ export class Model {
       return this.#turnOf(request, readCompletions, answerCompletions);
     if (request.method === 'POST' && pathname === '/v1/responses')
       return this.#turnOf(request, readResponses, answerResponses);
+    const gemini = request.method === 'POST' ? geminiMethod(pathname) : null;
+    if (gemini)
+      return this.#turnOf(request, readGemini, (_asked, step, turn) =>
+        answerGemini(step, turn, gemini !== 'generateContent'),
+      );
     if (pathname === '/v1/messages/count_tokens') return json({ input_tokens: 10 });
     this.strays.push(`${request.method} ${pathname}`);
     return json(

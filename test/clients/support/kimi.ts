@@ -16,7 +16,7 @@ import type { Model } from '../model/model.ts';
 import type { Place } from './place.ts';
 import { runs } from './runs.ts';
 import type { Terminal } from './terminal.ts';
-import { client, nodeForKimi } from './where.ts';
+import { client, nodeForScripts } from './where.ts';
 
 const DEADLINE = 200_000;
 
@@ -35,7 +35,7 @@ export class Kimi {
     const bin = `${place.home}/bin`;
     mkdirSync(bin, { recursive: true });
     symlinkSync(client('kimi').program, `${bin}/kimi`);
-    symlinkSync(nodeForKimi(), `${bin}/node`);
+    symlinkSync(nodeForScripts(), `${bin}/node`);
     this.env = { ...place.env, PATH: `${bin}:${place.env['PATH']}`, KIMI_DISABLE_TELEMETRY: '1' };
     const file = `${this.folder}/config.toml`;
     if (existsSync(file)) throw new Error(`${file} is there already: let the product install after aKimi`);

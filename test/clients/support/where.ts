@@ -16,6 +16,7 @@ export const CLIENTS = process.env['PARLEY_CLIENTS'] ?? `${ROOT}.cache/clients`;
 const PACKAGES = {
   claude: '@anthropic-ai/claude-code',
   codex: '@openai/codex',
+  gemini: '@google/gemini-cli',
   kimi: '@moonshot-ai/kimi-code',
   opencode: 'opencode-ai',
 } as const;
@@ -46,8 +47,8 @@ export function client(name: keyof typeof PACKAGES): Client {
   };
 }
 
-/** The Node that runs Kimi. */
-export function nodeForKimi(): string {
+/** The Node that runs the clients that are scripts: Kimi and Gemini CLI. */
+export function nodeForScripts(): string {
   return resolve(CLIENTS, listed()?.['programs']?.['node'] ?? '');
 }
 

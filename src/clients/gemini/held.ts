@@ -1,0 +1,73 @@
+import type { HeldClient, HeldPlace } from '../../delivery/client.ts';
+import type { ClientState, StateReader } from '../../sessions/client-state.ts';
+import type { Screen } from '../../sessions/terminal.ts';
+import { isUuid } from '../launch.ts';
+import { FollowedChat, geminiHome, GeminiIndex } from './record.ts';
+import { geminiHolds, geminiWindows, isGemini } from './state.ts';
+
+/** For 40 ms after it has read a paste, Gemini CLI takes an Enter for a part of it; on a busy machine that can take longer. */
+const SHOWN_MS = 500;
+
+/** A Gemini CLI in a terminal of ours. Its record is there as soon as it takes prompts. */
+export class HeldGemini implements HeldClient {
+  readonly enterAfter = SHOWN_MS;
+  readonly shownFor = SHOWN_MS;
+  readonly states: StateReader = { latest: () => Promise.resolve(this.#latest()) };
+  readonly #index: GeminiIndex;
+  #chat: FollowedChat | null = null;
+
+  constructor(
+    readonly place: HeldPlace,
+    readonly scan = geminiWindows,
+  ) {
+    this.#index = new GeminiIndex(geminiHome(place.env));
+  }
+
+  /** Its user may begin another conversation in the same window: that is known if no other Gemini CLI runs in the folder. */
+  get session(): string | null {
+    const { args, folder, startedAt } = this.place;
+    const named = geminiSessionIn(args);
+    const begun = this.#index.inFolder(folder).filter((one) => this.#index.begunAt(one) >= startedAt);
+    const newest = begun.at(-1)?.id;
+    return newest === undefined || newest === named || this.#hasOther() ? (named ?? null) : newest;
+  }
+
+  isReady(): boolean {
+    return this.#path() !== null;
+  }
+
+  look(): void {}
+
+  holds(screen: Screen, text: string): boolean {
+    return geminiHolds(screen, text);
+  }
+
+  #latest(): ClientState {
+    const path = this.#path();
+    if (path === null) return { state: 'starting', at: 0, source: 'transcript', pid: this.place.pid };
+    if (this.#chat?.path !== path) this.#chat = new FollowedChat(path);
+    const { turnSince, at } = this.#chat.look();
+    // A turn that another process left open has ended with it.
+    const isBusy = turnSince !== null && turnSince >= this.place.startedAt;
+    return { state: isBusy ? 'busy' : 'idle', at, source: 'transcript', pid: this.place.pid };
+  }
+
+  #path(): string | null {
+    const { session } = this;
+    return session === null ? null : (this.#index.find(session)?.path ?? null);
+  }
+
+  #hasOther(): boolean {
+    const { folder, pid } = this.place;
+    return (this.scan(isGemini) ?? []).some((one) => one.folder === folder && one.pid !== pid);
+  }
+}
+
+/** The conversation that these words name. */
+export function geminiSessionIn(args: readonly string[]): string | undefined {
+  return args.flatMap((word, at) => {
+    const [name = '', value = args[at + 1]] = word.split('=', 2);
+    const isNamed = ['--session-id', '--resume', '-r'].includes(name) && value !== undefined && isUuid(value);
+    return isNamed ? [value] : [];
+  })[0];
+}
