@@ -284,6 +284,22 @@ describe('mail over the wake budget', () => {
     await listed(rig, first, second, third, fourth);
   });
 
+  it('is in the next digest too if its note could not be written', async () => {
+    const { rig, first } = await spent();
+    const { journal } = rig.workspace.own;
+    const record = journal.record.bind(journal);
+    let failed = 0;
+    journal.record = async (mailbox, id, receipt) => {
+      if (id !== first && 'digest' in receipt.evidence && failed++ === 0) throw new Error('killed here');
+      return record(mailbox, id, receipt);
+    };
+    const second = await rig.send({ body: 'two more' });
+    await within(10_000, async () => failed > 0);
+    await looked(rig);
+    const third = await rig.send({ body: 'three' });
+    await listed(rig, first, second, third);
+  });
+
   it('stays in one digest that could not be shown and waits again', async () => {
     const { rig, first } = await spent();
     const second = await rig.send({ body: 'two more' });

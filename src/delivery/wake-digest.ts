@@ -81,15 +81,14 @@ export class WakeDigests {
     if (before) await home.mailboxes.withdraw(before.id, { by: HOST_NAME, because: 'a newer digest replaced it' });
   }
 
-  /** Lets a message wait where no hook looks: the digest has it. */
+  /** Lets a message wait where no hook looks: the digest has it. Noted first: if we die, it is still loud or is known to be listed. */
   async #list({ name, home }: Who, id: MessageId, digest: MessageId, because: string): Promise<void> {
     const copy = await home.journal.copy(name, id);
     if (copy?.state !== 'stored') return;
-    if (copy.attention.injection !== 'digest') {
-      await home.journal.reconsider(name, id, { ...copy.attention, injection: 'digest' });
-      await home.mailboxes.lower(name, id);
-    }
     await home.journal.record(name, id, receipt('reconsidered', this.workspace.now(), { because, digest }));
+    if (copy.attention.injection === 'digest') return;
+    await home.journal.reconsider(name, id, { ...copy.attention, injection: 'digest' });
+    await home.mailboxes.lower(name, id);
   }
 
   async #linesFor({ name, home }: Who, listed: readonly MessageId[]): Promise<string[]> {
