@@ -420,6 +420,19 @@ describe('mail that a session has, and that its model was not asked with', () =>
     expect([nudges(rig).length, await rig.steps(id)]).toEqual([1, ['offered', 'knocked', 'knocked']]);
   });
 
+  it('has the turn that the text begins for itself, if it is a question: other mail comes after its answer', async () => {
+    const { rig, ids } = await left(1);
+    const [question] = ids;
+    if (!question) throw new Error('it was sent');
+    await rig.send({ body: 'the next', intent: 'fyi' });
+    await within(10_000, async () => nudges(rig).length > 0);
+    await looked(rig);
+    expect(rig.claude.texts('s1').join()).not.toContain('the next');
+    rig.claude.show('s1', question, { id: 't1', end: { how: 'done', text: 'yes' } });
+    await within(10_000, async () => rig.claude.texts('s1').join().includes('the next'));
+    expect((await rig.workspace.own.mailboxes.peek(alice)).map(({ message }) => message.body)).toEqual(['yes']);
+  });
+
   it('waits for its turn as long as the model does not answer, and while no more wakes are allowed', async () => {
     const { rig } = await left(1, 'usage limit reached, resets 3pm');
     await looked(rig);

@@ -109,6 +109,10 @@ export class Follower {
         const message = await mailbox.who.home.journal.message(id);
         return message && this.#wakes.hindrance(mailbox, message, session);
       },
+      isQuestion: async ({ who }, id) => {
+        const [message, copy] = [await who.home.journal.message(id), await who.home.journal.copy(who.name, id)];
+        return message !== null && copy !== null && wantsAnswer({ message, attention: copy.attention });
+      },
       now: () => deps.workspace.now(),
     });
     this.#answers = new Answers({
@@ -280,6 +284,7 @@ export class Follower {
     const next = await this.#nudges.prepare(live, way, unasked);
     if (!next) return;
     this.#wakes.note(live.id);
+    if (next.asks) this.#answers.begin(live.id);
     if (this.#stuckMail.isStuck(live.id)) this.#pauses.hold(live.id);
     const attempt = this.#tryNudge(live, way, next).finally(() => this.#running.delete(attempt));
     this.#running.add(attempt);
@@ -288,7 +293,10 @@ export class Follower {
   async #tryNudge({ client, id: session }: LiveSession, way: Way, next: NudgeText): Promise<void> {
     try {
       const said = await nudge(way, next, this.#stop.signal);
-      if (said.outcome === 'left') this.#wakes.undo(session);
+      if (said.outcome === 'left') {
+        this.#wakes.undo(session);
+        this.#answers.end(session);
+      }
       if (said.outcome === 'left' && said.retry) {
         this.#nudges.forget(next);
         this.#pauses.pause(session);

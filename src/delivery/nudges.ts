@@ -15,6 +15,8 @@ export interface NudgesDeps {
   proofOf(handover: Handover): Promise<RecordedProof | null>;
   /** Why a session is not woken for a message now. */
   hindrance(mailbox: ReadMailbox, id: MessageId, session: string): Promise<Hindrance | null>;
+  /** Whether the final text of its turn is its answer. */
+  isQuestion(mailbox: ReadMailbox, id: MessageId): Promise<boolean>;
   now(): number;
 }
 
@@ -24,7 +26,10 @@ export interface Unasked {
   handover: Handover;
 }
 
-export type NudgeText = Pick<Parcel, 'id' | 'text'>;
+export interface NudgeText extends Pick<Parcel, 'id' | 'text'> {
+  /** It names one question: the turn that it begins should be about that alone, so that its answer is known. */
+  asks: boolean;
+}
 
 /**
  * Short texts that make an idle session ask its model again. They name mail that its conversation has and that got no answer, and repeat
@@ -53,7 +58,8 @@ export class Nudges {
         handover.id,
         receipt('knocked', this.deps.now(), { ...evidence, because: 'its request got no answer' }),
       );
-    return { id, text: nudgeText(due.map(({ handover }) => handover.id)) };
+    const asks = others.length === 0 && (await this.deps.isQuestion(first.mailbox, first.handover.id));
+    return { id, text: nudgeText(due.map(({ handover }) => handover.id)), asks };
   }
 
   /** Nothing went in: it may be tried again when the client's record agrees. */
