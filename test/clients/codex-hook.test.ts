@@ -72,7 +72,7 @@ async function aSession(steps: Step[]) {
   const place = await aPlace();
   const code = aCodex({ place, model });
   const parley = await new Program(place.home).init('claude', 'codex');
-  const { code: ended, err } = await parley.run(['install', 'codex', '--hooks', '--as', 'codex']);
+  const { code: ended, err } = await parley.run(['install', 'codex', '--hooks']);
   if (ended !== 0) throw new Error(`parley install ended with ${ended}: ${err}`);
   const terminal = await code.terminal();
   await code.trustHooks(terminal);

@@ -180,7 +180,8 @@ describe(`a window of Codex without its daemon, after \`parley install\`${codex.
     const { model, code, does, inbox, opened, names } = await aCodexMachine();
     const window = await opened(['--no-daemon']);
     await within(DEADLINE, async () => names.all()[0]?.pid === window.pid);
-    model.script(say('one'), say('This is the window.'), say('after /new'));
+    await within(DEADLINE, async () => (await does('agents')).includes('idle, mail comes with its first prompt'));
+    model.script(say('one'), say('This is the window.'));
     await does('send', '@codex', 'CANARY early', '--fyi', '--as', 'me');
     await code.turn(window, 'hello');
     // Its hook brought that.

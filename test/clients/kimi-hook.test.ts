@@ -37,7 +37,7 @@ async function aMachine(steps: Step[]) {
   const place = await aPlace();
   const code = aKimi({ place, model });
   const parley = await new Program(place.home).init('claude', 'kimi');
-  const { code: ended, err } = await parley.run(['install', 'kimi', '--as', 'kimi']);
+  const { code: ended, err } = await parley.run(['install', 'kimi']);
   if (ended !== 0) throw new Error(`parley install ended with ${ended}: ${err}`);
   return { parley, model, code };
 }

@@ -60,7 +60,7 @@ describe('mail reaches the model once', () => {
     const { model, place, does } = await aMachine();
     const code = aCodex({ place, model });
     for (const name of ['claude', 'codex']) await does(['init', name]);
-    await does(['install', 'codex', '--hooks', '--as', 'codex']);
+    await does(['install', 'codex', '--hooks']);
     const terminal = await code.terminal();
     await code.trustHooks(terminal);
     const sent = gate();
@@ -77,7 +77,7 @@ describe('mail reaches the model once', () => {
     const { model, place, does } = await aMachine();
     const code = aKimi({ place, model });
     for (const name of ['claude', 'kimi']) await does(['init', name]);
-    await does(['install', 'kimi', '--as', 'kimi']);
+    await does(['install', 'kimi']);
     await does(['send', '@kimi', 'CANARY it is red', '--as', 'claude']);
     model.script(say('one'), say('two'));
     await code.headless('hello');

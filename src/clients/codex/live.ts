@@ -99,8 +99,8 @@ export class CodexLive implements LiveSessions {
   ways({ id, status }: LiveSession): readonly Way[] {
     const hasWindow = (): boolean => this.#sessions().some((one) => one.id === id);
     const alone = this.#alone(id);
-    // In a turn the hook brings it earlier.
-    if (alone && status !== 'idle') return [];
+    // In a turn the hook brings it earlier. Without a record Codex queues nothing.
+    if (alone && (status !== 'idle' || rolloutOf(this.#daemon.home, id) === null)) return [];
     if (alone) return [new WindowQueueWay(this.#place(alone), this.#daemon.home, id, hasWindow)];
     return [new TurnWay(this.#daemon, id, hasWindow, this.silentMs)];
   }
@@ -207,8 +207,8 @@ export class CodexLive implements LiveSessions {
       const place = path === null ? null : readRollout(this.#places.get(id) ?? { path, offset: 0 }).next;
       if (place) this.#places.set(id, place);
       const status = place?.turn === undefined ? 'idle' : 'active';
-      const mailComes = path === null ? {} : { mailComes: 'by its hook, or when it is idle' };
-      return [{ client: 'codex', id, folder: window.folder, status, ...mailComes, ...processOf(window) }];
+      const mailComes = path === null ? 'with its first prompt' : 'by its hook, or when it is idle';
+      return [{ client: 'codex', id, folder: window.folder, status, mailComes, ...processOf(window) }];
     }
     return [];
   }
