@@ -25,7 +25,7 @@ async function aRig(waitMs: (session: string) => number = () => 0, idleSince: Re
     workspace,
     claude,
     copiesOf,
-    follow(): Follower {
+    follow(wakesPerHour = 30): Follower {
       const follower = new Follower({
         workspace,
         clients: new Map([['claude', claude]]),
@@ -45,7 +45,7 @@ async function aRig(waitMs: (session: string) => number = () => 0, idleSince: Re
         hookRecordOf: () => null,
         phrases: async ({ name: reader, home }, mail, now) =>
           fenced({ reader, mark: 'abc', now, ago: () => 'just now', people: await peopleAmong(home, mail) }),
-        settings: { wakesPerHour: 30, captureRemote: false },
+        settings: { wakesPerHour, captureRemote: false },
         log: () => {},
         limits: { lookMs: 50, tickMs: 50 },
       });
@@ -76,6 +76,23 @@ describe('mail for a mailbox that sessions share', () => {
       expect(own?.receipts.map(({ step }) => step)).toEqual(['offered', 'shown']);
       expect(rig.claude.got.get(String(taker).replace('claude.', ''))?.map((parcel) => parcel.id)).toContain(id);
     }
+  });
+
+  it('comes whole, and not as a digest for one of them, when none may be woken again', async () => {
+    const rig = await aRig();
+    rig.claude.add('a').add('b');
+    rig.follow(1);
+    for (const body of ['one', 'two']) {
+      const id = await rig.send({ body, intent: 'fyi' });
+      await within(10_000, async () => (await rig.taker(id)) !== undefined);
+    }
+    const ids = [await rig.send({ body: 'three', intent: 'fyi' }), await rig.send({ body: 'four', intent: 'fyi' })];
+    for (const id of ids)
+      await within(10_000, async () => (await rig.copiesOf(id))[0]?.receipts.at(-1)?.step === 'reconsidered');
+    rig.claude.sessions.delete('a');
+    rig.claude.add('b', { status: 'active' });
+    for (const id of ids) await within(10_000, async () => (await rig.taker(id)) === 'claude.b');
+    expect(rig.claude.texts('b').join()).toContain('four');
   });
 
   it('names the session that it is given to, and goes to the one that is idle longest', async () => {

@@ -399,6 +399,40 @@ describe('mail that a session has, and that its model was not asked with', () =>
     await within(10_000, async () => nudges(rig).length === 2);
   });
 
+  it('is named again, after a pause, if the client did not take the text', async () => {
+    const rig = await aRig();
+    rig.claude.add('s1', { status: 'active' }).mode = 'silent';
+    const id = await rig.send();
+    rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length === 1);
+    rig.claude.mode = { outcome: 'left', because: 'the socket refused it', retry: true };
+    rig.claude.accept('s1', id, undefined, true).add('s1');
+    await within(10_000, async () => (await rig.steps(id)).includes('knocked'));
+    await looked(rig);
+    rig.claude.mode = 'silent';
+    rig.workspace.pass(2000);
+    await looked(rig);
+    // The record does not say yet that the first one is not there.
+    expect(nudges(rig)).toEqual([]);
+    rig.claude.isOver = true;
+    await within(10_000, async () => nudges(rig).length === 1);
+    await looked(rig);
+    expect([nudges(rig).length, await rig.steps(id)]).toEqual([1, ['offered', 'knocked', 'knocked']]);
+  });
+
+  it('has the turn that the text begins for itself, if it is a question: other mail comes after its answer', async () => {
+    const { rig, ids } = await left(1);
+    const [question] = ids;
+    if (!question) throw new Error('it was sent');
+    await rig.send({ body: 'the next', intent: 'fyi' });
+    await within(10_000, async () => nudges(rig).length > 0);
+    await looked(rig);
+    expect(rig.claude.texts('s1').join()).not.toContain('the next');
+    rig.claude.show('s1', question, { id: 't1', end: { how: 'done', text: 'yes' } });
+    await within(10_000, async () => rig.claude.texts('s1').join().includes('the next'));
+    expect((await rig.workspace.own.mailboxes.peek(alice)).map(({ message }) => message.body)).toEqual(['yes']);
+  });
+
   it('waits for its turn as long as the model does not answer, and while no more wakes are allowed', async () => {
     const { rig } = await left(1, 'usage limit reached, resets 3pm');
     await looked(rig);

@@ -109,6 +109,10 @@ export class Follower {
         const message = await mailbox.who.home.journal.message(id);
         return message && this.#wakes.hindrance(mailbox, message, session);
       },
+      isQuestion: async ({ who }, id) => {
+        const [message, copy] = [await who.home.journal.message(id), await who.home.journal.copy(who.name, id)];
+        return message !== null && copy !== null && wantsAnswer({ message, attention: copy.attention });
+      },
       now: () => deps.workspace.now(),
     });
     this.#answers = new Answers({
@@ -280,6 +284,7 @@ export class Follower {
     const next = await this.#nudges.prepare(live, way, unasked);
     if (!next) return;
     this.#wakes.note(live.id);
+    if (next.asks) this.#answers.begin(live.id);
     if (this.#stuckMail.isStuck(live.id)) this.#pauses.hold(live.id);
     const attempt = this.#tryNudge(live, way, next).finally(() => this.#running.delete(attempt));
     this.#running.add(attempt);
@@ -287,9 +292,16 @@ export class Follower {
 
   async #tryNudge({ client, id: session }: LiveSession, way: Way, next: NudgeText): Promise<void> {
     try {
-      const { outcome } = await nudge(way, next, this.#stop.signal);
-      if (outcome === 'left') this.#wakes.undo(session);
-      this.deps.log('mail_nudged', { client, session, way: way.name, outcome });
+      const said = await nudge(way, next, this.#stop.signal);
+      if (said.outcome === 'left') {
+        this.#wakes.undo(session);
+        this.#answers.end(session);
+      }
+      if (said.outcome === 'left' && said.retry) {
+        this.#nudges.forget(next);
+        this.#pauses.pause(session);
+      }
+      this.deps.log('mail_nudged', { client, session, way: way.name, outcome: said.outcome });
     } catch (error) {
       this.#complain('nudge_trouble', error, { client, session });
     }
@@ -378,15 +390,17 @@ export class Follower {
 
   /**
    * What should be handed over now, oldest first. What was judged before costs one listing, however much waits. `areSpent`: no session of
-   * this mailbox may be woken again yet, so what comes goes into a digest.
+   * this mailbox may be woken again yet, so what comes goes into a digest. Not in a shared mailbox: only one of its sessions would see the
+   * digest, and what it lists would wait for nobody after the end of that one.
    */
   async #pushable(
     mailbox: SessionMailbox,
     { id: session, status }: LiveSession,
     areSpent: boolean,
   ): Promise<Pushable[]> {
-    const { who, match, waitMs } = mailbox;
+    const { who, taker, match, waitMs } = mailbox;
     const { mailboxes, journal } = who.home;
+    const makesDigest = areSpent && taker === undefined;
     const place = (id: MessageId): string => `${keyOf(who, id)} ${match} ${session}`;
     const placeWhileIdle = (id: MessageId): string => `${place(id)} idle`;
     const isSkipped = (id: MessageId): boolean =>
@@ -417,7 +431,7 @@ export class Follower {
         continue;
       }
       const hindrance = await this.#wakes.hindrance(mailbox, message, session);
-      if (hindrance?.isOverBudget && areSpent && copy.attention.reason !== 'digest') {
+      if (hindrance?.isOverBudget && makesDigest && copy.attention.reason !== 'digest') {
         overBudget.push(message);
         spent = hindrance.because;
         continue;

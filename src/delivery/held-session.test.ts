@@ -196,6 +196,22 @@ describe.skipIf(!isHere)(`mail in a terminal that we hold${isHere ? '' : ' (skip
     expect(await tui.prompted()).toEqual([parcel.text]);
   });
 
+  it('that was left in the composer and removed there waits again, and nothing is typed before that is known', async () => {
+    const { tui, type, keys, drawn, seen, sessions, held } = await aWindow({ ENTERED_MS: '100' });
+    const [parcel, next] = [aParcel('two\nlines'), aParcel('the next')];
+    const typed = type(parcel);
+    await within(DEADLINE, async () => drawn().includes('[pasted'));
+    await tui.order('dialog');
+    expect(await typed).toMatchObject({ typed: 'stranded' });
+    keys('!');
+    await tui.order('idle');
+    await seen('draft');
+    await tui.order('draft ');
+    await seen('empty');
+    await within(DEADLINE, async () => (await type(next))?.typed === 'entered');
+    expect(await askHolder(sessions.socketOf(held), { typed: parcel.id }, DEADLINE)).toMatchObject({ typed: 'waits' });
+  });
+
   it('does not end the client, nor write over its screen, if its state cannot be written down', async () => {
     const { tui, sessions, child, seen, drawn } = await aWindow();
     rmSync(sessions.folder, { recursive: true });

@@ -278,6 +278,8 @@ export class TerminalHolder {
   async #type(ids: readonly string[], text: string): Promise<HolderAnswer> {
     const { held, typing, quietMs = QUIET_MS } = this.options;
     if (!typing) return { typed: 'never', because: 'the screen of this client is not known' };
+    // What becomes of a text that was not sent is found out first; with another text behind it nobody could tell.
+    if (this.#left && !this.#isEntered(this.#left)) return waits('a text of ours may still be in its composer');
     for (let looks = 0; looks < 2; looks += 1) {
       if (looks > 0) await Bun.sleep(TWICE_MS);
       if (held.quietMs < quietMs) return waits('its user types');
@@ -341,11 +343,14 @@ export class TerminalHolder {
 
   /** The composer is empty: Enter has sent the text after all, or somebody removed it. The record decides whether it was sent. */
   #gone(left: LeftText): HolderAnswer | null {
-    const wasEntered = this.#done.get(left.ids[0] ?? '')?.said.typed === 'entered';
     left.emptySince ??= performance.now();
     if (performance.now() - left.emptySince < REMOVED_MS) return null;
     this.#left = null;
-    return wasEntered ? null : waits('it was removed from the composer');
+    return this.#isEntered(left) ? null : waits('it was removed from the composer');
+  }
+
+  #isEntered({ ids: [id = ''] }: LeftText): boolean {
+    return this.#done.get(id)?.said.typed === 'entered';
   }
 }
 

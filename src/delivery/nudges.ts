@@ -8,13 +8,15 @@ import { idInFence } from './fit.ts';
 import type { Handover } from './hand-over.ts';
 import type { Hindrance } from './wake-budget.ts';
 
-/** A message for which a client was started again more often than this is named by texts with other ids. */
+/** After this many texts, the next ones for a message have ids that are not made from its own. */
 const MOST_OWN = 4;
 
 export interface NudgesDeps {
   proofOf(handover: Handover): Promise<RecordedProof | null>;
   /** Why a session is not woken for a message now. */
   hindrance(mailbox: ReadMailbox, id: MessageId, session: string): Promise<Hindrance | null>;
+  /** Whether the final text of its turn is its answer. */
+  isQuestion(mailbox: ReadMailbox, id: MessageId): Promise<boolean>;
   now(): number;
 }
 
@@ -24,12 +26,16 @@ export interface Unasked {
   handover: Handover;
 }
 
-export type NudgeText = Pick<Parcel, 'id' | 'text'>;
+export interface NudgeText extends Pick<Parcel, 'id' | 'text'> {
+  /** It names one question: the turn that it begins should be about that alone, so that its answer is known. */
+  asks: boolean;
+}
 
 /**
  * Short texts that make an idle session ask its model again. They name mail that its conversation has and that got no answer, and repeat
- * nothing of it. One for all such mail of a session, and one for each time that a message was handed over. It is noted before it is tried;
- * a later process tries it again only if the client's record shows that it did not arrive.
+ * nothing of it. One for all such mail of a session, and one for each time that a message was handed over. It is noted before it is tried.
+ * It is tried again only if the client did not take it, or by a later process, and then only if the client's record shows that it did not
+ * arrive.
  */
 export class Nudges {
   /** Those that this process has tried. */
@@ -52,7 +58,13 @@ export class Nudges {
         handover.id,
         receipt('knocked', this.deps.now(), { ...evidence, because: 'its request got no answer' }),
       );
-    return { id, text: nudgeText(due.map(({ handover }) => handover.id)) };
+    const asks = others.length === 0 && (await this.deps.isQuestion(first.mailbox, first.handover.id));
+    return { id, text: nudgeText(due.map(({ handover }) => handover.id)), asks };
+  }
+
+  /** Nothing went in: it may be tried again when the client's record agrees. */
+  forget({ id }: NudgeText): void {
+    this.#tried.delete(id);
   }
 
   /** One for a single message has an id that is made from the message's, so that a client's record tells what the turn is about. */

@@ -1,10 +1,10 @@
-import type { MessageId } from '../core/names.ts';
 import type { Who } from '../core/mail/workspace.ts';
 import { owe } from '../core/obligations/owed.ts';
 import type { Trace } from '../core/ports/journal.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import type { Parcel } from '../core/ports/way-in.ts';
 import type { FittedMail } from './fit.ts';
+import { digestIn } from './wake-digest.ts';
 
 /** At most this much of what is owed is shown again after one compaction, the oldest first. */
 const MOST_OWED = 20;
@@ -53,7 +53,7 @@ async function wasListedFor(
   session: string,
   { state, receipts }: Trace['copies'][number],
 ): Promise<boolean> {
-  const digest = receipts.findLast(({ evidence }) => 'digest' in evidence)?.evidence['digest'];
-  if (state !== 'stored' || digest === undefined) return false;
-  return (await home.journal.copy(name, String(digest) as MessageId))?.settledBy?.['session'] === session;
+  const digest = digestIn(receipts);
+  if (state !== 'stored' || digest === null) return false;
+  return (await home.journal.copy(name, digest))?.settledBy?.['session'] === session;
 }

@@ -8,6 +8,7 @@ import { anOwner } from '../../test/support/workspace.ts';
 import { send } from '../core/mail/send.ts';
 import { settle, withdraw } from '../core/mail/settle.ts';
 import type { MessageId } from '../core/names.ts';
+import { claim } from '../core/obligations/claim.ts';
 import { endObligation } from '../core/obligations/obligation.ts';
 import { owe } from '../core/obligations/owed.ts';
 import type { Follower } from './follower.ts';
@@ -247,6 +248,73 @@ describe('mail over the wake budget', () => {
     const third = await rig.send({ body: 'three' });
     await listed(rig, first, second, third);
     expect(rig.claude.texts('s1')).toHaveLength(2);
+  });
+
+  it('is in another digest if the reader claims it after the first was shown', async () => {
+    const { rig, first } = await spent();
+    const second = await rig.send({ body: 'is the host up?', intent: 'question' });
+    await listed(rig, first, second);
+    rig.claude.add('s1', { status: 'active' });
+    await within(10_000, async () => texts(rig).includes('2 messages wait for you.'));
+    rig.claude.add('s1');
+    await looked(rig);
+    for (const id of [first, second]) await claim(rig.workspace, rig.workspace.who(BOB), id);
+    rig.claude.changed();
+    await listed(rig, first, second);
+  });
+
+  it('is counted once if the reader claims it while the digest waits', async () => {
+    const { rig, first } = await spent();
+    const second = await rig.send({ body: 'two more' });
+    await listed(rig, first, second);
+    await claim(rig.workspace, rig.workspace.who(BOB), first);
+    rig.claude.changed();
+    await within(10_000, async () => (await rig.reasons(first)).length > 2);
+    expect((await digestsIn(rig)).map(({ body }) => body)).toEqual([expect.stringMatching(/^2 messages wait/)]);
+  });
+
+  it('stays in the digest after a restart, also where many quiet messages wait', async () => {
+    const { rig, first, follower } = await spent();
+    for (let n = 0; n < 130; n += 1) await rig.send({ body: `built ${n}`, intent: 'status' });
+    const [second, third] = [await rig.send({ body: 'two more' }), await rig.send({ body: 'three' })];
+    await listed(rig, first, second, third);
+    await follower.close();
+    rig.follow({ wakesPerHour: 2 });
+    const fourth = await rig.send({ body: 'four' });
+    await listed(rig, first, second, third, fourth);
+  });
+
+  it('is in the next digest too if its note could not be written', async () => {
+    const { rig, first } = await spent();
+    const { journal } = rig.workspace.own;
+    const record = journal.record.bind(journal);
+    let failed = 0;
+    journal.record = async (mailbox, id, receipt) => {
+      if (id !== first && 'digest' in receipt.evidence && failed++ === 0) throw new Error('killed here');
+      return record(mailbox, id, receipt);
+    };
+    const second = await rig.send({ body: 'two more' });
+    await within(10_000, async () => failed > 0);
+    await looked(rig);
+    const third = await rig.send({ body: 'three' });
+    await listed(rig, first, second, third);
+  });
+
+  it('stays in one digest that could not be shown and waits again', async () => {
+    const { rig, first } = await spent();
+    const second = await rig.send({ body: 'two more' });
+    await listed(rig, first, second);
+    const [digest] = await digestsIn(rig);
+    const { mailboxes } = rig.workspace.own;
+    const held = await mailboxes.claim(BOB, digest ? [digest.id] : [], { ms: 60_000 });
+    await looked(rig);
+    await mailboxes.release(
+      held,
+      held.copies.map(({ message }) => message.id),
+      { because: 'not now' },
+    );
+    const third = await rig.send({ body: 'three' });
+    await listed(rig, first, second, third);
   });
 
   it('comes whole with the next turn where mail never wakes a session', async () => {

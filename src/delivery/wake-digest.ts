@@ -8,13 +8,14 @@ import { byTime } from '../core/message.ts';
 import type { Message } from '../core/message.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
 import { post, sendKeyOf } from '../core/obligations/owners.ts';
-import type { CopyRecord } from '../core/ports/journal.ts';
+import type { CopyRecord, WaitingCopy, WaitingKind } from '../core/ports/journal.ts';
 import { receipt } from '../core/receipt.ts';
+import type { Receipt } from '../core/receipt.ts';
 import { HOST_NAME } from '../core/signal.ts';
 import { idInFence } from './fit.ts';
 import { noteHindrance } from './wake-budget.ts';
 
-/** A digest has a line for each of so many messages, and counts the rest. */
+/** A digest has a line for this many messages, and counts the rest. */
 const LINES = 20;
 const LONGEST_WORDS = 80;
 const PAGE = 128;
@@ -50,8 +51,9 @@ export class WakeDigests {
 
   /** Puts these into the digest of their mailbox. One message alone is shown whole instead, with the next turn. */
   async add(who: Who, messages: readonly Message[], because: string): Promise<void> {
-    const before = await this.#waiting(who);
-    const listed = [...(before?.listed ?? []), ...messages.map(({ id }) => id)];
+    // One that was being shown when this process started may wait again.
+    const before = (await this.#waiting(who)) ?? (await this.#found(who));
+    const listed = [...new Set([...(before?.listed ?? []), ...messages.map(({ id }) => id)])];
     if (listed.length > 1) await this.#write(who, before, listed, because);
     else for (const id of listed) await noteHindrance(who, id, because, this.workspace.now());
   }
@@ -70,7 +72,8 @@ export class WakeDigests {
     const { home, name } = who;
     const lines = await this.#linesFor(who, listed);
     if (lines.length > 0) {
-      const key = sendKeyOf(`digest/${before?.id ?? name}/${new Bun.SHA256().update(listed.join()).digest('hex')}`);
+      // A key of its own: what it lists may have been in a digest before, and been claimed since.
+      const key = sendKeyOf(`digest/${this.workspace.newId()}`);
       const { message } = await post(this.workspace, home, { to: `@${name}`, body: textOf(lines), key }, name, DIGEST);
       for (const id of listed) await this.#list(who, id, message.id, because);
       this.#open.set(name, { id: message.id, listed });
@@ -78,15 +81,14 @@ export class WakeDigests {
     if (before) await home.mailboxes.withdraw(before.id, { by: HOST_NAME, because: 'a newer digest replaced it' });
   }
 
-  /** Lets a message wait where no hook looks: the digest has it. */
+  /** Lets a message wait where no hook looks: the digest has it. Noted first: if we die, it is still loud or is known to be listed. */
   async #list({ name, home }: Who, id: MessageId, digest: MessageId, because: string): Promise<void> {
     const copy = await home.journal.copy(name, id);
     if (copy?.state !== 'stored') return;
-    if (copy.attention.injection !== 'digest') {
-      await home.journal.reconsider(name, id, { ...copy.attention, injection: 'digest' });
-      await home.mailboxes.lower(name, id);
-    }
     await home.journal.record(name, id, receipt('reconsidered', this.workspace.now(), { because, digest }));
+    if (copy.attention.injection === 'digest') return;
+    await home.journal.reconsider(name, id, { ...copy.attention, injection: 'digest' });
+    await home.mailboxes.lower(name, id);
   }
 
   async #linesFor({ name, home }: Who, listed: readonly MessageId[]): Promise<string[]> {
@@ -101,27 +103,36 @@ export class WakeDigests {
   /** The digest of this mailbox that nobody was shown yet. A process before this one may have written it. */
   async #waiting(who: Who): Promise<OpenDigest | null> {
     const known = this.#open.has(who.name) ? (this.#open.get(who.name) ?? null) : await this.#found(who);
-    const isWaiting = known && (await who.home.journal.copy(who.name, known.id))?.state === 'stored';
-    const open = isWaiting ? known : null;
-    this.#open.set(who.name, open);
-    return open;
+    const state = known && (await who.home.journal.copy(who.name, known.id))?.state;
+    // One that is being shown may wait again.
+    this.#open.set(who.name, state === 'stored' || state === 'held' ? known : null);
+    return state === 'stored' ? known : null;
   }
 
   async #found(who: Who): Promise<OpenDigest | null> {
-    const { journal } = who.home;
-    const loud = await journal.waitingCopies(who.name, 0, PAGE, 'loud');
-    const id = loud.findLast(({ attention }) => attention.reason === 'digest')?.id;
-    if (id === undefined) return null;
+    let id: MessageId | null = null;
+    for await (const one of waitingIn(who, 'loud')) if (one.attention.reason === 'digest') id = one.id;
+    if (id === null) return null;
     const listed: MessageId[] = [];
-    for (const one of await journal.waitingCopies(who.name, 0, PAGE, 'digest'))
-      if ((await digestOf(who, one.id)) === id) listed.push(one.id);
+    for await (const one of waitingIn(who, 'digest'))
+      if (digestIn(await receiptsOf(who, one.id)) === id) listed.push(one.id);
     return { id, listed };
   }
 }
 
-/** The last digest that lists this message; null: none does. */
-export async function digestOf(who: Who, id: MessageId): Promise<MessageId | null> {
-  const note = (await receiptsOf(who, id)).findLast(({ evidence }) => 'digest' in evidence);
+/** All copies of this kind, also where many other quiet ones wait before them. */
+async function* waitingIn({ name, home }: Who, kind: WaitingKind): AsyncGenerator<WaitingCopy> {
+  for (let after = 0, isRead = false; !isRead;) {
+    const page = await home.journal.waitingCopies(name, after, PAGE, kind);
+    yield* page;
+    after = page.at(-1)?.seq ?? after;
+    isRead = page.length < PAGE;
+  }
+}
+
+/** The last digest that lists a message, by the receipts of its copy; null: none does. */
+export function digestIn(receipts: readonly Receipt[]): MessageId | null {
+  const note = receipts.findLast(({ evidence }) => 'digest' in evidence);
   return note ? (String(note.evidence['digest']) as MessageId) : null;
 }
 

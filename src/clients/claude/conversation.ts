@@ -26,7 +26,8 @@ export class ClaudeConversation {
     if (!text.includes('"parentUuid":')) return;
     const { uuid, type = '', parentUuid, isSidechain } = lineIn(text);
     if (uuid === undefined || isSidechain === true) return;
-    const isStop = type === 'user' && text.includes('"[Request interrupted by user');
+    // With the colon: a message can have the same words, but its quotes are escaped.
+    const isStop = type === 'user' && text.includes(':"[Request interrupted by user');
     this.#above.set(uuid, { type, parent: parentUuid ?? '', isStop });
     this.#last = uuid;
   }

@@ -109,6 +109,8 @@ describe('the transcript of Claude Code', () => {
     expect([needs([peer('u1', ID)], idle), needs([peer('u1', ID)], later)]).toEqual([false, true]);
     const stop = { role: 'user', content: [{ type: 'text', text: '[Request interrupted by user]' }] };
     expect(needs([...trouble, entry('user', 'u2', 'a1', { message: stop })], idle)).toBe(false);
+    const quoted = { role: 'user', content: 'it said:"[Request interrupted by user]"' };
+    expect(needs([...trouble, entry('user', 'u2', 'a1', { message: quoted })], idle)).toBe(true);
   });
 
   it('gives the turn that a text began which names only this message', () => {
