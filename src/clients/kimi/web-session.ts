@@ -147,8 +147,8 @@ export class KimiWebSession implements SessionDriver {
     } catch (error) {
       if (error instanceof WebRefusal && error.code === WEB_CODES.promptInUse) return { outcome: 'submitted' };
       if (error instanceof NoServer) return left(wordsOf(error), true);
-      return error instanceof WebRefusal
-        ? left(wordsOf(error), false)
+      return error instanceof WebRefusal && !error.isUnclear
+        ? left(wordsOf(error), error.code === WEB_CODES.busy)
         : { outcome: 'unknown', because: wordsOf(error) };
     }
   }
