@@ -208,6 +208,16 @@ describe('a session that a person starts after `parley install`', () => {
     expect(await old.whoami()).toBe('claude.api');
   });
 
+  it('is not said to have ended while nothing tells that: its process has many', async () => {
+    const machine = await installed();
+    const first = await session(machine, 'api').starts();
+    const file = `${machine.at('.parley')}/names/claude.api.json`;
+    // As a session of `kimi web` has it.
+    writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), pid: 0, start: null }));
+    await first.ends();
+    expect((await machine.run('parley', ['send', '@claude.api', 'are you there?'])).err).toBe('');
+  });
+
   it('leaves its name to the next one in its folder, and `send` says when it was last seen', async () => {
     const machine = await installed();
     const first = await session(machine, 'api').starts();
