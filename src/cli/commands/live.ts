@@ -32,7 +32,7 @@ export default command({
   async run(context: Context, values) {
     const last = Math.min(countFrom(values.last, 5), NEWEST);
     const { env, settings } = context;
-    const watches: LiveHome[] = [];
+    let watches: LiveHome[] = [];
     const watchAll = async (homes: readonly Home[], shown: number): Promise<void> => {
       for (const home of homes) {
         const watch = new LiveHome(context, home);
@@ -61,7 +61,8 @@ export default command({
     for (;;) {
       // All messages of a home that was made meanwhile are news.
       await watchOthers(NEWEST);
-      for (const watch of [...watches]) {
+      const deleted = new Set<LiveHome>();
+      for (const watch of watches) {
         try {
           await watch.look();
         } catch (error) {
@@ -69,9 +70,10 @@ export default command({
           const why = isDeleted ? new Refusal('not_found', `${watch.home.root} was deleted`) : error;
           if (own.has(watch.home)) throw why;
           tell(why);
-          if (isDeleted) watches.splice(watches.indexOf(watch), 1);
+          if (isDeleted) deleted.add(watch);
         }
       }
+      watches = watches.filter((watch) => !deleted.has(watch));
       await Bun.sleep(LOOK_MS);
     }
   },
