@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { within } from '../../../test/support/within.ts';
 import type { ClientProcess } from '../../sessions/client-window.ts';
@@ -21,6 +21,16 @@ describe('the conversation of a Gemini CLI in a terminal that we hold', () => {
     await within(DEADLINE, async () => gemini.session === NEXT);
   });
 
+  it('is the only one that was written since it runs, if it goes on with one that its words do not name', () => {
+    const { gemini, begins } = aGemini(['--resume', 'latest']);
+    begins(NAMED, 1000, 1500);
+    expect(gemini.session).toBeNull();
+    begins(NEXT, 1200, 3000);
+    expect(gemini.session).toBe(NEXT);
+    begins(NAMED, 1000, 3000);
+    expect(gemini.session).toBeNull();
+  });
+
   it('costs no look at all processes each time its screen is drawn', () => {
     const { gemini, begins, scans } = aGemini(['--session-id', NAMED]);
     begins(NEXT, 4000);
@@ -36,9 +46,11 @@ function aGemini(args: string[]) {
   const project = `${home}/.gemini/tmp/work`;
   mkdirSync(`${project}/chats`, { recursive: true });
   writeFileSync(`${project}/.project_root`, '/work');
-  const begins = (sessionId: string, at: number): void => {
+  const begins = (sessionId: string, at: number, writtenAt = at): void => {
     const head = { sessionId, startTime: new Date(at).toISOString() };
-    writeFileSync(`${project}/chats/session-${at}-${sessionId.slice(0, 8)}.jsonl`, `${JSON.stringify(head)}\n`);
+    const path = `${project}/chats/session-${at}-${sessionId.slice(0, 8)}.jsonl`;
+    writeFileSync(path, `${JSON.stringify(head)}\n`);
+    utimesSync(path, writtenAt / 1000, writtenAt / 1000);
   };
   let scans = 0;
   const scan = () => {

@@ -29,13 +29,18 @@ export class HeldGemini implements HeldClient {
     this.#others = new OtherWindows(place, () => scan(isGemini));
   }
 
-  /** Its user may begin another conversation in the same window: that is known if no other Gemini CLI runs in the folder. */
+  /**
+   * The one that was begun last since it runs: its user may begin another in the same window. Else the one that its words name, else (after
+   * `--resume latest`) the only one that was written since it runs. Only the words are sure while another Gemini CLI runs in the folder.
+   */
   get session(): string | null {
     const { args, folder, startedAt } = this.place;
-    const named = geminiSessionIn(args);
-    const begun = this.#index.inFolder(folder).filter((one) => this.#index.begunAt(one) >= startedAt);
-    const newest = begun.at(-1)?.id;
-    return newest === undefined || newest === named || this.#others.isAny ? (named ?? null) : newest;
+    const named = geminiSessionIn(args) ?? null;
+    const all = this.#index.inFolder(folder);
+    const begun = all.findLast((one) => this.#index.begunAt(one) >= startedAt);
+    const [written, ...others] = begun || named !== null ? [] : all.filter((one) => writtenAt(one) >= startedAt);
+    const id = begun?.id ?? (others.length === 0 ? written?.id : undefined);
+    return id === undefined || id === named || this.#others.isAny ? named : id;
   }
 
   /** Of a conversation that it goes on with there is a record before; then it has read that when it writes there. */
