@@ -196,7 +196,7 @@ export class KimiWebSession implements SessionDriver {
     if (own) return own;
     for (const server of servers) {
       const loaded = await server.loaded().catch(() => []);
-      const here = loaded.filter(({ metadata }) => metadata.cwd === this.#folder);
+      const here = loaded.filter(({ metadata }) => realPath(metadata.cwd) === this.#folder);
       const isOurs = here.some(({ id }) => id === this.#conversation);
       const isFirst = this.#conversation === null && !this.target.sharesFolder && here.length > 0;
       if (isFirst) this.#conversation = here[0]?.id ?? null;

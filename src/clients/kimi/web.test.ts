@@ -116,7 +116,10 @@ describe('a prompt for a session on a server', () => {
     ['may have gone in if the server failed inside', 50001, { outcome: 'unknown' }],
   ])('%s', async (_what, refusal, said) => {
     const folder = aHome();
-    const session = aSession('s1', { metadata: { cwd: folder }, agent_config: { model: 'one' } });
+    // Its user named the folder by a link.
+    const cwd = `${aHome()}/link`;
+    symlinkSync(folder, cwd);
+    const session = aSession('s1', { metadata: { cwd }, agent_config: { model: 'one' } });
     const { server } = aServer((path, method) => {
       if (method === 'POST') return new WebRefusal(refusal, 'no');
       if (path.endsWith('/config')) return { default_model: 'one' };
