@@ -114,7 +114,7 @@ export class OwnPty implements Terminal {
     const late = setTimeout(() => this.#child.kill('SIGKILL'), 3000);
     await this.#child.exited;
     clearTimeout(late);
-    this.#child.terminal?.close();
+    this.hangUp();
   }
 
   get #isGone(): boolean {

@@ -131,13 +131,7 @@ export class KimiWebSessions {
       .then(answered, failed)
       .finally(() => (listed.asking = null));
     if (isFirst) await listed.asking;
-    else if (
-      (await withLimit(
-        listed.asking.then(() => true),
-        LIST_MS,
-      )) === null
-    )
-      this.#silent.add(key);
+    else if ((await withLimit(listed.asking, LIST_MS)) === null) this.#silent.add(key);
     return listed.sessions;
   }
 }
@@ -155,8 +149,9 @@ async function isOver(server: KimiServer, id: string, message: MessageId): Promi
 }
 
 /**
- * Mail for a session on `kimi web`, as a prompt by its API. An idle session begins a turn with it; in a busy one it is put into the turn after the
- * running tool call. A server takes the id of a prompt once, so nothing is given twice while it runs. What its record has is not given to the next server.
+ * Mail for a session on `kimi web`, as a prompt by its API. An idle session begins a turn with it; in a busy one it joins the turn after the
+ * running tool call. A server takes the id of a prompt once, so nothing is given twice while it runs. What the record of the session has is
+ * not given to the next server.
  */
 export class WebWay implements Way {
   readonly name = 'rpc';
