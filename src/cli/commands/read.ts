@@ -400,7 +400,7 @@ async function succeeds(command: string[], env: Env): Promise<boolean> {
 
 const FIRST_STEPS = [
   'Next:',
-  '  parley run claude            start a client with a mailbox (also codex, opencode, kimi)',
+  '  parley run claude            start a client with a mailbox (also codex, opencode, kimi, gemini)',
   '  parley init <name> --human   make a mailbox for yourself',
   '  parley demo                  see it work first',
   '  parley help                  everything else',
