@@ -1,7 +1,7 @@
 import { lineForModel } from '../core/gate.ts';
 import type { Trace } from '../core/ports/journal.ts';
 import type { Receipt } from '../core/receipt.ts';
-import { isTerminal } from '../platform/terminal.ts';
+import { columns, isTerminal } from '../platform/terminal.ts';
 import type { Context } from './context.ts';
 
 /** When and by what a step was proven. */
@@ -117,7 +117,7 @@ export function timeFor({ verbose }: Pick<Context, 'verbose'>, at: string): stri
 
 /** As much of a line as fits into the window as it is now; all of it with `--verbose`, and for a pipe. */
 export function inWindow({ verbose }: Pick<Context, 'verbose'>, line: string): string {
-  return verbose || !isTerminal(1) ? line : Bun.sliceAnsi(line, 0, process.stdout.getWindowSize()[0] || 80, '…');
+  return verbose || !isTerminal(1) ? line : Bun.sliceAnsi(line, 0, columns(), '…');
 }
 
 export function evidenceWords(evidence: Receipt['evidence']): string {

@@ -276,7 +276,8 @@ function installedIn(client: ClientSettings, place: InstallTarget, by: 'c2c' | '
   };
 }
 
-function possibleC2c(client: ClientSettings, place: InstallTarget): Addition[] {
+/** Everything that `c2c install` may add to a client. */
+export function possibleC2c(client: ClientSettings, place: InstallTarget): Addition[] {
   return [true, false].flatMap((global) => {
     const order = { client: client.name, program: '', alias: null, global, hooks: true, projectPlugin: true };
     return additionsOf(client, place, c2cProfile(place, order));
