@@ -338,7 +338,7 @@ describe('ccc', () => {
     expect((await rig.run('ccc', ['new', 'api', '.'])).err).toMatch(/^error: a session api is there already/);
     expect((await rig.run('ccc', ['new', 'x', 'nosuch'])).err).toMatch(/^error: there is no folder .*nosuch/);
     expect((await rig.run('ccc', ['new', 'x', 'file'])).err).toMatch(/^error: there is no folder .*file/);
-    expect((await rig.run('ccc', ['new', 'a,b', '.'])).err).toContain('is no name for a session');
+    expect((await rig.run('ccc', ['new', 'a,b', '.'])).err).toContain('cannot name a session');
     expect((await rig.run('ccc', ['new', 'msi:x', '/far'])).err).toContain('host not configured');
   });
 });

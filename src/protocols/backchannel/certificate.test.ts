@@ -30,7 +30,7 @@ describe('a certificate', () => {
     const home = temporaryHome();
     const { key } = newCertificate(home, 'a');
     writeFileSync(`${home}/junk`, 'junk');
-    expect(() => readCertificate({ cert: `${home}/junk`, key })).toThrow('no certificate and key in PEM form');
+    expect(() => readCertificate({ cert: `${home}/junk`, key })).toThrow('not a certificate and key in PEM form');
     expect(() => readCertificate({ cert: `${home}/none`, key })).toThrow(
       `--tls-cert ${home}/none cannot be read (ENOENT)`,
     );
