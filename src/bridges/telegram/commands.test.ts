@@ -128,7 +128,7 @@ describe('a command in Telegram, after the server was killed', () => {
       'new session other (~/other); write in its topic',
     ],
     ['/kill api', '', () => rig.server.config.remove('api'), 'api was ended and removed; its history is kept'],
-    ['/away', 'back', () => rig.server.config.setAway(true), 'away: what is typed at the keyboard is shown here, too'],
+    ['/away', 'back', () => rig.server.config.setAway(true), 'away: what is typed at the keyboard is shown here too'],
     [
       '/continue',
       '1',

@@ -26,7 +26,7 @@ describe('a certificate', () => {
     expect(() => readCertificate({ cert, key })).toThrow(`${key} is not the key of ${cert}`);
   });
 
-  it('is refused if it is none, or not there', () => {
+  it('is refused if it is not a certificate, or missing', () => {
     const home = temporaryHome();
     const { key } = newCertificate(home, 'a');
     writeFileSync(`${home}/junk`, 'junk');

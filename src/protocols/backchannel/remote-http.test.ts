@@ -116,7 +116,7 @@ describe('an answer without end', () => {
     return { url, sent: () => sent };
   }
 
-  it('is given up after a megabyte where it is a "no", also to a stream', async () => {
+  it('is aborted after a megabyte if it is an error, also for a stream', async () => {
     const { url, sent } = await endless('403 Forbidden', 'x'.repeat(65_536));
     const http = new RelayHttp({ url });
     await expect(http.ask('GET', '/')).rejects.toThrow(/is too long/);
@@ -124,12 +124,12 @@ describe('an answer without end', () => {
     expect(sent()).toBeLessThan(64 * 1024 * 1024);
   });
 
-  it('is given up at its limit', async () => {
+  it('is aborted at its limit', async () => {
     const { url } = await endless('200 OK', 'x'.repeat(65_536));
     await expect(new RelayHttp({ url }).ask('GET', '/', { limit: 1_000_000 })).rejects.toThrow(/is too long/);
   });
 
-  it('is given up in time, however little of it comes', async () => {
+  it('is aborted after its time limit, however slowly it comes', async () => {
     const { url } = await endless('200 OK', ' ', 20);
     const failed = new RelayHttp({ url }).ask('GET', '/', { patienceMs: 60 });
     await expect(failed).rejects.toMatchObject({ fate: 'unknown' });
@@ -162,7 +162,7 @@ describe('the address of a relay', () => {
     expect(relayAddress('http://relay.test', true)).toBe('http://relay.test');
   });
 
-  it('is of this machine only if it cannot be another', () => {
+  it('counts as this machine only if it cannot be another', () => {
     expect(isLoopbackUrl(new URL('http://localhost.evil.test'))).toBe(false);
     expect(isLoopbackUrl(new URL('http://agent.localhost'))).toBe(true);
   });
