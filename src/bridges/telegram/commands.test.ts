@@ -21,7 +21,7 @@ describe('a command in Telegram', () => {
     ['/away', /^away/],
     ['/kill', /^api was ended/],
     ['/new other', /^new session other/],
-    ['/new api', /there already/],
+    ['/new api', /exists already/],
     ['/c ls', 'a shell by chat is off (allow_shell in ~/.ccc.json)'],
     ['/rc ls', 'a shell by chat is off (allow_shell in ~/.ccc.json)'],
     ['/nothing', 'there is no command /nothing; see /help'],

@@ -38,7 +38,7 @@ const CACHE_MS = 500;
 /**
  * One folder per room, `rooms/<id>/`, each with a `room.json`. The default room is the home itself, so that agents of this machine and of
  * others meet there. But if an original relay has left a `rooms/default/`, the default room is that folder, unless it has no agents and the
- * home has some that joined: the original makes that folder at its first request, whoever asks.
+ * home has some that joined, because the original makes that folder even at a stranger’s request.
  */
 export class FilesRooms implements Rooms {
   readonly #folder: string;
