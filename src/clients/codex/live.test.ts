@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'bun:test';
-import { chmodSync, copyFileSync, existsSync, mkdirSync, readlinkSync, realpathSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readlinkSync, realpathSync, statSync } from 'node:fs';
 import { ScriptedCodex } from '../../../test/support/codex-daemon.ts';
 import { within } from '../../../test/support/within.ts';
 import type { LiveSession, RecordedProof } from '../../core/ports/live-session.ts';
@@ -87,6 +87,21 @@ describe.skipIf(!hasTmux)(`the running sessions of Codex${why}`, () => {
     await opensWindow(codex, 'one', ['--no-daemon']);
     await opensWindow(codex, 'two', [], { CODEX_HOME: '/elsewhere' });
     expect(await live.list()).toEqual([]);
+  });
+
+  it('are idle after a kill in a turn, in a window without the daemon that goes on with it, and active in its own turn', async () => {
+    const { codex, live } = aCodex();
+    const thread = codex.begin(codex.folder, { isLoaded: false });
+    codex.answers = () => null;
+    codex.typed(thread, 'killed in this turn');
+    await within(DEADLINE, async () => Date.now() > statSync(thread.path).mtimeMs);
+    const pid = await opensWindow(codex, 'one', ['--no-daemon'], {}, thread.id);
+    await within(DEADLINE, async () => (await live.list()).length > 0);
+    expect(await live.list()).toMatchObject([{ id: thread.id, pid, status: 'idle' }]);
+    codex.typed(thread, 'again');
+    expect(await live.list()).toMatchObject([{ id: thread.id, status: 'active' }]);
+    const later = opens(new CodexLive(codex.env, SILENT_MS));
+    expect(await later.list()).toMatchObject([{ id: thread.id, status: 'active' }]);
   });
 
   it.each([
@@ -244,14 +259,23 @@ function sessionOf({ id, cwd }: { id: string; cwd: string }): LiveSession {
   return { client: 'codex', id, folder: cwd, status: 'idle' };
 }
 
-/** A program that looks like a window of Codex to those who look at its process: a shell that waits for a line. */
-async function opensWindow(codex: ScriptedCodex, name: string, words: string[] = [], env = {}): Promise<number> {
+/** A program that looks like a window of Codex to those who look at its process: a shell that waits for a line. `runs`: a thread that it loads itself. */
+async function opensWindow(
+  codex: ScriptedCodex,
+  name: string,
+  words: string[] = [],
+  env = {},
+  runs?: string,
+): Promise<number> {
   const program = `${codex.home}/codex`;
   if (!existsSync(program)) copyFileSync(realpathSync(Bun.which('bash') ?? '/bin/sh'), program);
   chmodSync(program, 0o755);
   const shape = ['new-session', '-d', '-s', name, '-c', codex.folder, '-P', '-F', '#{pane_pid}'];
   const set = Object.entries(env).map(([key, value]) => `${key}=${String(value)}`);
-  const command = ['env', ...set, program, '-c', 'read line', 'codex', ...words];
+  const locks = `${codex.codexHome}/thread-writer-locks`;
+  if (runs) mkdirSync(locks, { recursive: true });
+  const script = `${runs ? `exec 9>${locks}/${runs}.lock; ` : ''}read line`;
+  const command = ['env', ...set, program, '-c', script, 'codex', ...words];
   const tmux = Bun.spawn(['tmux', ...shape, '--', ...command], { env: codex.env, stdout: 'pipe' });
   const pid = Number((await new Response(tmux.stdout).text()).trim());
   await within(DEADLINE, async () => readlinkSync(`/proc/${pid}/exe`) === program);

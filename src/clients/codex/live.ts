@@ -8,7 +8,7 @@ import { startedAt } from '../../platform/process.ts';
 import { clientWindows } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { RemoteError } from '../../wire/jsonrpc.ts';
-import { rolloutPlaceAt, RolloutProof } from './proof.ts';
+import { rolloutLineAt, rolloutPlaceAt, RolloutProof } from './proof.ts';
 import { isUsers, readRollout, rolloutOf } from './rollout.ts';
 import type { RolloutPlace } from './rollout.ts';
 import { CodexDaemon, codexHome, isThreadFree, stateOf } from './rpc.ts';
@@ -48,8 +48,8 @@ export class CodexLive implements LiveSessions {
   readonly #freeSince = new Map<string, number>();
   /** The port of each thread's window, as of the time when the thread was loaded. */
   readonly #ports = new Map<string, { loaded: number; port: number | null }>();
-  /** How far the record of each thread was read that a window runs without the daemon. */
-  readonly #places = new Map<string, RolloutPlace>();
+  /** How far the record of each thread was read that a window runs without the daemon, and when that window loaded it (ms). */
+  readonly #places = new Map<string, { loaded: number; place: RolloutPlace }>();
   #isClosed = false;
 
   constructor(
@@ -75,8 +75,8 @@ export class CodexLive implements LiveSessions {
     let seen = this.#picture();
     const look = (): void => {
       // Codex makes the folder of a record with the first turn.
-      const paths = [...this.#threads(), ...this.#places.values()].flatMap(({ path }) => path ?? []);
-      folders.set([...new Set(paths.map((path) => dirname(path)))]);
+      const records = [...this.#threads(), ...[...this.#places.values()].map(({ place }) => place)];
+      folders.set([...new Set(records.flatMap(({ path }) => (path === null ? [] : dirname(path))))]);
       const now = this.#picture();
       if (now === seen) return;
       seen = now;
@@ -202,15 +202,23 @@ export class CodexLive implements LiveSessions {
   #aloneIn(window: CodexWindow): LiveSession[] {
     const { home } = this.#daemon;
     for (const id of window.threads) {
-      const path = this.#places.get(id)?.path ?? rolloutOf(home, id);
+      const path = this.#places.get(id)?.place.path ?? rolloutOf(home, id);
       if (path !== null && !isUsers(path)) continue;
-      const place = path === null ? null : readRollout(this.#places.get(id) ?? { path, offset: 0 }).next;
-      if (place) this.#places.set(id, place);
-      const status = place?.turn === undefined ? 'idle' : 'active';
+      const status = path !== null && this.#isInTurn(id, path, window) ? 'active' : 'idle';
       const mailComes = path === null ? 'with its first prompt' : 'by its hook, or when it is idle';
       return [{ client: 'codex', id, folder: window.folder, status, mailComes, ...processOf(window) }];
     }
     return [];
+  }
+
+  /** A turn that was open before this window loaded its thread was killed: it has no end in the record. */
+  #isInTurn(thread: string, path: string, { pid }: CodexWindow): boolean {
+    const loaded = Math.max(loadedAt(this.#daemon.home, thread), startedAt(pid) ?? 0);
+    const known = this.#places.get(thread);
+    const from = known?.loaded === loaded ? known.place : { path, offset: rolloutLineAt(path, loaded) };
+    const place = readRollout(from).next;
+    this.#places.set(thread, { loaded, place });
+    return place.turn !== undefined;
   }
 
   /** Asks for the ports of threads that were loaded since. One that resumes a thread loads it again. */
