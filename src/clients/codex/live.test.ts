@@ -1,5 +1,16 @@
 import { afterEach, describe, expect, it } from 'bun:test';
-import { chmodSync, copyFileSync, existsSync, mkdirSync, readlinkSync, realpathSync, statSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { ScriptedCodex } from '../../../test/support/codex-daemon.ts';
 import { within } from '../../../test/support/within.ts';
 import type { LiveSession, RecordedProof } from '../../core/ports/live-session.ts';
@@ -12,6 +23,8 @@ const hasTmux = Bun.which('tmux') !== null;
 const why = hasTmux ? '' : ' (skipped: tmux is not here)';
 const DEADLINE = 20_000;
 const SILENT_MS = 100;
+const BUN = process.execPath;
+const SERVER = new URL('../../../test/support/codex-app-server.child.ts', import.meta.url).pathname;
 const opened: { close(): Promise<void> }[] = [];
 afterEach(async () => {
   for (const one of opened.splice(0).toReversed()) await one.close();
@@ -79,6 +92,14 @@ describe.skipIf(!hasTmux)(`the running sessions of Codex${why}`, () => {
     await opensWindow(codex, 'one', ['-C', '../there']);
     await within(DEADLINE, async () => (await live.list()).length > 0);
     expect(await live.list()).toMatchObject([{ id: thread.id, folder: `${codex.home}/there` }]);
+  });
+
+  it('are those of a home, by whatever path a window names it', async () => {
+    const { codex, live } = aCodex();
+    symlinkSync(codex.codexHome, `${codex.home}/link`);
+    const thread = codex.begin();
+    await opensWindow(codex, 'one', [], { CODEX_HOME: `${codex.home}/link/` });
+    expect(await live.list()).toMatchObject([{ id: thread.id }]);
   });
 
   it('are none of a window without the daemon, or of another home', async () => {
@@ -210,6 +231,51 @@ describe.skipIf(!hasTmux)(`what the record of a session of Codex proves${why}`, 
     });
   });
 
+  it('is not waited for where the daemon is late, again and again: all other sessions would wait too', async () => {
+    const { codex, live } = aCodex();
+    const [one, two] = [codex.begin(), codex.begin()];
+    await live.list();
+    for (const thread of [one, two]) codex.status(thread, { type: 'active', activeFlags: [] });
+    codex.silent.add('thread/loaded/list').add('mcpServerStatus/list');
+    const asked = (): number => codex.called.filter((method) => codex.silent.has(method)).length;
+    const before = asked();
+    for (const thread of [one, two])
+      expect(await live.proof(sessionOf(thread), aParcel().id, 0)).toEqual({ step: 'none', isOver: false });
+    codex.begin();
+    await live.list();
+    expect(asked()).toBe(before + 1);
+  });
+
+  it('is over once it is out of the queue of a dead daemon, and no look waits for the program that takes it out', async () => {
+    const [codex, program] = [opens(new ScriptedCodex()), opens(new ScriptedCodex())];
+    // It has the same id as the first one of any other.
+    const thread = codex.begin();
+    const { queue } = program.begin();
+    const parcel = aParcel();
+    queue.push({ id: 'item', clientUserMessageId: parcel.id, input: [] });
+    const [bin, started, go] = ['bin', 'started', 'go'].map((name) => `${codex.home}/${name}`);
+    mkdirSync(String(bin));
+    const lines = [
+      `touch ${started}`,
+      `until [ -e ${go} ]; do sleep 0.05; done`,
+      `exec ${BUN} ${SERVER} ${program.socket}`,
+    ];
+    writeFileSync(`${bin}/codex`, ['#!/bin/sh', ...lines, ''].join('\n'), { mode: 0o755 });
+    const live = opens(new CodexLive({ ...codex.env, PATH: `${bin}:${codex.env['PATH']}` }, SILENT_MS));
+    await codex.kill();
+    const ended = { ...sessionOf(thread), pid: 999_999_999 };
+    const isOver = async (): Promise<boolean> => {
+      const proof = await live.proof(ended, parcel.id, 0);
+      return proof.step === 'none' && proof.isOver;
+    };
+    expect(await isOver()).toBe(false);
+    await within(DEADLINE, async () => existsSync(String(started)));
+    expect([await isOver(), program.called]).toEqual([false, []]);
+    writeFileSync(String(go), '');
+    await within(DEADLINE, isOver);
+    expect(queue).toEqual([]);
+  });
+
   it('is accepted, after a kill before the request', async () => {
     const { codex, live } = aCodex();
     const thread = codex.begin();
@@ -278,6 +344,7 @@ async function opensWindow(
   const command = ['env', ...set, program, '-c', script, 'codex', ...words];
   const tmux = Bun.spawn(['tmux', ...shape, '--', ...command], { env: codex.env, stdout: 'pipe' });
   const pid = Number((await new Response(tmux.stdout).text()).trim());
-  await within(DEADLINE, async () => readlinkSync(`/proc/${pid}/exe`) === program);
+  const isSetUp = (): boolean => readFileSync(`/proc/${pid}/environ`, 'utf8').includes('HOME=');
+  await within(DEADLINE, async () => readlinkSync(`/proc/${pid}/exe`) === program && isSetUp());
   return pid;
 }

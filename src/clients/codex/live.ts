@@ -7,11 +7,11 @@ import { hasLiveProcess } from '../../delivery/session-names.ts';
 import { startedAt } from '../../platform/process.ts';
 import { clientWindows } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
-import { RemoteError } from '../../wire/jsonrpc.ts';
+import { NoAnswer, RemoteError } from '../../wire/jsonrpc.ts';
 import { rolloutLineAt, rolloutPlaceAt, RolloutProof } from './proof.ts';
 import { isUsers, readRollout, rolloutOf } from './rollout.ts';
 import type { RolloutPlace } from './rollout.ts';
-import { CodexDaemon, codexHome, isThreadFree, stateOf } from './rpc.ts';
+import { CodexDaemon, codexHome, isThreadFree, isUnknownThread, stateOf } from './rpc.ts';
 import type { Thread } from './rpc.ts';
 import { SILENT_MS, TurnWay } from './turn-way.ts';
 import { takeBack, WindowQueueWay } from './window-queue.ts';
@@ -26,6 +26,11 @@ const RECORD_MS = 100;
 const UNLOAD_MS = 75_000;
 /** In this time the status of a thread tells that a turn begins. */
 const BEGIN_MS = 300;
+/** Limit for an answer of the daemon, ms; and for how long one that was late is not asked again. All other sessions wait meanwhile. */
+const QUICK_MS = 2000;
+const DEAF_MS = 10_000;
+/** One that is not there says so at once. */
+const LATE_MS = 1000;
 /** Records that are read on from where the last look ended. */
 const MOST_READERS = 200;
 
@@ -50,7 +55,11 @@ export class CodexLive implements LiveSessions {
   readonly #ports = new Map<string, { loaded: number; port: number | null }>();
   /** How far the record of each thread was read that a window runs without the daemon, and when that window loaded it (ms). */
   readonly #places = new Map<string, { loaded: number; place: RolloutPlace }>();
-  #isClosed = false;
+  /** What must leave the queue of a dead daemon, and whether it is out. */
+  readonly #leaving = new Map<string, { thread: string; id: MessageId; isOut: boolean }>();
+  #emptying: Promise<void> | null = null;
+  readonly #closing = new AbortController();
+  #deafUntil = 0;
 
   constructor(
     readonly env: Env,
@@ -62,7 +71,7 @@ export class CodexLive implements LiveSessions {
   }
 
   async list(): Promise<LiveSession[]> {
-    await this.#daemon.connect();
+    await this.#connect();
     this.#look();
     await this.#learnPorts();
     return this.#sessions();
@@ -106,7 +115,7 @@ export class CodexLive implements LiveSessions {
   }
 
   async proof(session: LiveSession, id: MessageId, since: number): Promise<RecordedProof> {
-    await this.#daemon.connect();
+    await this.#connect();
     this.#look();
     const path = this.#daemon.threads.get(session.id)?.path ?? rolloutOf(this.#daemon.home, session.id);
     const recorded = () => (path === null ? null : this.#reader(path, id, since).read().of(id));
@@ -121,10 +130,29 @@ export class CodexLive implements LiveSessions {
   }
 
   async close(): Promise<void> {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
+    if (this.#closing.signal.aborted) return;
+    this.#closing.abort();
     for (const stop of this.#stops) stop();
     this.#daemon.release();
+    await this.#emptying;
+  }
+
+  /** Connects to the daemon if there is one, and if it was not late just before. */
+  async #connect(): Promise<void> {
+    const began = performance.now();
+    const isMade = began < this.#deafUntil || (await this.#daemon.connect());
+    if (!isMade && performance.now() - began >= LATE_MS) this.#deafUntil = performance.now() + DEAF_MS;
+  }
+
+  /** Asks the daemon, if it was not late just before. */
+  async #ask<T>(call: (daemon: CodexDaemon) => Promise<T>): Promise<T> {
+    if (performance.now() < this.#deafUntil) throw new NoAnswer('the daemon of Codex was late just before');
+    try {
+      return await call(this.#daemon);
+    } catch (error) {
+      if (error instanceof NoAnswer) this.#deafUntil = performance.now() + DEAF_MS;
+      throw error;
+    }
   }
 
   /**
@@ -134,16 +162,15 @@ export class CodexLive implements LiveSessions {
   async #isOver(session: LiveSession, id: MessageId): Promise<boolean> {
     const { id: thread } = session;
     if (this.#alone(thread)) return false;
-    if (!this.#daemon.isConnected)
-      return hasEnded(session) && this.#daemon.isDead() && takeBack(this.#place(), thread, [id]);
+    if (!this.#daemon.isConnected) return hasEnded(session) && this.#daemon.isDead() && this.#hasLeft(thread, id);
     const since = this.#freeSince.get(thread);
     const isIdle = since !== undefined && performance.now() - since >= this.silentMs;
     try {
-      if (!isIdle && (await this.#daemon.hasLoaded(thread))) return false;
-      if ((await this.#daemon.queued(thread, id)) !== null) return false;
+      if (!isIdle && (await this.#ask((daemon) => daemon.hasLoaded(thread, QUICK_MS)))) return false;
+      if ((await this.#ask((daemon) => daemon.queued(thread, id, QUICK_MS))) !== null) return false;
     } catch (error) {
-      // Codex does not know the thread: it never had a turn, and is not loaded.
-      return !isIdle && error instanceof RemoteError && /no rollout found/.test(error.message);
+      // It never had a turn, and is not loaded.
+      return !isIdle && isUnknownThread(error);
     }
     // It may have left the queue just now: then its turn begins.
     await Bun.sleep(BEGIN_MS);
@@ -153,7 +180,28 @@ export class CodexLive implements LiveSessions {
   /** Whether a thread may still be in the memory of the daemon, which works on when a window ends, or of the next one. */
   async #mayHave(thread: string): Promise<boolean> {
     if (!this.#daemon.isConnected) return !this.#daemon.isDead();
-    return this.#daemon.hasLoaded(thread).catch(() => true);
+    return this.#ask((daemon) => daemon.hasLoaded(thread, QUICK_MS)).catch(() => true);
+  }
+
+  /** Whether a message is known to be out of the queue of a thread. It is taken out in the background: that starts a program. */
+  #hasLeft(thread: string, id: MessageId): boolean {
+    const key = `${thread} ${id}`;
+    if (this.#leaving.get(key)?.isOut) return this.#leaving.delete(key);
+    if (performance.now() < this.#deafUntil) return false;
+    if (!this.#leaving.has(key)) this.#leaving.set(key, { thread, id, isOut: false });
+    this.#emptying ??= this.#empty().finally(() => (this.#emptying = null));
+    return false;
+  }
+
+  async #empty(): Promise<void> {
+    for (const [key, one] of this.#leaving) {
+      const { signal } = this.#closing;
+      if (one.isOut || signal.aborted) continue;
+      one.isOut = (await takeBack(this.#place(), one.thread, [one.id], signal)) !== null;
+      if (one.isOut) continue;
+      this.#leaving.delete(key);
+      this.#deafUntil = performance.now() + DEAF_MS;
+    }
   }
 
   #reader(path: string, id: MessageId, since: number): RolloutProof {
@@ -230,7 +278,7 @@ export class CodexLive implements LiveSessions {
         const loaded = loadedAt(this.#daemon.home, id);
         if (this.#ports.get(id)?.loaded === loaded) return;
         try {
-          this.#ports.set(id, { loaded, port: await this.#daemon.windowPort(id) });
+          this.#ports.set(id, { loaded, port: await this.#ask((daemon) => daemon.windowPort(id, QUICK_MS)) });
         } catch (error) {
           // A Codex that does not know this call. Otherwise the thread or the daemon is gone, and the next look asks again.
           if (error instanceof RemoteError && /unknown variant/.test(error.message))

@@ -124,8 +124,7 @@ export async function holdThread(wanted: WantedThread, say: (line: string) => vo
     id = await begin(peer, wanted);
     say(`thread ${id}`);
     const end = await Promise.race([attached.promise, closed.promise]);
-    if (end === 'attached' && wanted.isUntrusted)
-      await giveRights(peer, wanted, id).catch(() => 'it only reads');
+    if (end === 'attached' && wanted.isUntrusted) await giveRights(peer, wanted, id).catch(() => 'it only reads');
     await Bun.sleep(LINGER_MS);
     // Also if the daemon has ended: after that only a window loads the conversation.
     new SessionNames(wanted.parley).opened(wanted.name, wanted.pid);

@@ -4,11 +4,12 @@ import type { MessageId } from '../../core/names.ts';
 import type { Attempt, Parcel, Way } from '../../core/ports/way-in.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import { endOfLines, FolderWatch } from '../../sessions/follow.ts';
-import { isRecord, RemoteError } from '../../wire/jsonrpc.ts';
+import { RemoteError } from '../../wire/jsonrpc.ts';
 import { mentionsAny, RolloutProof } from './proof.ts';
 import { AppServer } from './queue.ts';
 import type { CodexPlace } from './queue.ts';
 import { rolloutOf } from './rollout.ts';
+import { isUnknownThread, placeInQueue } from './rpc.ts';
 
 /** In case a file event was lost. */
 const LOOK_MS = 1000;
@@ -36,24 +37,28 @@ export class WindowQueueWay implements Way {
     if (signal.aborted || !this.hasWindow()) return left('the window of Codex is closed', true);
     const ids = parcels.map(({ id }) => id);
     const record = new RolloutProof(path, mentionsAny(path, ids) ? 0 : endOfLines(path), ids);
-    let isAdding = false;
+    /** What is in the queue, or may be. */
+    const put: MessageId[] = [];
     try {
       await queue(this.place, this.thread, async (items) => {
         for (const { id, text } of parcels) {
-          if (record.read().of(id) !== null || (await items.has(id))) continue;
-          isAdding = true;
-          await items.add(id, text);
+          if (record.read().of(id) !== null) continue;
+          if (!(await items.has(id)))
+            await items.add(id, text).catch((error: unknown) => {
+              if (!(error instanceof RemoteError)) put.push(id);
+              throw error;
+            });
+          put.push(id);
         }
       });
     } catch (error) {
-      if (!isAdding) return left(wordsOf(error), true);
-      if (await this.#takenBack(ids, record)) return left(wordsOf(error), true);
-      return this.#offered(wordsOf(error));
+      return this.#stopped(put, record, wordsOf(error));
     }
-    return this.#proven(ids, record, signal);
+    return this.#proven(put, record, signal);
   }
 
-  async #proven(ids: readonly MessageId[], record: RolloutProof, signal: AbortSignal): Promise<Attempt> {
+  async #proven(put: readonly MessageId[], record: RolloutProof, signal: AbortSignal): Promise<Attempt> {
+    const { ids } = record;
     const wakeup = new Wakeup();
     const folders = new FolderWatch(() => wakeup.notify());
     folders.set([dirname(record.path)]);
@@ -65,10 +70,8 @@ export class WindowQueueWay implements Way {
         );
         if (shown.length === ids.length)
           return { outcome: 'taken', step: 'shown', evidence: this.#evidence(shown.at(-1) ?? {}) };
-        if (signal.aborted || !this.hasWindow()) {
-          const because = signal.aborted ? 'it was stopped before anything was proven' : 'the window of Codex ended';
-          return (await this.#takenBack(ids, record)) ? left(because, true) : this.#offered(because);
-        }
+        if (signal.aborted) return await this.#stopped(put, record, 'it was stopped before anything was proven');
+        if (!this.hasWindow()) return await this.#stopped(put, record, 'the window of Codex ended');
         await wakeup.nextWithin(LOOK_MS, signal);
       }
     } finally {
@@ -77,10 +80,11 @@ export class WindowQueueWay implements Way {
     }
   }
 
-  /** True if nothing of it is in the queue any more, and nothing of it went in. */
-  async #takenBack(ids: readonly MessageId[], record: RolloutProof): Promise<boolean> {
-    const isOut = await takeBack(this.place, this.thread, ids);
-    return isOut && ids.every((id) => record.read().of(id) === null);
+  /** Takes back what is still in the queue. What is not there any more may be in a turn that the record does not show yet. */
+  async #stopped(put: readonly MessageId[], record: RolloutProof, because: string): Promise<Attempt> {
+    const out = put.length === 0 ? [] : await takeBack(this.place, this.thread, put);
+    const isIn = record.ids.some((id) => record.read().of(id) !== null);
+    return out?.length === put.length && !isIn ? left(because, true) : this.#offered(because);
   }
 
   #offered(because: string): Attempt {
@@ -92,33 +96,44 @@ export class WindowQueueWay implements Way {
   }
 }
 
-/** Takes messages out of the queue of a thread. False if nobody knows whether they are out. */
-export async function takeBack(place: CodexPlace, thread: string, ids: readonly MessageId[]): Promise<boolean> {
+/** Takes messages out of the queue of a thread: those that were there. Null if nobody knows which are out. */
+export async function takeBack(
+  place: CodexPlace,
+  thread: string,
+  ids: readonly MessageId[],
+  signal?: AbortSignal,
+): Promise<MessageId[] | null> {
+  const out: MessageId[] = [];
+  const remove = async (items: QueueCalls): Promise<void> => {
+    for (const id of ids) if (await items.remove(id)) out.push(id);
+  };
   try {
-    await queue(place, thread, async (items) => {
-      for (const id of ids) await items.remove(id);
-    });
-    return true;
-  } catch {
-    return false;
+    await queue(place, thread, remove, signal);
+    return out;
+  } catch (error) {
+    return isUnknownThread(error) ? [] : null;
   }
 }
 
 interface QueueCalls {
   has(id: MessageId): Promise<boolean>;
   add(id: MessageId, text: string): Promise<void>;
-  /** One that is not there stays away. */
-  remove(id: MessageId): Promise<void>;
+  /** False if it is not there, or not any more. */
+  remove(id: MessageId): Promise<boolean>;
 }
 
-async function queue(place: CodexPlace, threadId: string, act: (items: QueueCalls) => Promise<void>): Promise<void> {
+async function queue(
+  place: CodexPlace,
+  threadId: string,
+  act: (items: QueueCalls) => Promise<void>,
+  signal?: AbortSignal,
+): Promise<void> {
   const server = new AppServer(place);
-  const found = async (id: MessageId): Promise<string | null> => {
-    const { data } = await server.call('thread/queue/list', { threadId });
-    const items: unknown[] = Array.isArray(data) ? data : [];
-    const item = items.find((one) => isRecord(one) && one['clientUserMessageId'] === id);
-    return isRecord(item) ? String(item['id']) : null;
-  };
+  // Then no call waits any longer.
+  const end = (): void => void server.close();
+  signal?.addEventListener('abort', end);
+  const found = async (id: MessageId): Promise<string | null> =>
+    placeInQueue(await server.call('thread/queue/list', { threadId }), id);
   try {
     await server.greet();
     await act({
@@ -129,10 +144,13 @@ async function queue(place: CodexPlace, threadId: string, act: (items: QueueCall
       },
       async remove(id) {
         const queuedSubmissionId = await found(id);
-        if (queuedSubmissionId !== null) await server.call('thread/queue/delete', { threadId, queuedSubmissionId });
+        if (queuedSubmissionId === null) return false;
+        const { deleted } = await server.call('thread/queue/delete', { threadId, queuedSubmissionId });
+        return deleted === true;
       },
     });
   } finally {
+    signal?.removeEventListener('abort', end);
     await server.close();
   }
 }
