@@ -274,12 +274,12 @@ async function aSession(
   return { model, place, code, driver, driverOf, sends, ends, terminal: () => driver.screen(50) };
 }
 
-/** As the queue does it: again while nothing went in. */
+/** As the queue does it: again while nothing went in. What left the composer and is not acknowledged in time is in the record later. */
 async function submits(driver: ClaudeSessionDriver, text: string): Promise<void> {
   await within(DEADLINE, async () => {
-    const { outcome, ...more } = await driver.submit({ key: 'k', text: driver.prepare(text) }, NEVER);
-    if (outcome === 'unknown') throw new Error(JSON.stringify(more));
-    return outcome === 'submitted';
+    const said = await driver.submit({ key: 'k', text: driver.prepare(text) }, NEVER);
+    if (said.outcome === 'unknown' && said.isTaken !== true) throw new Error(said.because);
+    return said.outcome !== 'left';
   });
 }
 

@@ -30,29 +30,29 @@ describe(`an ask while mail comes${claude.why}${codex.why}`, () => {
     const command = [code.program, '--dangerously-skip-permissions'];
     const driver = opens(new ClaudeSessionDriver({ ...targetOf(place), client: 'claude', command }, code.env));
     await driver.start();
-    await answersThePrompt(driver, model, parley, 'claude');
+    await answersThePrompt(driver, model, parley);
   });
 
   codex.it('is answered by Codex with what it said to the prompt, not to the mail', async () => {
     const model = opens(aModel([]));
     const place = await aPlace();
     const code = aCodex({ place, model });
-    const parley = await installed(place, 'codex', '--hooks');
+    const parley = await installed(place, 'codex');
     const terminal = await code.terminal();
     await code.trustHooks(terminal);
     await code.ready(terminal);
     const driver = opens(new CodexSession({ ...targetOf(place), client: 'codex', command: ['codex'] }, code.env));
     await within(DEADLINE, async () => (await driver.state()).status === 'idle');
-    await answersThePrompt(driver, model, parley, 'codex');
+    await answersThePrompt(driver, model, parley);
   });
 });
 
-async function answersThePrompt(driver: SessionDriver, model: Model, parley: Program, name: string): Promise<void> {
+async function answersThePrompt(driver: SessionDriver, model: Model, parley: Program): Promise<void> {
   const sent = gate();
   model.script(say('the answer', sent.opened), say('thanks for the mail'), say('the next answer'));
   const first = asks(driver, 'what is it?');
   await model.saw('what is it?');
-  await parley.run(['send', `@${name}`, 'CANARY the build is red'], { as: 'other' });
+  await parley.run(['send', '@reader', 'CANARY the build is red'], { as: 'other' });
   sent.open();
   expect(await first).toMatchObject({ how: 'done', text: 'the answer' });
   expect(model.last.count('CANARY')).toBe(1);
@@ -78,9 +78,9 @@ async function asks(driver: SessionDriver, text: string): Promise<TurnEvent> {
 }
 
 /** A home of Parley's in which this client gets mail by its hook. */
-async function installed({ home }: Place, name: string, ...flags: string[]): Promise<Program> {
-  const parley = await new Program(home).init(name, 'other');
-  const { code, err } = await parley.run(['install', name, ...flags, '--as', name]);
+async function installed({ home }: Place, name: string): Promise<Program> {
+  const parley = await new Program(home).init('reader', 'other');
+  const { code, err } = await parley.run(['install', name, '--as', 'reader']);
   if (code !== 0) throw new Error(`parley install ended with ${code}: ${err}`);
   return parley;
 }

@@ -102,11 +102,11 @@ async function aMachine(steps: Step[]) {
   const model = opens(aModel(steps));
   const place = await aPlace();
   const code = aGemini({ place, model });
-  const parley = await new Program(place.home).init('claude', 'gemini');
-  const { code: ended, err } = await parley.run(['install', 'gemini', '--as', 'gemini']);
+  const parley = await new Program(place.home).init('claude', 'reader');
+  const { code: ended, err } = await parley.run(['install', 'gemini', '--as', 'reader']);
   if (ended !== 0) throw new Error(`parley install ended with ${ended}: ${err}`);
   const send = async (text: string): Promise<string> =>
-    (JSON.parse((await parley.run(['send', '@gemini', text, '--json'], { as: 'claude' })).out) as { id: string }).id;
+    (JSON.parse((await parley.run(['send', '@reader', text, '--json'], { as: 'claude' })).out) as { id: string }).id;
   /** The events of the hooks whose mail the record shows. */
   const proofs = async (id: string): Promise<string[]> => {
     const { copies } = JSON.parse((await parley.run(['trace', id, '--json'])).out) as Trace;

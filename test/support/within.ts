@@ -7,8 +7,10 @@ const TURN_MS = 5;
  */
 export async function within(ms: number, isSo: () => Promise<boolean>): Promise<void> {
   let [left, since] = [ms, performance.now()];
+  // Made here, it names the line of the test that waits.
+  const late = new Error(`not so after ${ms} ms`);
   while (!(await isSo())) {
-    if (left < 0) throw new Error(`not so after ${ms} ms`);
+    if (left < 0) throw late;
     await Bun.sleep(1);
     const now = performance.now();
     const took = now - since;

@@ -117,6 +117,12 @@ export function asksQuestion(body: string): boolean {
   return sentences.some((sentence) => ASKS_YOU.test(sentence) || OPENS_A_QUESTION.test(sentence));
 }
 
+/** True if the last words are a question. What is quoted or asked before that is part of the answer. spec: c2a#questions */
+export function endsInQuestion(body: string): boolean {
+  const last = plainWords(body).trimEnd().split('\n').at(-1) ?? '';
+  return /[?？؟]["'”’»)\]*_]*$/u.test(last.trimEnd());
+}
+
 const PLACE = '(?:channel|thread|conversation|room|chat|exchange|discussion)';
 /** Who is told, and how politely; then what they shall do. "I leave the thread" and "do not leave it" ask nobody. */
 const TOLD =

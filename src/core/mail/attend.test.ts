@@ -43,6 +43,18 @@ const SEEN: [string, In, Record<string, unknown>, string][] = [
     { body: 'since when?' },
     'to_me must_respond buffered thread_question',
   ],
+  [
+    'a captured answer that repeats the question',
+    'bob’s thread',
+    { body: 'You asked: which port? It is 80.', captured: true },
+    'to_my_role may_respond notify thread_reply',
+  ],
+  [
+    'a captured answer that ends in a question',
+    'bob’s thread',
+    { body: 'There are two ports.\nDo you mean the **first**?', captured: true },
+    'to_me must_respond buffered thread_question',
+  ],
   ['a message to a role [C2A-72]', 'nowhere', { to: '@backend' }, 'to_my_role may_respond notify role_mention'],
   ['a role mention [C2A-72]', 'nowhere', { body: '@backend look' }, 'to_my_role may_respond notify role_mention'],
   [

@@ -13,7 +13,7 @@ import { AgentName, isMessageId } from '../names.ts';
 import type { Quiet } from '../attention/quiet-hours.ts';
 import type { AgentExtras, AgentRecord } from '../ports/directory.ts';
 import { calledIn } from '../attention/text.ts';
-import { asksQuestion, isOnlyThanks } from '../attention/thanks.ts';
+import { asksQuestion, endsInQuestion, isOnlyThanks } from '../attention/thanks.ts';
 
 /** What a message says, and which one its sender says that it answers: a draft, or a message that another program left. */
 export type Content = Pick<Message, 'to' | 'body' | 'refs' | 'thread'> &
@@ -305,9 +305,11 @@ function readingOf(home: Home, message: Message): Promise<Reading> {
 }
 
 async function read(home: Home, message: Message): Promise<Reading> {
-  const { body } = message;
+  const { body, parley } = message;
   const called = await known(home, calledIn(message));
-  return { called, isOnlyThanks: isOnlyThanks(body), asksQuestion: asksQuestion(body) };
+  // A model's final words often repeat the question that they answer.
+  const asks = parley?.captured ? endsInQuestion : asksQuestion;
+  return { called, isOnlyThanks: isOnlyThanks(body), asksQuestion: asks(body) };
 }
 
 /** How many names a body can call. */
