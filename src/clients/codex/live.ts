@@ -24,26 +24,28 @@ const TICK_MS = 2000;
 const RECORD_MS = 100;
 /** The daemon unloads an idle thread without a window after a minute. */
 const UNLOAD_MS = 75_000;
-/** In this time the status of a thread tells that a turn begins. */
+/** A turn that begins shows in the status of its thread within this time. */
 const BEGIN_MS = 300;
-/** Limit for an answer of the daemon, ms; and for how long one that was late is not asked again. All other sessions wait meanwhile. */
+/** Limit for an answer of the daemon, ms. All other sessions wait meanwhile. */
 const QUICK_MS = 2000;
+/** A daemon that was late is not asked again for this long. */
 const DEAF_MS = 10_000;
-/** One that is not there says so at once. */
+/** A connection that fails after this time is late. Where no daemon runs, it fails at once. */
 const LATE_MS = 1000;
 /** Records that are read on from where the last look ended. */
 const MOST_READERS = 200;
 
 /**
- * The running sessions of Codex 0.166: the threads of the user that a window of Codex (its TUI) shows. A window serves tools to each thread
- * that it begins or resumes, and the daemon tells at which port; so the process that listens there has the thread. It shows the one that
- * was loaded last: after `/new` the daemon keeps the one before for a minute, and in a window that was ended as well.
+ * The running sessions of Codex 0.166: the threads of the user that a window of Codex (its TUI) shows.
  *
- * A thread that `parley run` began has no such port, and one that was resumed in a turn has that of an ended window. It belongs to the
- * window that was started with its id; else to one of its folder that has no other thread. While there are fewer such windows than
- * threads, these are uncertain.
+ * By port: a window serves tools to each thread that it begins or resumes, and the daemon names the port. The process that listens there
+ * shows the one of these threads that was loaded last. The daemon keeps a thread for a minute after `/new` or the end of its window.
  *
- * A window without the daemon runs its threads itself, and holds their locks. It shows the one that it loaded last.
+ * By words or folder: a thread that `parley run` began has no port, and one that was resumed in a turn has the port of an ended window. The
+ * window that was started with its id shows it; else a window of its folder that shows no other thread. While there are fewer such windows
+ * than threads, these are uncertain.
+ *
+ * By lock: a window without the daemon runs its threads itself, and holds their locks. It shows the one that it loaded last.
  */
 export class CodexLive implements LiveSessions {
   readonly #daemon: CodexDaemon;
@@ -290,8 +292,9 @@ export class CodexLive implements LiveSessions {
   }
 
   /**
-   * Whether a window without a thread of its own may show this one. It loads what it shows. Only a thread with a running turn stays loaded
-   * as it was when a window resumes it; but what is idle for longer than the daemon keeps a thread for nobody has a window.
+   * Whether a window without a thread of its own may show this one. A window loads the thread that it shows, unless a turn runs in it: so a
+   * thread that was loaded before the window started may be another window's. But the daemon keeps an idle thread without a window for a
+   * minute only: one that is idle for longer is shown by a window.
    */
   #mayShow(
     { pid }: CodexWindow,
@@ -302,7 +305,7 @@ export class CodexLive implements LiveSessions {
     return since !== undefined && performance.now() - since > UNLOAD_MS;
   }
 
-  /** The sessions, as of the last time when ports were asked for. A thread that was loaded since is none yet. */
+  /** The sessions, as of the last time when ports were asked for. A thread that was loaded since then is not among them. */
   #sessions(): LiveSession[] {
     const known = this.#threads().flatMap((thread) => {
       const loaded = loadedAt(this.#daemon.home, thread.id);

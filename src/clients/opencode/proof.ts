@@ -57,7 +57,7 @@ function proofIn(record: OpenCodeRecord, session: string, id: MessageId): OpenCo
   const evidence: Evidence = { record: record.path, id, message: ours.id };
   let isAlone = !isInTurn(record, session, ours.id);
   let hasFailed = false;
-  /** Those that came behind it, and the last message of a user before them. */
+  /** The compactions behind it, by their messages; and the last other message of a user. */
   const compactions = new Map<string, Part>();
   let last = ours.id;
   let shown: Evidence | null = null;
