@@ -89,6 +89,11 @@ export class RolloutProof {
     return { step: 'shown', evidence, ...its };
   }
 
+  /** Whether a turn is open that began since the place from which this reads. */
+  get isInTurn(): boolean {
+    return this.#turn !== null;
+  }
+
   /** Whether this turn was interrupted since the place from which this reads. */
   wasInterrupted(turn: string): boolean {
     return this.#ended.get(turn) === 'interrupted';

@@ -55,6 +55,17 @@ describe('mail in the queue of a Codex without its daemon', () => {
     await codex.close();
   });
 
+  it('is left to the hook where its user took it out of the queue', async () => {
+    const { codex, thread, way } = aWindow();
+    const quick = new WindowQueueWay(way.place, way.home, thread.id, () => true, 50);
+    thread.isPaused = true;
+    const attempt = quick.attempt([aParcel()], NEVER);
+    await within(DEADLINE, async () => thread.queue.length === 1);
+    thread.queue.pop();
+    expect(await attempt).toMatchObject({ outcome: 'left', retry: false });
+    await codex.close();
+  });
+
   it('is in no queue of a conversation that Codex does not have any more', async () => {
     const { codex, thread, way } = aWindow();
     codex.threads.delete(thread.id);

@@ -13,6 +13,8 @@ import { isUnknownThread, placeInQueue } from './rpc.ts';
 
 /** In case a file event was lost. */
 const LOOK_MS = 1000;
+/** An idle window takes a message out of its queue within seconds. After this time the queue is looked at. */
+const FORGOTTEN_MS = 30_000;
 
 /**
  * Mail for a window that runs without the daemon, by the queue of its thread, as `codex queue` uses it. The window looks there every few
@@ -28,6 +30,7 @@ export class WindowQueueWay implements Way {
     readonly home: string,
     readonly thread: string,
     readonly hasWindow: () => boolean,
+    readonly forgottenMs = FORGOTTEN_MS,
   ) {}
 
   async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
@@ -62,22 +65,43 @@ export class WindowQueueWay implements Way {
     const wakeup = new Wakeup();
     const folders = new FolderWatch(() => wakeup.notify());
     folders.set([dirname(record.path)]);
+    let [lookAt, missed] = [performance.now() + this.forgottenMs, 0];
     try {
       for (;;) {
-        const proofs = ids.flatMap((id) => record.read().of(id) ?? []);
+        const proofs = ids.map((id) => record.read().of(id));
         const shown = proofs.flatMap((proof) =>
-          proof !== 'unknown' && proof.step === 'shown' ? [proof.evidence] : [],
+          proof !== null && proof !== 'unknown' && proof.step === 'shown' ? [proof.evidence] : [],
         );
         if (shown.length === ids.length)
           return { outcome: 'taken', step: 'shown', evidence: this.#evidence(shown.at(-1) ?? {}) };
         if (signal.aborted) return await this.#stopped(put, record, 'it was stopped before anything was proven');
         if (!this.hasWindow()) return await this.#stopped(put, record, 'the window of Codex ended');
-        await wakeup.nextWithin(LOOK_MS, signal);
+        if (performance.now() >= lookAt && !record.isInTurn) {
+          const open = ids.filter((id) => record.of(id) === null);
+          missed = open.length > 0 && (await this.#isQueued(open)) === false ? missed + 1 : 0;
+          lookAt = performance.now() + this.forgottenMs;
+          // Looked at once, it could have been on its way into a turn.
+          const isForgotten = missed > 1 && !record.read().isInTurn && open.every((id) => record.of(id) === null);
+          if (isForgotten) return open.length === ids.length ? left(FORGOTTEN, false) : this.#offered(FORGOTTEN);
+        }
+        await wakeup.nextWithin(Math.min(LOOK_MS, this.forgottenMs), signal);
       }
     } finally {
       folders.close();
       wakeup.close();
     }
+  }
+
+  /** Whether one of these is in the queue; null if nobody knows. */
+  async #isQueued(ids: readonly MessageId[]): Promise<boolean | null> {
+    let isThere = false;
+    const look = async (items: QueueCalls): Promise<void> => {
+      for (const id of ids) isThere ||= await items.has(id);
+    };
+    return queue(this.place, this.thread, look).then(
+      () => isThere,
+      () => null,
+    );
   }
 
   /** Takes back what is still in the queue. What is not there any more may be in a turn that the record does not show yet. */
@@ -95,6 +119,9 @@ export class WindowQueueWay implements Way {
     return { way: this.name, client: 'codex', session: this.thread, ...more };
   }
 }
+
+/** Its user took it out, or interrupted its turn before Codex wrote the message down. So it is not queued again: the hook brings it. */
+const FORGOTTEN = 'the queue of Codex does not have it any more; it comes with the next prompt of its user';
 
 /** Takes messages out of the queue of a thread: those that were there. Null if nobody knows which are out. */
 export async function takeBack(
