@@ -76,13 +76,12 @@ export class WindowQueueWay implements Way {
           return { outcome: 'taken', step: 'shown', evidence: this.#evidence(shown.at(-1) ?? {}) };
         if (signal.aborted) return await this.#stopped(put, record, 'it was stopped before anything was proven');
         if (!this.hasWindow()) return await this.#stopped(put, record, 'the window of Codex ended');
-        if (performance.now() >= lookAt && !record.isInTurn) {
-          const open = ids.filter((id) => record.of(id) === null);
-          missed = open.length > 0 && (await this.#isQueued(open)) === false ? missed + 1 : 0;
-          lookAt = performance.now() + this.forgottenMs;
+        if (performance.now() >= lookAt) {
           // Looked at once, it could have been on its way into a turn.
-          const isForgotten = missed > 1 && !record.read().isInTurn && open.every((id) => record.of(id) === null);
-          if (isForgotten) return open.length === ids.length ? left(FORGOTTEN, false) : this.#offered(FORGOTTEN);
+          missed = (await this.#isMissing(record)) ? missed + 1 : 0;
+          if (missed > 1)
+            return ids.every((id) => record.of(id) === null) ? left(FORGOTTEN, false) : this.#offered(FORGOTTEN);
+          lookAt = performance.now() + this.forgottenMs;
         }
         await wakeup.nextWithin(Math.min(LOOK_MS, this.forgottenMs), signal);
       }
@@ -92,16 +91,19 @@ export class WindowQueueWay implements Way {
     }
   }
 
-  /** Whether one of these is in the queue; null if nobody knows. */
-  async #isQueued(ids: readonly MessageId[]): Promise<boolean | null> {
-    let isThere = false;
-    const look = async (items: QueueCalls): Promise<void> => {
-      for (const id of ids) isThere ||= await items.has(id);
-    };
-    return queue(this.place, this.thread, look).then(
-      () => isThere,
-      () => null,
-    );
+  /** Whether something is neither in the queue nor in the record, and no turn runs that could bring it there. */
+  async #isMissing(record: RolloutProof): Promise<boolean> {
+    const open = record.ids.filter((id) => record.of(id) === null);
+    if (open.length === 0 || record.isInTurn) return false;
+    let isQueued = false;
+    try {
+      await queue(this.place, this.thread, async (items) => {
+        for (const id of open) isQueued ||= await items.has(id);
+      });
+    } catch {
+      return false;
+    }
+    return !isQueued && !record.read().isInTurn && open.every((id) => record.of(id) === null);
   }
 
   /** Takes back what is still in the queue. What is not there any more may be in a turn that the record does not show yet. */
