@@ -1,6 +1,7 @@
 import type { Env } from '../core/env.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import type { Way, WayName } from '../core/ports/way-in.ts';
+import { reasonOf } from '../core/refusal.ts';
 import { liveClients } from '../clients/clients.ts';
 import { hasLiveProcess, SessionNames } from '../delivery/session-names.ts';
 import { daemonNotice } from '../platform/daemon-lock.ts';
@@ -31,18 +32,25 @@ const STATES = {
   stopped: 'not running',
 } as const satisfies Record<LiveSession['status'], AgentSession['state']>;
 
-/** The sessions of each agent of Parley's home: those that run, and the last one of each name that a session was given. */
-export async function agentSessions(env: Env): Promise<Map<string, AgentSession[]>> {
+/**
+ * The sessions of each agent of Parley's home: those that run, and the last one of each name that a session was given. `tell` gets what keeps
+ * the sessions of one client from being listed.
+ */
+export async function agentSessions(env: Env, tell: (trouble: string) => void): Promise<Map<string, AgentSession[]>> {
   const names = new SessionNames(parleyHome(env));
   const named = names.all();
   const isFollowed = daemonNotice(`${names.home}/daemon`)?.doors.some(({ name }) => name === 'follow') ?? false;
   const found = new Map<string, AgentSession[]>();
   const add = (name: string, session: AgentSession): void =>
     void found.set(name, [...(found.get(name) ?? []), session]);
-  for (const sessions of liveClients(env).values()) {
-    for (const live of await sessions.list()) {
-      const name = names.nameOf(live, named);
-      if (name) add(name, running(live, isFollowed ? sessions.ways(live) : null));
+  for (const [client, sessions] of liveClients(env)) {
+    try {
+      for (const live of await sessions.list()) {
+        const name = names.nameOf(live, named);
+        if (name) add(name, running(live, isFollowed ? sessions.ways(live) : null));
+      }
+    } catch (error) {
+      tell(`the running sessions of ${client} cannot be listed: ${reasonOf(error)}`);
     }
     await sessions.close();
   }

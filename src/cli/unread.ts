@@ -44,17 +44,18 @@ const UNWOKEN: Readonly<Record<string, string>> = {
 export function unwokenAdvice({ label, root }: Home, name: AgentName): string | null {
   if (label !== 'parley') return null;
   const client = clientOf(clientBindings(root), name);
-  if (client === undefined || (client === 'kimi' && isAnyHeld(root))) return null;
+  if (client === undefined || isAnyHeld(root, client)) return null;
   return UNWOKEN[client] ?? null;
 }
 
-/** Whether a terminal of a client is held: see delivery/held-session.ts, which a send would have to load for this alone. */
-function isAnyHeld(root: string): boolean {
+/** Whether a terminal of this client is held: see delivery/held-session.ts, which a send would have to load for this alone. */
+function isAnyHeld(root: string, client: string): boolean {
   const folder = `${root}/terminals`;
-  const pids = existsSync(folder)
-    ? readdirSync(folder).map((file) => Number(/^(\d+)\.json$/.exec(file)?.[1] ?? 0))
-    : [];
-  return pids.some(isProcessAlive);
+  const files = existsSync(folder) ? readdirSync(folder) : [];
+  return files.some((file) => {
+    const pid = Number(/^(\d+)\.json$/.exec(file)?.[1] ?? 0);
+    return isProcessAlive(pid) && fieldIn(`${folder}/${file}`, 'client') === client;
+  });
 }
 
 /** A file that cannot be read is no reason to warn: `parley doctor` and the hook name it. */
@@ -90,9 +91,14 @@ function hasSession(root: string, name: AgentName): boolean {
 }
 
 function isBoundTo(path: string, name: AgentName): boolean {
+  return fieldIn(path, 'agent') === name;
+}
+
+/** One field of a JSON file; undefined if it cannot be read. */
+function fieldIn(path: string, field: string): unknown {
   try {
-    return existsSync(path) && (JSON.parse(readFileSync(path, 'utf8')) as { agent?: unknown }).agent === name;
+    return (JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>)[field];
   } catch {
-    return false;
+    return undefined;
   }
 }

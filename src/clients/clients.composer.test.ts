@@ -90,6 +90,12 @@ const KIMI = {
   ),
   'draft of several lines': on([' ╭─────────╮', ' │ > a     │', ' │   b     │', ' ╰─────────╯'], 2, 6),
   'a paste, folded': on([' ╭─────────╮', ' │ > [paste #1 +30 lines] │', ' ╰─────────╯'], 1, 25),
+  busy: on([' ✨ do it', '', ' 🌔 · Tip: /init', ' ╭─────────╮', ' │ >       │', ' ╰─────────╯'], 4, 5),
+  'empty, below a message with a moon': on(
+    [' ✨ mail', '    🌔 full soon', ' ● thanks', ' ╭─────────╮', ' │ >       │', ' ╰─────────╯'],
+    4,
+    5,
+  ),
   dialog: on(
     [
       '   ▶ Run this command?',

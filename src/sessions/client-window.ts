@@ -279,6 +279,28 @@ export function clientWindows(isClient: WindowOptions['isClient']): ClientProces
   });
 }
 
+/** A look at all processes is not made more often than this. */
+const SCAN_MS = 500;
+
+/** Whether another window of a client runs in the folder of this one. It may be asked at each drawing of a screen. */
+export class OtherWindows {
+  #at = -Infinity;
+  #isAny = false;
+
+  constructor(
+    readonly own: { pid: number; folder: string },
+    readonly scan: () => readonly ClientProcess[] | null,
+  ) {}
+
+  get isAny(): boolean {
+    const { pid, folder } = this.own;
+    if (performance.now() - this.#at < SCAN_MS) return this.#isAny;
+    this.#isAny = this.scan()?.some((one) => one.folder === folder && one.pid !== pid) ?? false;
+    this.#at = performance.now();
+    return this.#isAny;
+  }
+}
+
 function windowAt(pid: number, tty: string, isClient: WindowOptions['isClient']): ClientProcess | null {
   try {
     const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');

@@ -85,6 +85,15 @@ describe.skipIf(!isHere)(`a program in a terminal that we hold${isHere ? '' : ' 
     expect(window.file('code')).toBe('137');
   });
 
+  it('loses its terminal when we lose ours, also if it ignores the signal for that', async () => {
+    const window = aWindow(`trap '' HUP; echo $$ > inner; echo ready; cat; sleep 0.1`);
+    await window.shows('ready');
+    const inner = Number(window.file('inner'));
+    window.hangUp();
+    await within(DEADLINE, async () => !isProcessAlive(inner));
+    await window.exited;
+  });
+
   it.each([
     ['the other screen', '[?1049h', '[?1049l'],
     ['reports of clicks', '[?1000h', '[?1000l'],
@@ -154,6 +163,11 @@ class Window {
 
   resize(width: number, height: number): void {
     this.#child.terminal?.resize(width, height);
+  }
+
+  /** The user closes it. */
+  hangUp(): void {
+    this.#child.terminal?.close();
   }
 
   async shows(text: string): Promise<void> {

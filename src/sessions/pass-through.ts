@@ -57,8 +57,8 @@ export class HeldTerminal {
     // Opened again: what the runtime does to this file is not done to the one that we share with our shell.
     this.#keys = new ReadStream(openSync('/dev/tty', 'r'));
     this.#keys.on('data', (keys: Buffer) => this.#press(new Uint8Array(keys)));
-    this.#keys.on('error', () => this.#send('SIGHUP'));
-    this.#keys.on('end', () => this.#send('SIGHUP'));
+    this.#keys.on('error', () => this.#hangUp());
+    this.#keys.on('end', () => this.#hangUp());
     process.on('SIGWINCH', () => this.#resize());
     for (const signal of PASSED) process.on(signal, () => this.#send(signal));
     process.on('SIGTSTP', () => this.#suspend());
@@ -141,6 +141,12 @@ export class HeldTerminal {
 
   #send(signal: NodeJS.Signals): void {
     signalTo(this.pty.pid, signal);
+  }
+
+  /** Our terminal is gone, so the program loses its own: one that ignores the signal would run on unseen, and get mail. */
+  #hangUp(): void {
+    this.#send('SIGHUP');
+    this.pty.hangUp();
   }
 
   /** The program or we should stop: both do, and the shell gets a usable terminal. Goes on where the shell lets us go on. */

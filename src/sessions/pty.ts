@@ -103,13 +103,18 @@ export class OwnPty implements Terminal {
     this.#child.terminal?.write(keys);
   }
 
+  /** Takes the terminal away, as closing its window does. */
+  hangUp(): void {
+    if (this.#child.terminal?.closed === false) this.#child.terminal.close();
+  }
+
   /** Ends the program: it was started for this terminal. */
   async close(): Promise<void> {
     if (!this.#isGone) this.#child.kill('SIGHUP');
     const late = setTimeout(() => this.#child.kill('SIGKILL'), 3000);
     await this.#child.exited;
     clearTimeout(late);
-    this.#child.terminal?.close();
+    this.hangUp();
   }
 
   get #isGone(): boolean {

@@ -42,6 +42,18 @@ describe(`parley run gemini${real.why}`, () => {
     },
   );
 
+  real.it('reaches one that goes on with its latest conversation, whose id nobody named', async () => {
+    const { model, code, terminal, place, send, shown } = await aWindow([say('hello'), say('It is 8080.')]);
+    await code.submit(terminal, 'hi');
+    await terminal.shows('hello');
+    await terminal.leave('C-c', 'C-c');
+    const env = { ...code.env, PARLEY_NO_DAEMON: '' };
+    await code.ready(await aTerminal(place, [PARLEY, 'run', 'gemini', '--resume', 'latest'], { env }));
+    const id = await send('Which port?');
+    expect((await model.saw('Which port?')).has('hello')).toBe(true);
+    await shown(id);
+  });
+
   real.it('leaves a draft as it is, and mail comes when the composer is empty again', async () => {
     const { model, terminal, send, trace } = await aWindow([say('hello back')]);
     await terminal.type('half a thought');

@@ -1,5 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
-import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { HookSession } from '../../src/protocols/c2c/hook-session.ts';
 import { platform } from '../../src/platform/os.ts';
 import { LoopMachine } from '../support/c2c-loops.ts';
@@ -79,6 +88,15 @@ describe('a managed session', () => {
       1,
       'error: session ses_2 was not found in this folder; see `opencode session list`\n',
     ]);
+  });
+
+  it('says at a restart in one line that its program is gone', async () => {
+    const bin = `${machine.home}/opencode`;
+    symlinkSync(machine.client, bin);
+    await machine.json(['start', 'opencode', '-n', 'bob', '-s', 'ses_1', '--bin', bin, '--no-wake']);
+    rmSync(bin);
+    const { code, err } = await machine.c2c(['restart', 'bob']);
+    expect([code, err]).toEqual([1, expect.stringMatching(/^error: the client ended at once; .*\n$/)]);
   });
 
   it.each([

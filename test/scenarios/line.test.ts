@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'bun:test';
-import { lstatSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { PARLEY, Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 
@@ -113,6 +113,35 @@ describe('one message, from send to settle', () => {
       run('c2c', session, 'register', alias);
     run('c2c', 's1', 'send', 'ember', 'hello c2c');
     await within(20_000, async () => /in home bch +hello bch[^]*in home c2c +hello c2c/.test(out));
+  });
+
+  it('is seen live beside homes of other folders that are broken or deleted', async () => {
+    const parley = await new Program().init('alice', 'bob');
+    const repos = `${parley.env['HOME']}/.c2c/repos`;
+    const c2c = (session: string, ...args: string[]) =>
+      Bun.spawnSync([PARLEY.replace(/parley$/, 'c2c'), ...args], {
+        cwd: parley.home,
+        env: { ...parley.env, C2C_MCP_SESSION_ID: session },
+      });
+    c2c('s1', 'register', 'storm');
+    c2c('s2', 'register', 'ember');
+    c2c('s1', 'send', 'ember', 'hello c2c');
+    mkdirSync(`${repos}/other/broker`, { recursive: true });
+    writeFileSync(`${repos}/other/broker/ledger.db`, 'no database');
+    const live = Bun.spawn([PARLEY, 'live', '--json'], { env: parley.env, stdio: ['ignore', 'pipe', 'pipe'] });
+    onTestFinished(() => live.kill());
+    let [out, err] = ['', ''];
+    void (async () => {
+      for await (const chunk of live.stdout) out += Buffer.from(chunk).toString();
+    })();
+    void (async () => {
+      for await (const chunk of live.stderr) err += Buffer.from(chunk).toString();
+    })();
+    await within(20_000, async () => /left out: .*other.broker/.test(err) && out.includes('hello c2c'));
+    rmSync(repos, { recursive: true });
+    await within(20_000, async () => err.includes('was deleted'));
+    const sent = await parley.json<Sent>(['send', '@bob', 'now']);
+    await within(20_000, async () => out.includes(sent.id));
   });
 
   it('is seen live in any number between two looks, and the end of an old one, too', async () => {

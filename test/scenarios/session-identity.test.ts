@@ -208,6 +208,25 @@ describe('a session that a person starts after `parley install`', () => {
     expect(await old.whoami()).toBe('claude.api');
   });
 
+  it('is not said to have ended while nothing tells that: its process has many', async () => {
+    const machine = await installed();
+    const first = await session(machine, 'api').starts();
+    const file = `${machine.at('.parley')}/names/claude.api.json`;
+    // As a session of `kimi web` has it.
+    writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), pid: 0, start: null }));
+    await first.ends();
+    expect((await machine.run('parley', ['send', '@claude.api', 'are you there?'])).err).toBe('');
+  });
+
+  it('is listed, also if the files of another client cannot be read', async () => {
+    const machine = await installed();
+    await session(machine, 'api').starts();
+    mkdirSync(machine.at('.kimi-code/session_index.jsonl'), { recursive: true });
+    const { out, err, code } = await machine.run('parley', ['agents']);
+    expect([code, out]).toEqual([0, expect.stringContaining('@claude.api  claude in ~/project/api, running')]);
+    expect(err).toStartWith('parley: the running sessions of kimi cannot be listed: ');
+  });
+
   it('leaves its name to the next one in its folder, and `send` says when it was last seen', async () => {
     const machine = await installed();
     const first = await session(machine, 'api').starts();

@@ -40,7 +40,11 @@ describe('a mailbox of a client that nothing wakes', () => {
       'Kimi shows it with the next prompt of its user, or at the end of a turn; one that `parley run kimi` starts, or that is on `kimi web`, is woken\n',
     );
     mkdirSync(machine.at('.parley/terminals'));
-    writeFileSync(machine.at(`.parley/terminals/${process.pid}.json`), '{}');
+    const holds = (client: string): void =>
+      writeFileSync(machine.at(`.parley/terminals/${process.pid}.json`), JSON.stringify({ client }));
+    holds('gemini');
+    expect(await noteOf(machine, ['send', '@kimi', 'again'])).toContain('one that `parley run kimi` starts');
+    holds('kimi');
     expect(await noteOf(machine, ['send', '@kimi', 'again'])).toBe('');
   });
 });

@@ -408,10 +408,11 @@ describe('parley watch', () => {
     await waiter.child.exited;
     expect(waiter.out).toBe('mail waits for @bob: 1 from @alice; see it with `parley inbox`\n');
     expect(await bodiesOf(program, 'bob')).toContain('Is it red?');
-    expect(await program.run(['watch', '--once', '--take'], { as: 'bob' })).toMatchObject({
-      err: 'parley: --once takes nothing; leave out --take and --exec\n',
-      code: 64,
-    });
+    for (const more of [['--take'], ['--exec', 'true'], ['--exec', 'true', '--peek'], ['--notify']])
+      expect(await program.run(['watch', '--once', ...more], { as: 'bob' })).toMatchObject({
+        err: 'parley: --once only says that mail waits; leave out --take, --exec and --notify\n',
+        code: 64,
+      });
   });
 
   it('refuses --peek with --take in one line', async () => {

@@ -5,7 +5,7 @@ import { shortId } from '../../core/names.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { Message } from '../../core/message.ts';
 import type { HistoryRow } from '../../core/ports/journal.ts';
-import { Refusal } from '../../core/refusal.ts';
+import { reasonOf, Refusal } from '../../core/refusal.ts';
 import { HOST_NAME } from '../../core/signal.ts';
 import { countFrom } from '../../core/time.ts';
 import { openOtherHomes } from '../../daemon/homes.ts';
@@ -32,7 +32,7 @@ export default command({
   async run(context: Context, values) {
     const last = Math.min(countFrom(values.last, 5), NEWEST);
     const { env, settings } = context;
-    const watches: LiveHome[] = [];
+    let watches: LiveHome[] = [];
     const watchAll = async (homes: readonly Home[], shown: number): Promise<void> => {
       for (const home of homes) {
         const watch = new LiveHome(context, home);
@@ -40,28 +40,44 @@ export default command({
         await watch.begin(shown);
       }
     };
-    const others = (): Home[] =>
-      openOtherHomes(env, new Set(watches.map(({ home }) => home.root)), settings.durability);
+    const told = new Set<string>();
+    const tell = (error: unknown): void => {
+      const why = `parley: a home is left out: ${reasonOf(error)}`;
+      if (!told.has(why)) context.note(why);
+      told.add(why);
+    };
+    /** What is wrong with the home of another folder does not end the view of this one. */
+    const watchOthers = async (shown: number): Promise<void> => {
+      try {
+        await watchAll(openOtherHomes(env, new Set(watches.map(({ home }) => home.root)), settings.durability), shown);
+      } catch (error) {
+        tell(error);
+      }
+    };
+    const own = new Set(context.workspace.homes);
     await watchAll(context.workspace.homes, last);
-    await watchAll(others(), last);
+    await watchOthers(last);
     if (!context.json) context.note('waiting for messages; Ctrl-C ends it');
     for (;;) {
       // All messages of a home that was made meanwhile are news.
-      await watchAll(others(), NEWEST);
-      for (const watch of watches) await lookOrEnd(watch);
+      await watchOthers(NEWEST);
+      const deleted = new Set<LiveHome>();
+      for (const watch of watches) {
+        try {
+          await watch.look();
+        } catch (error) {
+          const isDeleted = !existsSync(`${watch.home.root}/ledger.db`);
+          const why = isDeleted ? new Refusal('not_found', `${watch.home.root} was deleted`) : error;
+          if (own.has(watch.home)) throw why;
+          tell(why);
+          if (isDeleted) deleted.add(watch);
+        }
+      }
+      watches = watches.filter((watch) => !deleted.has(watch));
       await Bun.sleep(LOOK_MS);
     }
   },
 });
-
-async function lookOrEnd(watch: LiveHome): Promise<void> {
-  try {
-    await watch.look();
-  } catch (error) {
-    if (existsSync(`${watch.home.root}/ledger.db`)) throw error;
-    throw new Refusal('not_found', `${watch.home.root} was deleted`);
-  }
-}
 
 interface Watched {
   unseen: UnseenSteps;

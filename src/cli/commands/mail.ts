@@ -141,15 +141,17 @@ async function warnNoReader(context: Context, { copies, home, message }: Sent): 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 /**
- * Says that a session does not run here: it ended or crashed, or is in another container. Its mail waits for the next one in its folder. Of
- * Codex, which has one process for many sessions, only that it was not there for a day.
+ * Says that a session does not run here: it ended or crashed, or is in another container. Its mail waits for the next one in its folder. Of a
+ * session that shares its process with others (Codex, `kimi web`) it only says if it was not there for a day: nothing here tells that it ended.
  */
 function noteAway(context: Context, { name, lastSeen }: AgentRecord, now: number): void {
-  const session = new SessionNames(parleyHome(context.env)).lastSeen(name, now);
+  const names = new SessionNames(parleyHome(context.env));
+  const session = names.lastSeen(name, now);
   const seen = session && Math.max(session.at, Date.parse(lastSeen) || 0);
-  if (!session || seen === null || session.at === now || (session.client === 'codex' && now - seen < DAY_MS)) return;
-  const since =
-    now - seen < DAY_MS ? 'does not run here now' : `was last seen ${ago(new Date(seen).toISOString(), now)}`;
+  if (!session || seen === null || session.at === now) return;
+  const isLately = now - seen < DAY_MS;
+  if (isLately && (session.client === 'codex' || names.all().some((one) => one.name === name && one.pid === 0))) return;
+  const since = isLately ? 'does not run here now' : `was last seen ${ago(new Date(seen).toISOString(), now)}`;
   context.note(`@${name} ${since}; the next ${session.client} session in ${session.folder} gets this`);
 }
 

@@ -285,8 +285,8 @@ const watchCommand = command({
   about:
     'Shows each message once, waiting and new, until Ctrl-C. It takes nothing: the next `watch` shows the mail again.\n' +
     '--take takes each message when it is printed.\n' +
-    '--once waits until mail is there that is worth waking you, says in one line how much, and ends. It takes nothing. An agent whose client\n' +
-    'begins a turn when a background command ends can wait with it.\n' +
+    '--once waits until mail is there that would wake you, says in one line how much, and ends. It takes nothing. If the client of an agent\n' +
+    'begins a turn when a background command ends, the agent can wait with it.\n' +
     '--exec runs a command on each message, by `sh -c`, with BCH_ID, BCH_FROM, BCH_TO, BCH_PRIORITY, BCH_SCOPE, BCH_THREAD,\n' +
     'BCH_TS and BCH_BODY in its environment and the message as JSON on stdin. {{body}} means ${BCH_BODY}, and so on: write\n' +
     'them in double quotes, and never inside code for another shell. If the command ends with 0, the message is settled; otherwise it is\n' +
@@ -322,7 +322,11 @@ const watchCommand = command({
       urgentOnly: values['urgent-only'] ?? false,
       loudOnly: !values.all,
     };
-    if (values.once) return sayWhenMailWaits(context, who, selection, peek);
+    if (values.once) {
+      if (values.take || values.exec !== undefined || values.notify)
+        throw new Refusal('invalid_request', '--once only says that mail waits; leave out --take, --exec and --notify');
+      return sayWhenMailWaits(context, who, selection);
+    }
     await watchMail(who, {
       selection,
       peek,
@@ -339,8 +343,7 @@ const watchCommand = command({
   },
 });
 
-async function sayWhenMailWaits(context: Context, who: Who, selection: Selection, peek: boolean): Promise<void> {
-  if (!peek) throw new Refusal('invalid_request', '--once takes nothing; leave out --take and --exec');
+async function sayWhenMailWaits(context: Context, who: Who, selection: Selection): Promise<void> {
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
   const mail = await awaitMail(mailboxesOf(who), selection, stop.signal);

@@ -71,7 +71,7 @@ const agentsCommand = command({
     if (values.mine) return listMine(context);
     const now = context.workspace.now();
     const rows = [];
-    const sessions = await agentSessions(context.env);
+    const sessions = await agentSessions(context.env, (trouble) => context.note(`parley: ${trouble}`));
     for (const home of context.workspace.homes) {
       for (const record of await home.directory.list()) {
         const { name, subscriptions, lastSeen, parley } = record;

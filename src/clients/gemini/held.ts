@@ -1,6 +1,7 @@
 import type { HeldClient, HeldPlace } from '../../delivery/client.ts';
 import { writtenAt } from '../../delivery/held-live.ts';
 import type { ClientState, StateReader } from '../../sessions/client-state.ts';
+import { OtherWindows } from '../../sessions/client-window.ts';
 import type { Screen } from '../../sessions/terminal.ts';
 import { isUuid } from '../launch.ts';
 import { FollowedChat, geminiHome, GeminiIndex } from './record.ts';
@@ -17,22 +18,29 @@ export class HeldGemini implements HeldClient {
   readonly eraseKeys = '\u0015\u007f';
   readonly states: StateReader = { latest: () => Promise.resolve(this.#latest()) };
   readonly #index: GeminiIndex;
+  readonly #others: OtherWindows;
   #chat: FollowedChat | null = null;
 
   constructor(
     readonly place: HeldPlace,
-    readonly scan = geminiWindows,
+    scan = geminiWindows,
   ) {
     this.#index = new GeminiIndex(geminiHome(place.env));
+    this.#others = new OtherWindows(place, () => scan(isGemini));
   }
 
-  /** Its user may begin another conversation in the same window: that is known if no other Gemini CLI runs in the folder. */
+  /**
+   * The one that was begun last since it runs: its user may begin another in the same window. Else the one that its words name, else (after
+   * `--resume latest`) the only one that was written since it runs. Only the words are sure while another Gemini CLI runs in the folder.
+   */
   get session(): string | null {
     const { args, folder, startedAt } = this.place;
-    const named = geminiSessionIn(args);
-    const begun = this.#index.inFolder(folder).filter((one) => this.#index.begunAt(one) >= startedAt);
-    const newest = begun.at(-1)?.id;
-    return newest === undefined || newest === named || this.#hasOther() ? (named ?? null) : newest;
+    const named = geminiSessionIn(args) ?? null;
+    const all = this.#index.inFolder(folder);
+    const begun = all.findLast((one) => this.#index.begunAt(one) >= startedAt);
+    const [written, ...others] = begun || named !== null ? [] : all.filter((one) => writtenAt(one) >= startedAt);
+    const id = begun?.id ?? (others.length === 0 ? written?.id : undefined);
+    return id === undefined || id === named || this.#others.isAny ? named : id;
   }
 
   /** Of a conversation that it goes on with there is a record before; then it has read that when it writes there. */
@@ -60,11 +68,6 @@ export class HeldGemini implements HeldClient {
   #path(): string | null {
     const { session } = this;
     return session === null ? null : (this.#index.find(session)?.path ?? null);
-  }
-
-  #hasOther(): boolean {
-    const { folder, pid } = this.place;
-    return (this.scan(isGemini) ?? []).some((one) => one.folder === folder && one.pid !== pid);
   }
 }
 

@@ -22,6 +22,8 @@ export function geminiHome(env: Env): string {
 export class GeminiIndex {
   /** The first line of a record names its id and when it began, and does not change. */
   readonly #heads = new Map<string, { id: string; begunAt: number }>();
+  /** Nor does the folder of a project. */
+  readonly #roots = new Map<string, string>();
 
   constructor(readonly home: string) {}
 
@@ -38,12 +40,12 @@ export class GeminiIndex {
   /** The oldest first: their names begin with the time. */
   inFolder(folder: string): RecordFile[] {
     return this.#projects()
-      .filter((project) => rootOf(project) === folder)
+      .filter((project) => this.#rootOf(project) === folder)
       .flatMap((project) => this.#records(project));
   }
 
   watched(folder: string): string[] {
-    const own = this.#projects().filter((project) => rootOf(project) === folder);
+    const own = this.#projects().filter((project) => this.#rootOf(project) === folder);
     return [`${this.home}/tmp`, ...own.map((project) => `${project}/chats`)].filter((path) => existsSync(path));
   }
 
@@ -61,7 +63,7 @@ export class GeminiIndex {
     return names.toSorted().flatMap((name) => {
       const path = `${project}/chats/${name}`;
       const head = this.#head(path);
-      return head ? [{ id: head.id, folder: rootOf(project) ?? '', path }] : [];
+      return head ? [{ id: head.id, folder: this.#rootOf(project) ?? '', path }] : [];
     });
   }
 
@@ -75,13 +77,17 @@ export class GeminiIndex {
     this.#heads.set(path, head);
     return head;
   }
-}
 
-function rootOf(project: string): string | null {
-  try {
-    return readFileSync(`${project}/.project_root`, 'utf8').trim();
-  } catch {
-    return null;
+  #rootOf(project: string): string | null {
+    const known = this.#roots.get(project);
+    if (known !== undefined) return known;
+    try {
+      const root = readFileSync(`${project}/.project_root`, 'utf8').trim();
+      if (root !== '') this.#roots.set(project, root);
+      return root;
+    } catch {
+      return null;
+    }
   }
 }
 

@@ -3,9 +3,10 @@ import { clientWindows } from '../../sessions/client-window.ts';
 import type { ReadComposer, Screen } from '../../sessions/terminal.ts';
 
 /**
- * Gemini CLI 0.61: the composer is a grey block with `>` in its first row (`*` where it asks before no tool), between half blocks or blank rows, and what its user said before looks the same. So only the words
- * that it shows in an empty one count as empty, with the cursor before them. A question takes the place of the composer. While it works,
- * a line above says how to cancel that. In its vim mode, in its shell mode and for screen readers it shows something else.
+ * Gemini CLI 0.61: the composer is a grey block with `>` in its first row (`*` where it asks before no tool), between half blocks or blank
+ * rows. What its user said before looks the same, so only the words that it shows in an empty one count as empty, with the cursor before
+ * them. A question takes the place of the composer. While it works, a line above says how to cancel that. In its vim mode, in its shell mode
+ * and for screen readers it shows something else.
  */
 export const geminiComposer: ReadComposer = ({ lines, cursor }) => {
   const row = lines.findLastIndex((line, at) => /^ [>*] /.test(line) && /^▄*$/.test(lines[at - 1] ?? ''));
@@ -22,7 +23,8 @@ export const geminiComposer: ReadComposer = ({ lines, cursor }) => {
 
 /** The options of a question; the one that Enter would choose has a dot. */
 const QUESTION = /^[\s│]*● (?:\d+\. )?\S/;
-const WORKS = /\(esc to cancel\b|^\s*[\u2801-\u28ff] \S/;
+/** It begins in the second column at the latest. There no text of a message or a model does, except a prompt behind its `>`. */
+const WORKS = /^ ?[\u2801-\u28ff] \S|^ (?![>*\s]).*\(esc to cancel, \d/;
 
 /** Whether the composer holds this very text. A long one is shown as `[Pasted Text: 40 lines]`. */
 export function geminiHolds({ lines }: Screen, text: string): boolean {

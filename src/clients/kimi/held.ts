@@ -1,6 +1,6 @@
 import type { HeldClient, HeldPlace } from '../../delivery/client.ts';
 import type { ClientState, StateReader } from '../../sessions/client-state.ts';
-import { clientWindows } from '../../sessions/client-window.ts';
+import { clientWindows, OtherWindows } from '../../sessions/client-window.ts';
 import type { Screen } from '../../sessions/terminal.ts';
 import { begunAt, FollowedWire, kimiHome, KimiIndex } from './record.ts';
 import { isKimiReady, kimiHolds, sessionShown } from './state.ts';
@@ -8,8 +8,6 @@ import { isKimiWindow } from './web.ts';
 
 /** Enter waits in any case until the screen shows the paste. Seen: Kimi takes an Enter right behind a paste in brackets. */
 const ENTER_MS = 50;
-/** A look at all processes is not made more often. */
-const SCAN_MS = 500;
 
 /**
  * A Kimi in a terminal of ours. Its record says what it does. One that was given no prompt yet has no record: then it is idle, as far as
@@ -21,14 +19,14 @@ export class HeldKimi implements HeldClient {
   readonly #index: KimiIndex;
   #session: string | null;
   #wire: FollowedWire | null = null;
-
-  #others: { at: number; any: boolean } = { at: -Infinity, any: false };
+  readonly #others: OtherWindows;
 
   constructor(
     readonly place: HeldPlace,
-    readonly scan = clientWindows,
+    scan = clientWindows,
   ) {
     this.#index = new KimiIndex(kimiHome(place.env));
+    this.#others = new OtherWindows(place, () => scan(isKimiWindow(this.#index.home)));
     this.#session = kimiSessionIn(place.args) ?? null;
   }
 
@@ -69,16 +67,7 @@ export class HeldKimi implements HeldClient {
   #onlyNew(): string | null {
     const all = this.#index.inFolder(this.place.folder).filter((one) => begunAt(one) >= this.place.startedAt);
     const [only, ...others] = all;
-    return only && others.length === 0 && !this.#hasOtherKimi() ? only.id : null;
-  }
-
-  #hasOtherKimi(): boolean {
-    const { folder, pid } = this.place;
-    const isFresh = performance.now() - this.#others.at < SCAN_MS;
-    const look = (): boolean =>
-      (this.scan(isKimiWindow(this.#index.home)) ?? []).some((one) => one.folder === folder && one.pid !== pid);
-    if (!isFresh) this.#others = { at: performance.now(), any: look() };
-    return this.#others.any;
+    return only && others.length === 0 && !this.#others.isAny ? only.id : null;
   }
 }
 

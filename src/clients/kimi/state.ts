@@ -36,8 +36,8 @@ export const kimiComposer: ReadComposer = ({ lines, bright, cursor }) => {
 
 const QUESTION = /^\s*[▶❯] (\d+\. |Trust this folder)|↵ confirm|\bEnter select\b/;
 
-/** While Kimi works a moon waxes and wanes above the composer. */
-const MOON = /^\s*[\u{1f311}-\u{1f318}](\s|$)/u;
+/** While Kimi works a moon waxes and wanes above the composer, in the second column. The text of a message begins behind it. */
+const MOON = /^ ?[\u{1f311}-\u{1f318}](\s|$)/u;
 
 /** Kimi draws its composer before it knows its model, and loses what is typed until then. Its last row says when it does. */
 export function isKimiReady({ lines }: Screen): boolean {
@@ -46,7 +46,8 @@ export function isKimiReady({ lines }: Screen): boolean {
 
 /** The id of the conversation that its first box names; null if the box is not on the screen, or there is none yet. */
 export function sessionShown({ lines }: Screen): string | null {
-  const row = lines.findLast((line) => /^\s*│\s+Session:/.test(line)) ?? '';
+  // The text of a message begins further right.
+  const row = lines.findLast((line) => /^ ?│\s+Session:/.test(line)) ?? '';
   return /Session:\s+(session_[0-9a-f-]{36})\s/.exec(`${row} `)?.[1] ?? null;
 }
 

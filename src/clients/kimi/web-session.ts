@@ -147,8 +147,8 @@ export class KimiWebSession implements SessionDriver {
     } catch (error) {
       if (error instanceof WebRefusal && error.code === WEB_CODES.promptInUse) return { outcome: 'submitted' };
       if (error instanceof NoServer) return left(wordsOf(error), true);
-      return error instanceof WebRefusal
-        ? left(wordsOf(error), false)
+      return error instanceof WebRefusal && !error.isUnclear
+        ? left(wordsOf(error), error.code === WEB_CODES.busy)
         : { outcome: 'unknown', because: wordsOf(error) };
     }
   }
@@ -196,7 +196,7 @@ export class KimiWebSession implements SessionDriver {
     if (own) return own;
     for (const server of servers) {
       const loaded = await server.loaded().catch(() => []);
-      const here = loaded.filter(({ metadata }) => metadata.cwd === this.#folder);
+      const here = loaded.filter(({ metadata }) => realPath(metadata.cwd) === this.#folder);
       const isOurs = here.some(({ id }) => id === this.#conversation);
       const isFirst = this.#conversation === null && !this.target.sharesFolder && here.length > 0;
       if (isFirst) this.#conversation = here[0]?.id ?? null;

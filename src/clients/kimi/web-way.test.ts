@@ -50,6 +50,18 @@ describe('mail for a session on kimi web', () => {
     expect(await server.way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'offered' });
   });
 
+  it.each([
+    ['it is busy', 40901, { outcome: 'left', retry: true }],
+    ['its token has changed', 40112, { outcome: 'left', retry: true }],
+    ['it takes no such text', 40001, { outcome: 'left', retry: false }],
+    ['it failed inside, and may have it', 50001, { outcome: 'offered' }],
+    ['it says nothing that is understood', 'later', { outcome: 'offered' }],
+  ])('is refused because %s', async (_why, code, said) => {
+    const server = aServer();
+    server.refusal = code;
+    expect(await server.way.attempt([aParcel()], NEVER)).toMatchObject(said);
+  });
+
   it('goes in once, however often it is tried', async () => {
     const server = aServer();
     const parcel = aParcel();
@@ -72,6 +84,8 @@ class ScriptedServer implements OpenWay {
   readonly recorded = new Set<string>();
   isBusy = false;
   status: string | null = null;
+  /** The code with which it refuses each prompt. */
+  refusal: number | string | null = null;
   more: object = {};
   readonly way: WebWay;
   readonly #home = realpathSync(temporaryHome());
@@ -118,8 +132,13 @@ class ScriptedServer implements OpenWay {
     const { pathname } = new URL(request.url);
     const [, steered] = /prompts\/(.+):steer$/.exec(pathname) ?? [];
     if (steered !== undefined) this.steered.push(steered);
+    if (request.method === 'GET' && pathname.endsWith('/prompts')) {
+      const queued = [...this.given.keys()].map((prompt_id) => ({ prompt_id }));
+      return Response.json({ code: 0, data: { active: null, queued } });
+    }
     if (request.method !== 'POST' || steered !== undefined) return Response.json({ code: 0, data: this.#session() });
     const { prompt_id: id, content } = (await request.json()) as { prompt_id: string; content: { text: string }[] };
+    if (this.refusal !== null) return Response.json({ code: this.refusal, msg: 'no' });
     if (this.given.has(id)) return Response.json({ code: WEB_CODES.promptInUse, msg: 'in use' });
     this.given.set(id, content.map(({ text }) => text).join(''));
     return Response.json({

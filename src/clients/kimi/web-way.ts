@@ -3,7 +3,7 @@ import type { MessageId } from '../../core/names.ts';
 import type { LiveSession, RecordedProof } from '../../core/ports/live-session.ts';
 import type { Attempt, Parcel, Way } from '../../core/ports/way-in.ts';
 import type { Evidence } from '../../core/receipt.ts';
-import { Wakeup } from '../../core/wait.ts';
+import { Wakeup, withLimit } from '../../core/wait.ts';
 import { type MessageRecord, withGreeting } from '../../delivery/held-way.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
@@ -15,6 +15,7 @@ import {
   isOnServer,
   type KimiServer,
   kimiServers,
+  otherKimis,
   WEB_CODES,
   WebRefusal,
   type WebSession,
@@ -25,6 +26,8 @@ import {
 const LOOK_MS = 250;
 /** A session that is idle for this long with nothing in its record says nothing more. */
 const SILENT_MS = 20_000;
+/** A look waits so long for a server that has answered before. What it says later counts in the next look. */
+const LIST_MS = 1000;
 
 /** A session that a server has loaded, and that nobody else has open. */
 interface Found {
@@ -32,9 +35,22 @@ interface Found {
   session: WebSession;
 }
 
-/** The sessions that `kimi web` has loaded, for mail. One is left out while another Kimi may have it open: see `hasOtherKimi`. */
+/** What a server has loaded, as it said last. */
+interface Listed {
+  sessions: readonly WebSession[];
+  /** The question that it has not answered yet. */
+  asking: Promise<void> | null;
+}
+
+/**
+ * The sessions that `kimi web` has loaded, for mail. One is left out while another Kimi may have it open: see `otherKimis`. A server that does
+ * not answer slows no other session: it is asked again in the background, and until then its sessions have no way, and nothing of theirs is over.
+ */
 export class KimiWebSessions {
   #found: readonly Found[] = [];
+  readonly #listed = new Map<string, Listed>();
+  /** The servers that did not answer in time. */
+  readonly #silent = new Set<string>();
 
   constructor(readonly index: KimiIndex) {}
 
@@ -68,42 +84,74 @@ export class KimiWebSessions {
   /** The way to a session of the last list. While it asks its user something there is none. */
   way({ id }: LiveSession, record: MessageRecord): Way | null {
     const found = this.#found.find(({ session }) => session.id === id);
-    if (!found || webState(found.session).status === 'waiting') return null;
+    if (!found || this.#silent.has(keyOf(found.server)) || webState(found.session).status === 'waiting') return null;
     return new WebWay(found.server, id, this.index, record);
   }
 
   /** Whether the server of this session cannot have a message that its record does not have. Null: that is not known. */
   async isOver({ id, pid }: LiveSession, message: MessageId): Promise<boolean | null> {
     const server = kimiServers(this.index.home).find((one) => one.pid === pid);
+    if (!server || this.#silent.has(keyOf(server))) return null;
     try {
-      const session = await server?.session(id);
-      if (!server || !session) return null;
-      // What was put into a turn is in its record only when the model gets it.
-      if (!isLoaded(session) || webState(session).status !== 'idle') return null;
-      return !(await promptsOf(server, id)).some((one) => isPromptOf(one, message));
+      return await isOver(server, id, message);
     } catch {
+      this.#silent.add(keyOf(server));
       return null;
     }
   }
 
   async #look(): Promise<Found[]> {
     const { home } = this.index;
-    const all: Found[] = [];
-    for (const server of kimiServers(home)) {
-      const loaded = await server.loaded().catch(() => []);
-      all.push(...loaded.map((session) => ({ server, session })));
-    }
-    const isOnce = ({ session: { id } }: Found): boolean => all.filter(({ session }) => session.id === id).length === 1;
-    const once = all.filter(isOnce);
-    const folders = new Set(once.map(({ session }) => session.metadata.cwd));
-    const taken = new Set([...folders].filter((folder) => hasOtherKimi(home, folder)));
-    return once.filter(({ session }) => !taken.has(session.metadata.cwd));
+    const servers = kimiServers(home);
+    const known = new Set(servers.map(keyOf));
+    for (const key of this.#listed.keys()) if (!known.has(key)) this.#listed.delete(key);
+    const lists = await Promise.all(servers.map((server) => this.#sessionsOf(server)));
+    const all = servers.flatMap((server, at) => (lists[at] ?? []).map((session) => ({ server, session })));
+    if (all.length === 0) return [];
+    const count = (id: string): number => all.filter(({ session }) => session.id === id).length;
+    const isTaken = otherKimis(home);
+    return all.filter(({ session }) => count(session.id) === 1 && !isTaken(session.metadata.cwd));
+  }
+
+  async #sessionsOf(server: KimiServer): Promise<readonly WebSession[]> {
+    const key = keyOf(server);
+    const isFirst = !this.#listed.has(key);
+    const listed: Listed = this.#listed.get(key) ?? { sessions: [], asking: null };
+    this.#listed.set(key, listed);
+    const answered = (sessions: readonly WebSession[]): void => {
+      listed.sessions = sessions;
+      this.#silent.delete(key);
+    };
+    const failed = (error: unknown): void => {
+      if (error instanceof NoServer) answered([]);
+      else this.#silent.add(key);
+    };
+    listed.asking ??= server
+      .loaded()
+      .then(answered, failed)
+      .finally(() => (listed.asking = null));
+    if (isFirst) await listed.asking;
+    else if ((await withLimit(listed.asking, LIST_MS)) === null) this.#silent.add(key);
+    return listed.sessions;
   }
 }
 
+function keyOf({ pid, port }: KimiServer): string {
+  return `${pid} ${port}`;
+}
+
+/** Whether this session cannot have a message that its record does not have. Null: that is not known. */
+async function isOver(server: KimiServer, id: string, message: MessageId): Promise<boolean | null> {
+  const session = await server.session(id);
+  // What was put into a turn is in its record only when the model gets it.
+  if (!session || !isLoaded(session) || webState(session).status !== 'idle') return null;
+  return !(await promptsOf(server, id)).some((one) => isPromptOf(one, message));
+}
+
 /**
- * Mail for a session on `kimi web`, as a prompt by its API. An idle session begins a turn with it; in a busy one it is put into the turn after the
- * running tool call. A server takes the id of a prompt once, so nothing is given twice while it runs. What its record has is not given to the next server.
+ * Mail for a session on `kimi web`, as a prompt by its API. An idle session begins a turn with it; in a busy one it joins the turn after the
+ * running tool call. A server takes the id of a prompt once, so nothing is given twice while it runs. What the record of the session has is
+ * not given to the next server.
  */
 export class WebWay implements Way {
   readonly name = 'rpc';
@@ -157,12 +205,12 @@ export class WebWay implements Way {
       return null;
     } catch (error) {
       if (error instanceof NoServer) return left(error.message, true);
-      if (!(error instanceof WebRefusal)) return this.#offered(wordsOf(error));
-      if (error.code !== WEB_CODES.promptInUse) return left(error.message, false);
+      if (!(error instanceof WebRefusal) || error.isUnclear) return this.#offered(wordsOf(error));
+      if (error.code !== WEB_CODES.promptInUse) return left(error.message, !error.isFinal);
     }
     // It was given before, and is neither in the queue nor in the record: Kimi lost it with a turn that was cut off.
-    const isOver = await new KimiWebSessions(this.index).isOver(this.#asLive(), id);
-    return isOver && !this.record.has(id) ? this.#hand(parcel, signal, again + 1) : null;
+    const isLost = await isOver(this.server, this.session, id).catch(() => null);
+    return isLost && !this.record.has(id) ? this.#hand(parcel, signal, again + 1) : null;
   }
 
   /** Waits until the record shows all of it. What it does not show stays held: the record decides later. */
@@ -191,10 +239,6 @@ export class WebWay implements Way {
     } finally {
       folders.close();
     }
-  }
-
-  #asLive(): LiveSession {
-    return { client: 'kimi', id: this.session, folder: '', pid: this.server.pid, status: 'idle' };
   }
 
   #offered(because: string): Attempt {

@@ -2,11 +2,17 @@ import { afterEach, describe, expect, it } from 'bun:test';
 import { mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { within } from '../../../test/support/within.ts';
+import { MessageId } from '../../core/names.ts';
 import { startOf } from '../../platform/process.ts';
 import { NoServer } from '../loopback.ts';
 import { KimiIndex } from './record.ts';
 import { KimiWebQuestions } from './web-questions.ts';
-import { hasOtherKimi, isKimiWindow, isOnServer, KimiServer, kimiServers } from './web.ts';
+import { KimiWebSession } from './web-session.ts';
+import { KimiWebSessions } from './web-way.ts';
+import { hasOtherKimi, isKimiWindow, isOnServer, KimiServer, kimiServers, WebRefusal } from './web.ts';
+
+/** For so long a call of a server is waited for. */
+const ANSWER_MS = 5000;
 
 const ends: (() => void)[] = [];
 afterEach(() => {
@@ -75,6 +81,58 @@ describe('a server of Kimi', () => {
     expect(await isOnServer(server.home, 's2')).toBe(true);
     const [meant] = kimiServers(server.home);
     expect(await isOnServer(server.home, 's2', meant)).toBe(false);
+  });
+});
+
+describe('the sessions of servers', () => {
+  it('are listed at once beside a server that hangs, and what it says counts again when it answers', async () => {
+    const hang = Promise.withResolvers<void>();
+    let isHung = false;
+    const { server } = aServer(async () => {
+      if (isHung) await hang.promise;
+      return { items: [aSession('s1', { busy: true })] };
+    });
+    announce(server.home, { pid: await aProcess('kimi-code', aHome()), port: server.port });
+    const sessions = new KimiWebSessions(new KimiIndex(server.home));
+    const record = { has: () => false, proof: async () => ({ step: 'none', isOver: false }) as const };
+    const [first] = await sessions.list();
+    expect(first && sessions.way(first, record)?.name).toBe('rpc');
+    isHung = true;
+    const from = performance.now();
+    for (let looks = 0; looks < 2; looks += 1) expect(await sessions.list()).toMatchObject([{ id: 's1' }]);
+    expect(first && (await sessions.isOver(first, MessageId.parse(crypto.randomUUID())))).toBeNull();
+    expect(performance.now() - from).toBeLessThan(ANSWER_MS);
+    expect(first && sessions.way(first, record)).toBeNull();
+    isHung = false;
+    hang.resolve();
+    await within(10_000, async () => first !== undefined && sessions.way(first, record) !== null);
+  });
+});
+
+describe('a prompt for a session on a server', () => {
+  it.each([
+    ['may go better later if the session is busy', 40901, { outcome: 'left', retry: true }],
+    ['is refused for good if it is invalid', 40001, { outcome: 'left', retry: false }],
+    ['may have gone in if the server failed inside', 50001, { outcome: 'unknown' }],
+  ])('%s', async (_what, refusal, said) => {
+    const folder = aHome();
+    // Its user named the folder by a link.
+    const cwd = `${aHome()}/link`;
+    symlinkSync(folder, cwd);
+    const session = aSession('s1', { metadata: { cwd }, agent_config: { model: 'one' } });
+    const { server } = aServer((path, method) => {
+      if (method === 'POST') return new WebRefusal(refusal, 'no');
+      if (path.endsWith('/config')) return { default_model: 'one' };
+      return path.endsWith('s1') ? session : { items: [session] };
+    });
+    announce(server.home, { pid: await aProcess('kimi-code', aHome()), port: server.port });
+    const own = { name: 'api', host: '', client: 'kimi', folder };
+    const target = { ...own, command: ['kimi', 'web'], conversation: 's1', startTimeoutMs: 1000 };
+    const env = { HOME: server.home, KIMI_CODE_HOME: server.home, TMUX_TMPDIR: server.home, PATH: process.env['PATH'] };
+    const driver = new KimiWebSession(target, env);
+    const prompt = { key: 'one', text: 'do it' };
+    expect(await driver.submit(prompt, new AbortController().signal)).toMatchObject(said);
+    await driver.close();
   });
 });
 
@@ -148,7 +206,7 @@ interface Asked {
 }
 
 /** A server that answers so, and what it was asked. */
-function aServer(answer: (path: string, method: string) => object) {
+function aServer(answer: (path: string, method: string) => object | Promise<object>) {
   const home = aHome();
   writeFileSync(`${home}/server.token`, 'secret\n');
   const asked: Asked[] = [];
@@ -160,7 +218,8 @@ function aServer(answer: (path: string, method: string) => object) {
       const path = new URL(url).pathname;
       const body: unknown = method === 'POST' ? await request.json() : undefined;
       asked.push({ method, path, token: headers.get('authorization') ?? '', ...(method === 'POST' && { body }) });
-      return Response.json({ code: 0, data: answer(path, method) });
+      const data = await answer(path, method);
+      return Response.json(data instanceof WebRefusal ? { code: data.code, msg: data.message } : { code: 0, data });
     },
   });
   ends.push(() => void listening.stop(true));

@@ -43,10 +43,28 @@ export class WebRefusal extends Error {
   ) {
     super(message);
   }
+
+  /** It refuses the same request every time. */
+  get isFinal(): boolean {
+    return this.code === WEB_CODES.invalid || this.code === WEB_CODES.malformed;
+  }
+
+  /** It failed on its way, or says nothing that Kimi 2.1 says: it may have taken the request. */
+  get isUnclear(): boolean {
+    return !(this.code < WEB_CODES.internal);
+  }
 }
 
 /** Error codes of Kimi 2.1. Nearly every answer has the HTTP status 200. */
-export const WEB_CODES = { noSession: 40401, promptInUse: 40927 } as const;
+export const WEB_CODES = {
+  invalid: 40001,
+  malformed: 40002,
+  noSession: 40401,
+  busy: 40901,
+  promptInUse: 40927,
+  /** This code, and every higher one, is a failure inside the server. */
+  internal: 50000,
+} as const;
 
 /**
  * A `kimi web` of this user: an HTTP server on loopback that runs sessions of all folders. Its token is in a file that only its user can
@@ -146,18 +164,22 @@ export function isKimiWindow(home: string): (words: readonly string[], file: str
 }
 
 /**
- * Whether another Kimi may have a session of this folder open: its TUI, `kimi -p` or `kimi acp`. None of them opens a session of another
+ * Says whether another Kimi may have a session of a folder open: its TUI, `kimi -p` or `kimi acp`. None of them opens a session of another
  * folder than its own. Nothing says which one it has, and a server would go on with a session that a TUI has open without either noticing.
- * True where the system does not tell.
+ * Always true where the system does not tell.
  */
-export function hasOtherKimi(home: string, folder: string): boolean {
-  if (process.platform !== 'linux') return true;
-  const real = realPath(folder);
+export function otherKimis(home: string): (folder: string) => boolean {
+  if (process.platform !== 'linux') return () => true;
   const servers = new Set(kimiServers(home).map(({ pid }) => pid));
-  return readdirSync('/proc').some((name) => {
-    const pid = Number(name);
-    return pid > 0 && !servers.has(pid) && folderOf(pid) === real && isKimi(wordsOf(pid));
-  });
+  const pids = readdirSync('/proc').map(Number);
+  const others = pids.filter((pid) => pid > 0 && !servers.has(pid) && isKimi(wordsOf(pid)));
+  const folders = new Set(others.map(folderOf));
+  return (folder) => folders.has(realPath(folder));
+}
+
+/** The same for one folder. */
+export function hasOtherKimi(home: string, folder: string): boolean {
+  return otherKimis(home)(folder);
 }
 
 /** What a session on a server does. */

@@ -111,12 +111,23 @@ async function withThread(env: Env, plan: LaunchPlan): Promise<LaunchPlan> {
 async function refuseUnknownSession(env: Env, { client, conversation, cwd, command: [program = ''] }: LaunchPlan) {
   if (client !== 'opencode' || conversation === undefined) return;
   const words = [program, 'session', 'list', '--format', 'json', '-n', '1000000'];
-  const asked = Bun.spawn(words, { cwd, env, stdin: 'ignore', stderr: 'ignore', timeout: ASK_MS });
-  const said = await new Response(asked.stdout).text();
+  const said = await outputOf(words, { cwd, env });
+  if (said === null) return;
   const known = said.trim() === '' ? [] : jsonValue(said);
-  if ((await asked.exited) !== 0 || !Array.isArray(known)) return;
+  if (!Array.isArray(known)) return;
   if (known.some((one) => isObject(one) && one['id'] === conversation)) return;
   throw new Refusal('not_found', `session ${conversation} was not found in this folder; see \`opencode session list\``);
+}
+
+/** What a program prints, to its end; null if it cannot be started, fails or takes too long. */
+async function outputOf(words: string[], place: { cwd: string; env: Env }): Promise<string | null> {
+  try {
+    const asked = Bun.spawn(words, { ...place, stdin: 'ignore', stderr: 'ignore', timeout: ASK_MS });
+    const said = await new Response(asked.stdout).text();
+    return (await asked.exited) === 0 ? said : null;
+  } catch {
+    return null;
+  }
 }
 
 /** Its last words went with its terminal: only the user can make it say them again. */
