@@ -5,7 +5,8 @@ import { MessageId } from '../../core/names.ts';
 import { nudgeIdsOf } from '../../delivery/nudges.ts';
 import type { RecordedProof } from '../../core/ports/live-session.ts';
 import { within } from '../../../test/support/within.ts';
-import { peerIdOf, placeBefore, placeNaming, proofInRecord, type ProofOptions, RecordedMessage } from './proof.ts';
+import { proofInRecord, type ProofOptions, RecordedMessage } from './proof.ts';
+import { peerIdOf, placeBefore, placeNaming } from './transcript-search.ts';
 import type { ClaudeSession } from './state.ts';
 
 const ID = MessageId.parse('0a1b2c3d-1111-4111-8111-111111111111');

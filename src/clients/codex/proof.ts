@@ -4,7 +4,7 @@ import type { MessageId } from '../../core/names.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import type { HookRecord } from '../../delivery/client.ts';
 import { fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
-import { linesFrom } from '../../sessions/follow.ts';
+import { endOfLines, linesFrom } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 import { rolloutOf } from './rollout.ts';
 
@@ -87,6 +87,11 @@ export class RolloutProof {
     const isAlone = isPrompt && turn?.began === id && !turn.isShared;
     const its = isAlone && { turn: { id: turn.id, ...(turn.end && { end: turn.end }) } };
     return { step: 'shown', evidence, ...its };
+  }
+
+  /** Whether a turn is open that began since the place from which this reads. */
+  get isInTurn(): boolean {
+    return this.#turn !== null;
   }
 
   /** Whether this turn was interrupted since the place from which this reads. */
@@ -225,6 +230,13 @@ export function rolloutPlaceAt(path: string, since: number): number {
     else to = middle;
   }
   return from;
+}
+
+/** Where the first line begins that was written at this time or later (Unix ms); the end if there is none. */
+export function rolloutLineAt(path: string, since: number): number {
+  for (const { text, from } of linesFrom(path, rolloutPlaceAt(path, since)))
+    if ((timeIn(text) ?? 0) >= since) return from;
+  return endOfLines(path);
 }
 
 /** Whether one of these ids is anywhere in a record. Costs next to nothing: the record is searched, not read. */
