@@ -338,7 +338,7 @@ export class Follower {
     const next = await this.#nudges.prepare(live, way, unasked);
     if (!next) return;
     this.#wakes.note(live.id);
-    if (next.asks) this.#answers.begin(live.id);
+    if (next.asks) this.#answers.begin(live.id, next.asks);
     if (this.#stuckMail.isStuck(live.id)) this.#pauses.hold(live.id);
     const attempt = this.#tryNudge(live, way, next).finally(() => this.#running.delete(attempt));
     this.#running.add(attempt);
@@ -349,7 +349,7 @@ export class Follower {
       const said = await nudge(way, next, this.#stop.signal);
       if (said.outcome === 'left') {
         this.#wakes.undo(session);
-        this.#answers.end(session);
+        if (next.asks) this.#answers.end(session, next.asks);
       }
       if (said.outcome === 'left' && said.retry) {
         this.#nudges.forget(next);
@@ -357,7 +357,7 @@ export class Follower {
       }
       this.deps.log('mail_nudged', { client, session, way: way.name, outcome: said.outcome });
     } catch (error) {
-      this.#answers.end(session);
+      if (next.asks) this.#answers.end(session, next.asks);
       this.#complain('nudge_trouble', error, { client, session });
     }
   }
@@ -406,7 +406,7 @@ export class Follower {
   #together(live: LiveSession, due: readonly DueMessage[], isRetry: boolean): MessageId[] {
     const [first] = due;
     if (live.status === 'idle' && first?.wantsAnswer && !this.#answers.isAnswering(live.id)) {
-      this.#answers.begin(live.id);
+      this.#answers.begin(live.id, first.id);
       return [first.id];
     }
     const next = live.status === 'idle' ? due.findIndex(({ wantsAnswer }) => wantsAnswer) : -1;
@@ -436,7 +436,7 @@ export class Follower {
         for (const id of reached.ids) await this.#noteShown(who, handoverOf(id));
         return;
       }
-      this.#answers.end(session);
+      for (const id of ids) this.#answers.end(session, id);
       const isNothingIn = reached.outcome === 'left' || reached.outcome === 'nothing';
       if (isNothingIn && live.status === 'idle') this.#wakes.undo(session);
       if (reached.outcome === 'nothing') {
