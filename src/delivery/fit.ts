@@ -149,7 +149,7 @@ export function fenced({ reader, mark, now, ago, people, hasTools = true }: Fenc
         `${message.parley?.intent ?? 'message'}, ${message.body.length} characters`,
         ...redelivered(mail),
       ].join(' · ');
-      return line(`knock ${said}; ${read(message)}`);
+      return line(`${KNOCK} ${said}; ${read(message)}`);
     },
     pointer({ message, ...mail }) {
       const said = described({ message, ...mail });
@@ -176,6 +176,20 @@ export async function phrasesFor(
 /** Whether a hook of ours said this: it begins with the greeting of `parley hook` or `c2c hook`. */
 export function isMailText(text: string): boolean {
   return /^(?:\[parley [0-9a-f]+\] Mail for @|c2c mail for )/.test(text);
+}
+
+const KNOCK = 'knock';
+
+/**
+ * Whether a text of our hook only knocks for mail that nobody must answer. It holds no word of a sender, and asks for none: what the model
+ * says last in that turn is still for the one whose message began it.
+ */
+export function asksNothing(text: string): boolean {
+  const [greeting = '', ...lines] = text.trimEnd().split('\n');
+  const mark = /^\[parley [0-9a-f]+\] (?=Mail for @)/.exec(greeting)?.[0];
+  const isHarmless = (line: string): boolean =>
+    line.startsWith(`${mark}${KNOCK} `) && !line.includes(` · ${policyWords('must_respond')} · `);
+  return mark !== undefined && lines.length > 0 && lines.every(isHarmless);
 }
 
 /** The body as `fenced` renders it, if it is one short line. */
