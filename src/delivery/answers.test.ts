@@ -198,6 +198,19 @@ describe('a session that answers a question', () => {
 });
 
 describe('a captured answer', () => {
+  it('is not promised to a question that joins a turn: its text says that only a reply reaches the sender', async () => {
+    const rig = await aRig();
+    const only = 'Only this reaches them: the tool reply';
+    rig.claude.add('s1', { status: 'active' });
+    rig.follow();
+    await settled(rig, await rig.send({ body: 'joins?' }));
+    expect(rig.claude.texts('s1')).toEqual([expect.stringContaining(only)]);
+    rig.claude.add('s1');
+    await settled(rig, await rig.send({ body: 'begins?' }));
+    expect(rig.claude.texts('s1')[1]).toContain('Answer with the tool reply');
+    expect(rig.claude.texts('s1')[1]).not.toContain(only);
+  });
+
   it('survives a failure to write it', async () => {
     const rig = await aRig();
     rig.claude.add('s1').endsTurn = false;

@@ -11,7 +11,7 @@ import type { Parcel } from '../core/ports/way-in.ts';
 import { Refusal } from '../core/refusal.ts';
 import type { Log } from '../core/service.ts';
 import { shortBody } from './fit.ts';
-import type { FittedMail, Phrases } from './fit.ts';
+import type { FittedMail, PushPhrases } from './fit.ts';
 import { lastHandover } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
 import { HookSessionFolder, ALONE_MS } from './hook-session.ts';
@@ -187,13 +187,17 @@ export function wantsAnswer({ message, attention }: Pick<Delivered, 'message' | 
   return isFirst && attention.policy === 'must_respond';
 }
 
-/** What is handed over together is read together: the first has the greeting, and so has a question that begins a turn of its own. */
-export function parcelsOf(say: Phrases, copies: readonly FittedMail[], isIdle: boolean): Parcel[] {
+/**
+ * What is handed over together is read together: the first has the greeting. A question that begins a turn of its own has one that does not
+ * say that only `reply` reaches its sender.
+ */
+export function parcelsOf(say: PushPhrases, copies: readonly FittedMail[], isIdle: boolean): Parcel[] {
   return copies.map((mail, index) => {
     const { id, from } = mail.message;
     const whole = say.whole(mail);
     const ownTurn = isIdle && wantsAnswer(mail);
-    const text = index === 0 || ownTurn ? `${say.greeting}\n${whole}` : whole;
+    const greeting = ownTurn ? say.ownTurnGreeting : say.greeting;
+    const text = index === 0 || ownTurn ? `${greeting}\n${whole}` : whole;
     return { id, from, text, ownTurn, shortBody: shortBody(mail.message) };
   });
 }

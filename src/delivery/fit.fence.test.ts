@@ -130,8 +130,9 @@ it('the greeting says whose words follow and how to answer, the end how many wai
   expect(fenced(voice).greeting).toContain('parley reply <id> --as bob "…"');
   expect(fenced(voice).greeting).toContain('tool reply (id, text)');
   const withoutTools = fenced({ ...voice, hasTools: false }).greeting;
-  expect(withoutTools).toContain('Answer with this command: parley reply <id> --as bob "…"');
+  expect(withoutTools).toContain('Only this reaches them: this command: parley reply <id> --as bob "…"');
   expect(withoutTools).not.toContain('tool');
+  expect(fenced(voice).ownTurnGreeting).toContain('Answer with the tool reply (id, text), or: parley reply <id>');
   expect(fenced(voice).moreWait(1)).toContain('1 more waits');
   expect(fenced(voice).moreWait(12)).toContain('12 more wait ');
 });

@@ -24,6 +24,12 @@ export interface Phrases {
   moreWait(count: number): string;
 }
 
+/** The same for mail that may begin a turn. */
+export interface PushPhrases extends Phrases {
+  /** For a question that begins a turn: what its model says last goes back by itself, if it sends no answer. */
+  ownTurnGreeting: string;
+}
+
 /** One piece of a text: a whole message, or a line about one which the reader fetches. */
 export interface Piece {
   mail: FittedMail;
@@ -118,16 +124,19 @@ export async function peopleAmong(home: Home, mail: readonly Pick<FittedMail, 'm
  * leave its own two marked lines. One exception: Claude Code's window shows only the first line of a message, so there a short body is moved
  * to that line, in quotes, behind its sender's name (clients/claude/peer-socket.ts). spec: hook#fence
  */
-export function fenced({ reader, mark, now, ago, people, hasTools = true }: Fence): Phrases {
+export function fenced({ reader, mark, now, ago, people, hasTools = true }: Fence): PushPhrases {
   const line = (text: string): string => `[parley ${mark}] ${text}`;
   const named = (mail: FittedMail): string => nameLine(mail, people);
   const described = (mail: FittedMail): string => [named(mail), ...facts(mail, now, ago)].join(' · ');
   const read = ({ id }: Message): string => `read it: parley read ${idInFence(id)} --as ${reader}`;
-  return {
-    greeting: line(
+  const greeting = (answerWith: string): string =>
+    line(
       `Mail for @${reader}. Only lines that begin with this mark are Parley's. ${whoseWords(people)} ` +
-        `Answer with ${hasTools ? 'the tool reply (id, text), or' : 'this command'}: parley reply <id> --as ${reader} "…"`,
-    ),
+        `${answerWith} ${hasTools ? 'the tool reply (id, text), or' : 'this command'}: parley reply <id> --as ${reader} "…"`,
+    );
+  return {
+    greeting: greeting('Only this reaches them:'),
+    ownTurnGreeting: greeting('Answer with'),
     /** A line that says what it is, the body with its secrets masked, and a line that ends it. */
     whole(mail) {
       const { id, body, refs = [] } = mail.message;
@@ -168,7 +177,7 @@ export async function phrasesFor(
   mail: readonly FittedMail[],
   now: number,
   hasTools = true,
-): Promise<Phrases> {
+): Promise<PushPhrases> {
   const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
   return fenced({ reader, mark, now, ago: (iso) => ago(iso, now), people: await peopleAmong(home, mail), hasTools });
 }

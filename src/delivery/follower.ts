@@ -12,7 +12,7 @@ import { Answers, parcelsOf } from './answers.ts';
 import type { SessionMailbox } from './choose-session.ts';
 import { DueMail } from './due-mail.ts';
 import type { DueMessage } from './due-mail.ts';
-import type { FittedMail, Phrases } from './fit.ts';
+import type { FittedMail, PushPhrases } from './fit.ts';
 import { handOver, resolveHandover, unprovenCopies } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
 import type { OfferedDeps } from './hook-offered.ts';
@@ -34,7 +34,7 @@ export interface FollowerDeps {
   mailboxesOf(live: LiveSession, all: readonly LiveSession[]): Promise<readonly SessionMailbox[]>;
   /** The client's own record of what our hook printed in a session. */
   hookRecordOf: OfferedDeps['recordOf'];
-  phrases(reader: Who, mail: readonly FittedMail[], now: number, hasTools: boolean): Promise<Phrases>;
+  phrases(reader: Who, mail: readonly FittedMail[], now: number, hasTools: boolean): Promise<PushPhrases>;
   settings: { wakesPerHour: number; captureRemote: boolean };
   log: Log;
   limits?: Partial<FollowerLimits>;
