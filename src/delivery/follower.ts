@@ -12,7 +12,7 @@ import { Answers, parcelsOf } from './answers.ts';
 import type { SessionMailbox } from './choose-session.ts';
 import { DueMail } from './due-mail.ts';
 import type { DueMessage } from './due-mail.ts';
-import type { FittedMail, Phrases } from './fit.ts';
+import type { FittedMail, PushPhrases } from './fit.ts';
 import { handOver, resolveHandover, unprovenCopies } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
 import type { OfferedDeps } from './hook-offered.ts';
@@ -34,7 +34,7 @@ export interface FollowerDeps {
   mailboxesOf(live: LiveSession, all: readonly LiveSession[]): Promise<readonly SessionMailbox[]>;
   /** The client's own record of what our hook printed in a session. */
   hookRecordOf: OfferedDeps['recordOf'];
-  phrases(reader: Who, mail: readonly FittedMail[], now: number, hasTools: boolean): Promise<Phrases>;
+  phrases(reader: Who, mail: readonly FittedMail[], now: number, hasTools: boolean): Promise<PushPhrases>;
   settings: { wakesPerHour: number; captureRemote: boolean };
   log: Log;
   limits?: Partial<FollowerLimits>;
@@ -338,7 +338,7 @@ export class Follower {
     const next = await this.#nudges.prepare(live, way, unasked);
     if (!next) return;
     this.#wakes.note(live.id);
-    if (next.asks) this.#answers.begin(live.id);
+    if (next.asks) this.#answers.begin(live.id, next.asks);
     if (this.#stuckMail.isStuck(live.id)) this.#pauses.hold(live.id);
     const attempt = this.#tryNudge(live, way, next).finally(() => this.#running.delete(attempt));
     this.#running.add(attempt);
@@ -349,7 +349,7 @@ export class Follower {
       const said = await nudge(way, next, this.#stop.signal);
       if (said.outcome === 'left') {
         this.#wakes.undo(session);
-        this.#answers.end(session);
+        if (next.asks) this.#answers.end(session, next.asks);
       }
       if (said.outcome === 'left' && said.retry) {
         this.#nudges.forget(next);
@@ -357,7 +357,7 @@ export class Follower {
       }
       this.deps.log('mail_nudged', { client, session, way: way.name, outcome: said.outcome });
     } catch (error) {
-      this.#answers.end(session);
+      if (next.asks) this.#answers.end(session, next.asks);
       this.#complain('nudge_trouble', error, { client, session });
     }
   }
@@ -406,7 +406,7 @@ export class Follower {
   #together(live: LiveSession, due: readonly DueMessage[], isRetry: boolean): MessageId[] {
     const [first] = due;
     if (live.status === 'idle' && first?.wantsAnswer && !this.#answers.isAnswering(live.id)) {
-      this.#answers.begin(live.id);
+      this.#answers.begin(live.id, first.id);
       return [first.id];
     }
     const next = live.status === 'idle' ? due.findIndex(({ wantsAnswer }) => wantsAnswer) : -1;
@@ -436,7 +436,7 @@ export class Follower {
         for (const id of reached.ids) await this.#noteShown(who, handoverOf(id));
         return;
       }
-      this.#answers.end(session);
+      for (const id of ids) this.#answers.end(session, id);
       const isNothingIn = reached.outcome === 'left' || reached.outcome === 'nothing';
       if (isNothingIn && live.status === 'idle') this.#wakes.undo(session);
       if (reached.outcome === 'nothing') {
