@@ -2,32 +2,32 @@ import type { Times } from './measure.ts';
 
 /** One line of the table. */
 export interface Row {
-  /** What was measured. */
+  /** The name of the measured act. */
   what: string;
-  /** What stands beside it. */
+  /** The name of the floor. */
   floor: string;
   /** Median and p99 of each, as text; empty where nothing was timed. */
   ours: string;
   beside: string;
-  /** How many times the floor, by the medians and by the p99s; null if it was not measured. */
+  /** The ratio to the floor, by medians and by p99s; null if it was not measured. */
   ratio: number | null;
   tail: number | null;
-  /** What the ratio should not exceed; null where nothing was promised. */
+  /** The highest allowed ratio; null if none is promised. */
   limit: number | null;
   /** Why it was not measured, or what else a reader should know. */
   note?: string | undefined;
-  /** Where the time goes, told only if the target is missed. */
+  /** Where the time goes; shown only if the target is missed. */
   because?: string | undefined;
 }
 
-/** What every figure gets: how long it may take, and fresh folders. */
+/** What every figure gets: whether to run briefly, and fresh folders. */
 export interface Bench {
   quick: boolean;
   /** A fresh folder on the disk that is measured. */
   fresh(): string;
   /** The compiled program, built from this source at first use. */
   program(): string;
-  /** Says on stderr what happens now. */
+  /** Prints the current step on stderr. */
   tell(text: string): void;
 }
 
@@ -59,7 +59,7 @@ export function notMeasured(what: string, floor: string, limit: number | null, n
   return { what, floor, ours: '', beside: '', ratio: null, tail: null, limit, note };
 }
 
-/** A row for what has a bound of its own and no floor beside it. */
+/** A row with an absolute bound instead of a floor. */
 export function within(what: string, value: number, limit: number, unit: string): Row {
   const text = `${value.toFixed(1)} ${unit}`;
   return { what, floor: `${limit} ${unit}`, ours: text, beside: '', ratio: value / limit, tail: null, limit: 1 };
@@ -69,6 +69,6 @@ export function within(what: string, value: number, limit: number, unit: string)
 export function spoken({ median, p99, count }: Times): string {
   const unit = median < 0.1 ? ([1000, 'µs'] as const) : ([1, 'ms'] as const);
   const text = (ms: number): string => (ms * unit[0]).toPrecision(3).replace(/\.?0+e/, 'e');
-  // The 99th of few is only the worst: say how many there were.
+  // With few samples the p99 is only the maximum: show their number.
   return `${Number(text(median))} / ${Number(text(p99))} ${unit[1]} (${count}×)`;
 }

@@ -1,4 +1,4 @@
-/** What one contestant's times look like, in milliseconds. */
+/** The statistics of one contestant's times, in milliseconds. */
 export interface Times {
   median: number;
   p99: number;
@@ -9,8 +9,8 @@ export interface Times {
 export type Act = () => void | Promise<void>;
 
 /**
- * Runs every contestant once per round, each round beginning with another one and every other one backwards, so that whatever slows
- * the machine slows all alike, and none always comes right after the same: a large program leaves cold caches to the next.
+ * Runs every contestant once per round. Each round begins with another contestant, and every second round runs backwards, so that load on
+ * the machine slows all alike, and none always follows the same one: a large program leaves cold caches to the next.
  * The first rounds are not counted: they fill caches and let the compiler do its work.
  */
 export async function interleave<Name extends string>(

@@ -22,8 +22,8 @@ import { buildProgram } from './program.ts';
 import { line, machine, page, writePage } from './report.ts';
 
 /**
- * In the order of the table. The relay comes first and those that delete many files come last: for a while ext4
- * passes over every inode that was freed, one by one, for each new file.
+ * The figures in the order of the table. The relay comes first, and figures that delete many files come last: after that, ext4 for a while
+ * checks every freed inode for each new file.
  */
 const FIGURES: readonly Figure[] = [
   relayFigure,

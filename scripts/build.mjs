@@ -10,10 +10,10 @@ const FLAGS = [
   '--format=esm',
   // A command loads its own code and no other command's.
   '--splitting',
-  // Without the autoload flags a project's .env or bunfig would change what the binary does.
+  // Without these flags, a project's .env or bunfig would change the binary's behaviour.
   '--no-compile-autoload-dotenv',
   '--no-compile-autoload-bunfig',
-  // What runs once need not be compiled: without this a send takes some 3 % more CPU time.
+  // Code that runs once need not be compiled: without this a send takes some 3 % more CPU time.
   '--compile-jit-policy=4',
 ];
 // A worker is a program inside the program: that of the relay, and the one that draws pictures.

@@ -1,4 +1,4 @@
-// Whether dist/parley is there and as new as all that it is made of.
+// Tells whether dist/parley exists and is as new as all its sources.
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
@@ -12,7 +12,7 @@ export function isBuilt() {
   return parts().every((path) => statSync(`${root}${path}`).mtimeMs <= built);
 }
 
-/** Folders too: their time tells of a file that is gone. */
+/** Checks folders too: their time shows that a file was removed. */
 function parts() {
   const within = ['src', 'plugins'].flatMap((folder) =>
     readdirSync(`${root}${folder}`, { recursive: true }).map((name) => `${folder}/${name}`),

@@ -38,11 +38,11 @@ async function canary() {
     console.log(why);
     return 1;
   }
-  // Its tests are skipped, so they would not say it.
+  // The tests of such a client are skipped, so they would not report it.
   const broken = PACKAGES.filter((name) => !startsAgain(name));
   const after = await runTests(folder);
   const failed = after.filter(({ outcome }) => outcome === 'fail');
-  // What fails with the versions of the tests, too, is not the doing of a new release.
+  // A test that also fails with the pinned versions was not broken by a new release.
   const before = failed.length > 0 && existsSync(`${CLIENTS}/programs.json`) ? await runTests(CLIENTS) : null;
   for (const { title, outcome } of after) console.log(`${MARKS[outcome]} ${title}${blame(title, outcome, before)}`);
   for (const name of broken) console.log(`${MARKS.fail} ${name} ${newest[name]} does not start on this machine`);

@@ -21,15 +21,15 @@ import { root } from './setup.mjs';
 export const PINNED = `${root}test/clients`;
 export const CLIENTS = process.env.PARLEY_CLIENTS ?? `${root}.cache/clients`;
 
-/** Where the program of a client is, one step of the path after the other. Each that exists is tried: a processor may be too old for one. */
+/** The path to each client's program, as steps. Every match is tried: the processor may be too old for one. */
 const PROGRAMS = {
   '@anthropic-ai/claude-code': ['node_modules/@anthropic-ai', /^claude-code-/, 'claude'],
   '@openai/codex': ['node_modules/@openai', /^codex-/, 'vendor', /./, 'bin/codex'],
   'opencode-ai': ['node_modules', /^opencode-/, 'bin/opencode'],
 };
 /**
- * Kimi and Gemini CLI are scripts, and many machines have an older Node than they want. Where no package brings a newer one, the Node that
- * runs this must do. Kimi wants the newest, so it says which Node runs both.
+ * Kimi and Gemini CLI are scripts, and many machines have an older Node than they need. If no package brings a newer one, the Node that runs
+ * this script is used. Kimi needs the newest, so its requirement decides which Node runs both.
  */
 const SCRIPTS = {
   '@moonshot-ai/kimi-code': 'node_modules/@moonshot-ai/kimi-code/dist/main.mjs',
@@ -39,11 +39,11 @@ const NODE = ['node_modules', /^node-(linux|darwin)-/, 'bin/node'];
 /** The packages that are a client; the others are parts of one. */
 export const PACKAGES = [...Object.keys(PROGRAMS), ...Object.keys(SCRIPTS)];
 
-/** Brings the clients that `from` names into the folder `to`, if they are not there. Returns null, or why they could not be had. */
+/** Installs the clients that `from` names into the folder `to`, if they are missing. Returns null, or why that failed. */
 export async function bringClients({ from = PINNED, to = CLIENTS } = {}) {
   const wanted = JSON.parse(readFileSync(`${from}/package.json`, 'utf8')).dependencies;
   if (isComplete(to, wanted)) return null;
-  // A folder that somebody else filled needs only to be looked through.
+  // In a folder that another program filled, only find the programs.
   if (isInstalled(to, wanted) && lookThrough(to, wanted) === null) return null;
   if (isForeign(to)) return `${to} has files that are not ours, so it was left alone; name a new or empty folder`;
   console.error('Installing the real clients for the tests (once, some 1.6 GB) …');
@@ -55,7 +55,7 @@ export async function bringClients({ from = PINNED, to = CLIENTS } = {}) {
   }
 }
 
-/** The list of programs is written last: where it is, and names these versions, nothing is missing. */
+/** The list of programs is written last: if it exists and names these versions, the folder is complete. */
 function isComplete(place, wanted) {
   const list = `${place}/programs.json`;
   if (!existsSync(list)) return false;
@@ -80,7 +80,7 @@ async function install(from, place) {
   return isDone ? null : 'npm install did not finish; check the network or the npm registry setting';
 }
 
-/** Finds the programs, sees that they start, and writes down where they are. */
+/** Finds the programs, checks that they start, and records their paths. */
 function lookThrough(place, versions) {
   const programs = {};
   for (const [name, steps] of Object.entries(PROGRAMS)) {
@@ -126,7 +126,7 @@ function isForeign(place) {
   return existsSync(place) && !existsSync(`${place}/programs.json`) && readdirSync(place).length > 0;
 }
 
-/** By renaming, so that a run which is killed leaves no half of a client behind. */
+/** Moves a folder by renaming, so that a killed run leaves no incomplete client. */
 function moveIn(fresh, place) {
   const old = `${place}.old-${process.pid}`;
   if (existsSync(place)) renameSync(place, old);

@@ -1,4 +1,4 @@
-// Runs npm and shows how far it is. npm's own progress bar needs a terminal; this also works in a log.
+// Runs npm and shows its progress. npm's own progress bar needs a terminal; this also works in a log.
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 
@@ -6,7 +6,7 @@ const TICK_MS = 1000;
 /** Without a terminal each report is a line of its own, so there are fewer of them. */
 const LOG_EVERY_MS = 5000;
 
-/** Runs npm in a folder; how far it is can be told where there is a package-lock.json. Resolves to true if npm succeeded. */
+/** Runs npm in a folder and shows its progress if there is a package-lock.json. Resolves to true if npm succeeded. */
 export function npm(args, folder) {
   const total = packagesFor(folder);
   const began = Date.now();

@@ -1,4 +1,4 @@
-// Brings the npm packages of the lock file, once, and names the Bun that came with them.
+// Installs the npm packages of the lock file, once, and returns the path of their Bun.
 // Plain Node: this runs before anything is installed.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -14,12 +14,12 @@ function isFresh() {
   if (!existsSync(list)) return false;
   const [here, wanted] = [list, `${root}package-lock.json`].map((path) => JSON.parse(readFileSync(path)).packages);
   return Object.entries(wanted).every(
-    // What is optional and missing is for another platform.
+    // A missing optional package is for another platform.
     ([path, { version, optional }]) => path === '' || (here[path] ? here[path].version === version : optional),
   );
 }
 
-/** Installs what the lock file says, if that has not been done; then returns the path of Bun. */
+/** Installs the packages of the lock file if needed, and returns the path of Bun. */
 export async function setUp() {
   if (!isFresh()) {
     console.error('Installing the npm packages of Parley (once) …');

@@ -37,13 +37,13 @@ function aBroker(bench: Bench): Place {
 export async function c2cFigure(bench: Bench): Promise<Row[]> {
   const { c2c, env } = aBroker(bench);
   const still = aBroker(bench);
-  // The first look notes that everything is in its place.
+  // The first look also records that the folders are in order.
   run([still.c2c, 'poll-inbox'], still.env);
   const times = await interleave(bench.quick ? 30 : 150, {
     node: () => run(['node', '-e', '0'], env),
     poll: () => run([still.c2c, 'poll-inbox', '--json'], still.env),
     send: () => run([c2c, 'send', 'bob', BODY], env),
-    // Nobody reads here: each send finds one more waiting.
+    // Nobody reads here, so each send finds one more message waiting.
     heap: () => run([c2c, 'send', 'carol', BODY], env),
     take: () => run([c2c, 'poll-inbox', '--json'], { ...env, C2C_MCP_SESSION_ID: 's-bob' }),
     mcp: () => initialized([c2c, 'mcp'], env),
@@ -98,7 +98,7 @@ async function hookRows(bench: Bench): Promise<Row[]> {
   const text = `${JSON.stringify({ ...event, tool_input: { command: 'git status' } })}\n`;
   const fifo = `${env['HOME']}/events`;
   run(['mkfifo', fifo], env);
-  // As a client does it: the event comes through a pipe, and nobody writes into that any more.
+  // As a client does it: the event comes through a pipe that is then closed.
   const call = (command: string[]): void => {
     const writer = openSync(fifo, constants.O_RDWR);
     writeSync(writer, text);

@@ -84,7 +84,7 @@ interface Pipe {
 /** Clients hand the event over in a pipe, which a shell must read byte by byte; a file would flatter us. */
 function openPipe(path: string): Pipe {
   run(['mkfifo', path], { PATH: process.env['PATH'] ?? '' });
-  // Open for both: neither end ever waits for the other, and what the child reads ends with its line.
+  // Open for reading and writing: neither end waits for the other, and the child's input ends with its line.
   const fd = openSync(path, constants.O_RDWR);
   const tap = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   const rest = Buffer.alloc(16_384);

@@ -26,7 +26,7 @@ export async function relayFigure(bench: Bench): Promise<Row[]> {
   return [...rows, await crowdRow(bench)];
 }
 
-/** The time per send with so many connections at once: rounds in turn, and the middle one of each. */
+/** The time per send with this many connections: both sides take turns, and the median round of each counts. */
 async function rateRow(bench: Bench, ours: Relay, floor: Relay, connections: number, limit: number): Promise<Row> {
   const [mine, theirs] = await inTurn(bench, { ours, floor, connections });
   return {
@@ -37,7 +37,7 @@ async function rateRow(bench: Bench, ours: Relay, floor: Relay, connections: num
   };
 }
 
-/** So many times a fresh relay of each kind: of two that are alike, one can be a tenth slower than the other from its start to its end. */
+/** How many fresh relays of each kind are measured: of two identical ones, one can be a tenth slower throughout. */
 const PAIRS = 15;
 const LUCK = `the middle one of ${PAIRS} ratios, each of two fresh relays: of two that are alike, one can be a tenth slower than the other from its start to its end`;
 
@@ -128,7 +128,7 @@ export async function eventsFigure(bench: Bench): Promise<Row[]> {
   ];
 }
 
-/** What a relay still has when it has had time to clear away: a look at any moment may fall before or after that. */
+/** The relay's memory after it had time to collect garbage: a single sample may fall before or after a collection. */
 async function settled(relay: Relay): Promise<number> {
   let least = relay.memory();
   for (let n = 0; n < 12; n += 1) {
@@ -138,7 +138,7 @@ async function settled(relay: Relay): Promise<number> {
   return least;
 }
 
-/** From the answer to the last of so many sends at once to its file, where other programs look. The next are sent when all files are there. */
+/** The time from the answer to the last of many sends until its file is there. The next sends begin when all files are there. */
 async function fileTimes(bench: Bench, relay: Relay, home: string, agent: number, atOnce: number): Promise<Times> {
   const wires = await Promise.all(Array.from({ length: atOnce }, () => Wire.open(relay.port)));
   const folder = `${home}/spool/agent-${agent}/new`;
@@ -150,7 +150,7 @@ async function fileTimes(bench: Bench, relay: Relay, home: string, agent: number
     });
     // The first makes the mailbox.
     if (n > 1) times.push(ms);
-    // A pause, as between two who have nothing to do with each other.
+    // A pause, as between two unrelated sends.
     await Bun.sleep(100);
   }
   for (const wire of wires) wire.close();

@@ -21,8 +21,8 @@ const BOB = 'bob' as AgentName;
 const SESSION = 's-bob';
 
 /**
- * From the moment at which a message stands in an inbox until its idle session is woken. Mail is noticed by a file event; after the paste the screen is
- * looked at again and again until it shows it.
+ * The time from a stored message until its idle session is woken. A file event announces the mail; after the paste the loop reads the screen
+ * until it shows the text.
  */
 export async function wakeRows(bench: Bench): Promise<Row[]> {
   return [await handedRow(bench), ...(await tmuxRows(bench))];
@@ -59,7 +59,7 @@ function missing(what: string, why: string): Row {
 interface Place {
   agent: Agent;
   inbox: Inbox;
-  /** Until the loop says that it has woken somebody. */
+  /** Resolves when the loop reports a wake. */
   woken: () => Promise<void>;
   close(): Promise<void>;
 }
@@ -108,14 +108,14 @@ class Inbox {
     });
   }
 
-  /** Stores a message; gives the moment at which it stood in the inbox. */
+  /** Stores a message and returns the time at which it was in the inbox. */
   async send(): Promise<number> {
     const message = aMessage({ to: `@${BOB}`, body: BODY });
     await this.#open.mailboxes.put({ message, copies: [{ mailbox: BOB, attention: LOUD }] });
     return this.#arrivedAt;
   }
 
-  /** As its reader does, who was told that mail waits. */
+  /** Takes the mail as a woken reader does. */
   async takeAll(): Promise<void> {
     const claim = await this.#open.mailboxes.claim(BOB, await this.#open.mailboxes.ids(BOB), { ms: 10_000 });
     const ids = claim.copies.map(({ message }) => message.id);
@@ -137,19 +137,19 @@ async function wakes({ agent, inbox, woken }: Place, count: number): Promise<{ t
     const [got, ended] = await soon(Promise.all([pasted, entered]));
     if (got.text !== sentinel(CLIENT)) throw new Error(`something else was pasted: ${got.text}`);
     if (n >= 0) {
-      // The loop may be quicker than the sender, who is told only after it has let go of the inbox.
+      // The loop may be quicker than the sender, which returns only after it has released the lock of the inbox.
       text.push(Math.max(0, got.at - arrivedAt));
       enter.push(Math.max(0, ended.at - arrivedAt));
     }
     await Promise.all([idle, heard]);
     await inbox.takeAll();
-    // The loop sees that, too, and comes to rest: between two wakes of one session lie 15 s in use.
+    // The loop notices that too and becomes idle: in use there are 15 s between two wakes of one session.
     await Bun.sleep(60 + Math.random() * 60);
   }
   return { text, enter };
 }
 
-/** A wake that does not come is a fault, and no figure. */
+/** A missing wake is an error, not a figure. */
 async function soon<T>(comes: Promise<T>): Promise<T> {
   const late = AbortSignal.timeout(30_000);
   const { promise, reject } = Promise.withResolvers<never>();

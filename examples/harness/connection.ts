@@ -1,9 +1,9 @@
 // A connection to `parley host` over its socket: JSON-RPC 2.0, one frame per line.
 import { connect } from 'node:net';
 
-/** The host did not answer in time, or the connection ended: nobody knows what became of it. */
+/** The host did not answer in time, or the connection ended: the outcome of the request is unknown. */
 export class Unanswered extends Error {}
-/** The host said no. */
+/** The host refused the request. */
 export class Refused extends Error {}
 
 export interface Frame {
@@ -20,7 +20,7 @@ interface Tool {
   annotations?: { idempotentHint?: boolean };
 }
 
-/** How often something harmless is asked in all. */
+/** How often an idempotent request is sent in all. */
 const TRIES = 3;
 
 export class Connection {
@@ -32,7 +32,7 @@ export class Connection {
   #tools = new Map<string, Tool>();
   #count = 0;
 
-  /** `onFrame` gets what the host asks and tells. */
+  /** `onFrame` gets the host's requests and notifications. */
   constructor(path: string, onFrame: (frame: Frame) => void, patienceMs = 10_000) {
     this.#patienceMs = patienceMs;
     this.#socket = connect(path).setEncoding('utf8');
@@ -81,8 +81,8 @@ export class Connection {
   }
 
   /**
-   * Calls a tool. Without an answer it is called again, word for word, if that is harmless: the host declares the tool idempotent, and
-   * where it wants a key there is one. Anything else may have happened already: the caller decides.
+   * Calls a tool. Without an answer, calls it again with the same arguments if that is harmless: the host declares the tool idempotent, and
+   * a key is given if it needs one. Otherwise the call may have been done already, and the caller must decide.
    */
   async call(name: string, args: Record<string, unknown>, sessionId: string): Promise<unknown> {
     const tool = this.#tools.get(name);

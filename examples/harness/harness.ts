@@ -1,18 +1,18 @@
-// A harness: it gets events from `parley host`, puts each before a model once, and gives its words back as the reply.
+// A harness: it gets events from `parley host`, shows each to a model once, and sends the model's text back as the reply.
 //
 //   node examples/harness/harness.ts bob -- claude -p        (Node 22.18 or newer, or Bun; nothing else is needed)
 //
-// The model is any command: the prompt is its standard input, what it prints is what it says. Copy the folder and change what you
-// like. docs/guides/a-harness.md tells the story, docs/protocol/host.md the rules.
+// The model is any command: its standard input is the prompt, its standard output the reply. Copy the folder and change what you
+// like. docs/guides/a-harness.md explains it, docs/protocol/host.md has the rules.
 //
-// What it has of an event stands in a journal, and what stands there survives kill -9:
+// The state of each event is in a journal, which survives kill -9:
 //
-//   accepted   flushed to disk, and only then acknowledged. The host may forget that it sent it.
-//   shown      put before the model. If the process dies now, the turn is told as failed, and the host offers the event again
-//              unless something was said for it.
-//   done       the model has spoken. If the process dies now, the same words are told again, and the host takes them once.
-//   told       the host knows.
-//   dropped    it was called off, or its turn failed. If it comes again it is new.
+//   accepted   flushed to disk, and only then acknowledged. The host need not send it again.
+//   shown      given to the model. If the process dies now, the turn is reported as failed, and the host offers the event again
+//              unless it has a reply.
+//   done       the model has answered. If the process dies now, the same text is sent again, and the host takes it once.
+//   told       the host has confirmed the end of the turn.
+//   dropped    it was cancelled, or its turn failed. If it is sent again, it is a new event.
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs';
@@ -27,9 +27,9 @@ interface Options {
   socket: string;
   agent: string;
   journal: string;
-  /** The command that is the model. */
+  /** The command that runs the model. */
   model: string[];
-  /** Also keep what no model is to see. */
+  /** Also accept events that the model must not see. */
   all: boolean;
 }
 
@@ -48,7 +48,7 @@ interface Held {
   text: string;
 }
 
-/** One line of the journal: our token, an event, or what became of one. */
+/** One line of the journal: our token, an event, or a new state of one. */
 interface Line {
   token?: string;
   accepted?: Event;
@@ -64,7 +64,7 @@ const CAPABILITIES = {
   utilities: { cancellation: true },
 };
 
-/** What an event must have, or it is not understood. */
+/** The fields that an event must have. */
 const REQUIRED: Record<string, (value: unknown) => boolean> = {
   eventId: isText,
   'conversation.id': isText,
@@ -86,11 +86,11 @@ class Harness {
   constructor(options: Options) {
     this.#options = options;
     for (const line of linesIn(options.journal)) this.#apply(line);
-    // Of our own making, and written down before it is used: a lost answer cannot lock us out of our session.
+    // We choose the token and store it before its first use, so that a lost answer cannot lock us out of our session.
     if (this.#token === '') this.#write({ token: randomBytes(32).toString('hex') });
   }
 
-  /** Serves for ever. A host that is away is asked again. */
+  /** Serves forever. Connects again when the host is away. */
   async run(): Promise<void> {
     for (;;) {
       await this.#serve().catch((error: unknown) => console.error(`harness: ${String(error)}`));
@@ -123,7 +123,7 @@ class Harness {
     else if (id !== undefined) host.say({ id, error: { code: -32601, message: `there is no ${method}` } });
   }
 
-  /** Yes only when it is on disk. To what is there already: yes again, and nothing else. */
+  /** Acknowledges an event only when it is on disk. Acknowledges a known event again, and does nothing else. */
   #accept(params: Record<string, unknown>): Pick<Frame, 'result' | 'error'> {
     const wrong = Object.entries(REQUIRED).find(([path, isRight]) => !isRight(at(params, path)))?.[0];
     if (wrong !== undefined) return { error: { code: -32602, message: `${wrong} is missing or wrong` } };
@@ -138,7 +138,7 @@ class Harness {
     return { result: {} };
   }
 
-  /** Its author took it back, or somebody answered it: what was not shown never will be, and what runs is stopped. */
+  /** The event is over, because its author withdrew it or somebody answered it: drops it, and stops its turn if that runs. */
   #callOff(eventId: string): void {
     for (const [key, { event, state }] of this.#held) {
       if (event.eventId !== eventId || state === 'told') continue;
@@ -147,11 +147,11 @@ class Harness {
     }
   }
 
-  /** Whatever is left to do for an event, from wherever we are. */
+  /** Does the remaining steps for an event, from its current state. */
   async #goOn(host: Connection, key: string, held: Held): Promise<void> {
     const { event } = held;
     const sessionId = this.#options.agent;
-    // As a request: then its answer says that it was heard.
+    // Send it as a request: the answer confirms that the host got it.
     const turn = (state: string, fields: object = {}): Promise<unknown> =>
       host.ask('notifications/turn', { sessionId, state, eventIds: [event.eventId], ...fields });
     if (held.state === 'accepted' && event.prompt === undefined) this.#write({ key, state: 'told' });
@@ -173,7 +173,7 @@ class Harness {
     }
   }
 
-  /** A receipt that costs nobody a turn. */
+  /** Reacts to an event, which costs nobody a turn. */
   async #noted(host: Connection, inReplyTo: string): Promise<void> {
     try {
       await host.call('chat.react', { inReplyTo, signal: 'seen' }, this.#options.agent);
@@ -182,7 +182,7 @@ class Harness {
     }
   }
 
-  /** What the model says, or null if it came to nothing. */
+  /** The model's text, or null if the model failed. */
   async #think(prompt: string): Promise<string | null> {
     const [command = 'false', ...args] = this.#options.model;
     const env = { ...process.env, PARLEY_AGENT: this.#options.agent };
@@ -195,11 +195,11 @@ class Harness {
     return code === 0 ? text.trim() : null;
   }
 
-  /** On disk first, then in mind. */
+  /** Records a line on disk first, then in memory. */
   #write(line: Line): void {
     const file = openSync(this.#options.journal, 'a', 0o600);
     try {
-      // The line before may be half written.
+      // The last line may be incomplete.
       writeSync(file, `\n${JSON.stringify(line)}\n`);
       fsyncSync(file);
     } finally {
@@ -217,7 +217,7 @@ class Harness {
   }
 }
 
-/** What is half written was never acted on. */
+/** Ignores an incomplete line: nothing was done after it. */
 function linesIn(journal: string): Line[] {
   if (!existsSync(journal)) return [];
   return readFileSync(journal, 'utf8')
@@ -231,7 +231,7 @@ function linesIn(journal: string): Line[] {
     });
 }
 
-/** What a model sees once. The same event is new where it returns, and where its text comes after a knock. */
+/** The key of what a model sees once. An event is new again when it returns, and when its text follows a knock. */
 function keyOf({ eventId, returns = 0, knock }: Event): string {
   return `${eventId} ${returns} ${knock ? 'knock' : 'text'}`;
 }

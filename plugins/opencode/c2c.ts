@@ -1,16 +1,16 @@
-// c2c for OpenCode: brings waiting mail into the root session as user turns, and publishes what the session is doing.
+// c2c for OpenCode: delivers waiting mail to the root session as user turns, and publishes the state of the session.
 //
-// One file without packages. It belongs in ~/.config/opencode/plugins/ or <project>/.opencode/plugins/. It has one export:
-// OpenCode calls every export of a plugin file as a plugin.
+// One file without packages, for ~/.config/opencode/plugins/ or <project>/.opencode/plugins/. It has one export, because OpenCode calls
+// every export of a plugin file as a plugin.
 //
-// What it does, and what a crash leaves behind:
+// The steps of a message, and what a crash leaves behind:
 //   arrival   `c2c monitor` prints a line → drain. Also at start, at every idle, after a restart of the monitor, and twice a minute.
-//   drain     `c2c oc-plugin drain-inbox-to-spool` moves waiting mail into this process's spool file; only what stands there counts.
-//   offer     one message after the other: noted as offered, then promptAsync. An answer of 204 only says that it was accepted.
-//   proof     the message's id is seen in the session's own record (an event, or asked for). Only then it leaves the spool.
-//   crash     the spool stands. The next plugin takes it over, asks OpenCode about what was noted as offered, and sends the rest.
-// It never answers a permission or a question, except on the word of somebody whom the user has named (see Desk).
-// Whatever fails here is noted in ~/.local/share/c2c/opencode/plugin.log and never reaches OpenCode.
+//   drain     `c2c oc-plugin drain-inbox-to-spool` moves waiting mail into this process's spool file; only messages in it count.
+//   offer     one message after the other: recorded as offered, then promptAsync. An answer of 204 only means that it was accepted.
+//   proof     the message's id is in the session's own record (seen in an event, or by a request). Only then it leaves the spool.
+//   crash     the spool stays. The next plugin takes it over, asks OpenCode about the offered messages, and sends the others.
+// It never answers a permission or a question by itself, only for a supervisor whom the user has named (see Questions).
+// Errors are logged in ~/.local/share/c2c/opencode/plugin.log and never reach OpenCode.
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -28,26 +28,26 @@ import {
 import { homedir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 
-/** An installer may put a path here. The environment's C2C_CLI_COMMAND goes before it. */
+/** An installer may put a path here. C2C_CLI_COMMAND overrides it. */
 const COMMAND = 'c2c';
 const HEARTBEAT_MS = 15_000;
-/** A file that only grows gets another name at this size. */
+/** A file that only grows is renamed at this size. */
 const FILE_BYTES = 1_000_000;
 const OUTPUT_LIMIT = 64_000_000;
 const TEXT_LIMIT = 2000;
-/** A window hears which session it should show once it has drawn. By then it has, in seconds since its start. */
+/** A window can be told which session to show only after it has drawn. By this time after its start (in seconds) it has. */
 const DRAWN_S = 20;
 const SHOW_MS = 1000;
 const SHOW_TIMES = 20;
-/** Commands of OpenCode that show no window, or not one of their own. */
+/** Commands of OpenCode that show no window of their own. */
 const NO_WINDOW =
   /^(run|serve|web|acp|attach|auth|providers|models|upgrade|uninstall|export|import|session|mcp|agent|debug|github|pr|stats|db|plugin|plug|completion)$/;
 
-/** How long things take. The environment's C2C_PLUGIN_<name> goes before these. */
+/** Time limits. An environment variable C2C_PLUGIN_<name> overrides each. */
 const WAITS = {
   CLI_TIMEOUT_MS: 5000,
   RESTART_MS: 1000,
-  /** Until a monitor that was just started hears what arrives. */
+  /** Until a started monitor notices new mail. */
   LISTEN_MS: 3000,
   POLL_INTERVAL_MS: 30_000,
   /** Until OpenCode must have answered a call. */
@@ -56,7 +56,7 @@ const WAITS = {
   PROOF_MS: 10_000,
   /** Until one that is still not there may be offered again. */
   PATIENCE_MS: 60_000,
-  /** Until an idle session would have begun its next turn by itself. */
+  /** How long an idle session may take to begin its next turn by itself. */
   SETTLE_MS: 1500,
 };
 
@@ -64,7 +64,7 @@ function wait(name: keyof typeof WAITS): number {
   return Number(process.env[`C2C_PLUGIN_${name}`]) || WAITS[name];
 }
 
-// What is used of OpenCode, in the shapes of its own client.
+// The parts of OpenCode's client that are used here.
 type Answer = { data?: unknown; error?: unknown; response?: { status?: number } } | undefined;
 interface Client {
   session: {
@@ -99,23 +99,23 @@ interface Identity {
   alias: string | null;
   brokerRoot: string | null;
   directory: string;
-  /** The session that a starter has named for us, if any. */
+  /** The session that the program that started us has named, if any. */
   root: string | null;
   env: NodeJS.ProcessEnv;
-  /** Ends the calls that run when we are stopped. */
+  /** Aborts running calls when the plugin is stopped. */
   over: AbortController;
 }
 
-/** What may be a file's name, and a word of a command without being an option. */
+/** A text that is safe as a file name, and as a command argument that is no option. */
 const NAME = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
 
-/** The folders whose `.opencode` counts here: the repository's and our own. */
+/** The folders whose `.opencode` counts: the repository's top and the current one. */
 function projectFolders({ directory, worktree = '/' }: Input): string[] {
   return [...new Set([worktree, directory])].filter((folder) => folder !== '/');
 }
 
 /**
- * Environment first, then the sidecar of the instance, of the folder, of the repository. Without a session id we have nothing to do.
+ * Our identity: from the environment, then the sidecar file of the instance, of the folder, of the repository. Null without a session id.
  */
 function identityOf(input: Input): Identity | null {
   const { directory } = input;
@@ -138,7 +138,7 @@ function identityOf(input: Input): Identity | null {
     C2C_MCP_CLIENT_PID: String(process.pid),
     ...(brokerRoot && { C2C_MCP_BROKER_ROOT: brokerRoot, C2C_BROKER_ROOT: brokerRoot }),
   };
-  // Our children have no business with OpenCode's server.
+  // Our child processes must not get the password of OpenCode's server.
   delete own['OPENCODE_SERVER_PASSWORD'];
   return {
     sessionId,
@@ -151,7 +151,7 @@ function identityOf(input: Input): Identity | null {
   };
 }
 
-/** The home in which the plugin was started: what is written later goes there too. */
+/** The home in which the plugin was started. Later files go there too. */
 let startedIn = '';
 
 function share(): string {
@@ -170,7 +170,7 @@ function factsIn(path: string): Facts {
   }
 }
 
-/** A line of JSON; nothing where it is none. */
+/** A line of JSON; an empty object if it is not valid. */
 function parsed(text: string): Facts {
   try {
     return facts(JSON.parse(text));
@@ -187,14 +187,14 @@ function list(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Somebody's words where one short line is wanted. */
+/** A text from outside as one short line. */
 function line(value: unknown, limit = 200): string {
   return (typeof value === 'string' ? value : '').replace(/[\p{Cc}\p{Cf}\s]+/gu, ' ').slice(0, limit);
 }
 
 // ---------------------------------------------------------------------------------------------------- failures and children
 
-/** Notes what failed. A log that cannot be written is nobody's problem. */
+/** Logs an error. Ignores a log that cannot be written. */
 function note(what: string, error?: unknown): void {
   try {
     const path = join(share(), 'opencode', 'plugin.log');
@@ -204,16 +204,16 @@ function note(what: string, error?: unknown): void {
     const said = { ts: new Date().toISOString(), pid: process.pid, what, ...(why !== undefined && { why }) };
     appendFileSync(path, `${JSON.stringify(said)}\n`, { mode: 0o600 });
   } catch {
-    // Nothing depends on it.
+    // Nothing depends on the log.
   }
 }
 
-/** A file that has grown enough makes room for the next; of two, the older goes. */
+/** Renames a file that is too large. An earlier renamed one is replaced. */
 function setAside(path: string): void {
   if (existsSync(path) && statSync(path).size > FILE_BYTES) renameSync(path, `${path}.old`);
 }
 
-/** Runs something whose failure must not matter to anybody else. */
+/** Runs `act` and logs its failure. */
 function guarded(what: string, act: () => void): void {
   try {
     act();
@@ -227,8 +227,8 @@ function command(): string {
 }
 
 /**
- * One call of `c2c`, to its end, without a shell. Anyone who takes longer than five seconds or has no end of words is ended, with all
- * that it started; its end is not waited for, because a process that it left behind could hold its output open for ever.
+ * Runs one `c2c` command without a shell. A command that takes longer than five seconds or prints too much is killed with its children.
+ * Does not wait for that, because a process that it left behind could hold its output open forever.
  */
 function call({ directory, env, over }: Identity, args: string[]): Promise<string> {
   const name = `c2c ${args.slice(0, 2).join(' ')}`;
@@ -263,17 +263,17 @@ function call({ directory, env, over }: Identity, args: string[]): Promise<strin
   });
 }
 
-/** What it answered as JSON. The words of an answer that is none are not repeated: they may be somebody's mail. */
+/** A command's output as JSON. An error does not quote output that is not JSON: it may be mail. */
 async function answerOf(who: Identity, args: string[]): Promise<Facts> {
   const text = await call(who, [...args, '--json']);
   try {
     return facts(JSON.parse(text));
   } catch {
-    throw new Error(`c2c ${args.slice(0, 2).join(' ')} answered something that is no JSON`);
+    throw new Error(`the answer of c2c ${args.slice(0, 2).join(' ')} is not JSON`);
   }
 }
 
-/** A call leads a group of its own. */
+/** Kills a command with its process group. */
 function endGroup({ pid }: ChildProcess): void {
   try {
     if (pid) process.kill(-pid, 'SIGKILL');
@@ -282,7 +282,7 @@ function endGroup({ pid }: ChildProcess): void {
   }
 }
 
-/** A child that should always run: started again when it ends, after a pause that grows while it does not live long. */
+/** A child that should always run. It is started again when it ends; the pause grows while it ends soon after each start. */
 class Lasting {
   #child: ChildProcess | null = null;
   #timer: ReturnType<typeof setTimeout> | null = null;
@@ -320,11 +320,11 @@ class Lasting {
         if (!this.#isOver) note(`c2c ${this.args.join(' ')} ended with ${code ?? signal}`);
         again();
       });
-      // A pipe whose other end died says so here; without a listener it would end OpenCode.
+      // A pipe whose other end died emits an error; without a listener that would end OpenCode.
       for (const pipe of child.stdio) pipe?.on('error', () => {});
       child.stderr?.setEncoding('utf8').on('data', (text: string) => note(`c2c ${this.args.join(' ')} says`, text));
       this.started(child);
-      // OpenCode must be able to end while we wait for something.
+      // The timer must not keep OpenCode from ending.
       child.unref();
     } catch (error) {
       note(`c2c ${this.args.join(' ')} did not start`, error);
@@ -332,7 +332,7 @@ class Lasting {
     }
   }
 
-  /** The end of its stdin tells a child that may still have something to write; a signal all others. */
+  /** Stops the child by a signal; with null by the end of its stdin, so that it can finish writing. */
   stop(signal: 'SIGTERM' | null = 'SIGTERM'): void {
     this.#isOver = true;
     if (this.#timer) clearTimeout(this.#timer);
@@ -383,14 +383,14 @@ interface Question {
   header: string;
   options: string[];
 }
-/** What a patch may change. The id of the process and the time of its start never do. */
+/** The fields that a patch may change; not the process id and start time. */
 interface Patch {
   root_opencode_session_id?: string | null;
   agent?: Partial<State['agent']>;
   tui_focus?: State['tui_focus'];
 }
 
-/** Keeps the state and streams it to `c2c`: a snapshot for each new writer, patches after it. Without a writer it only keeps it. */
+/** Keeps the state and streams it to a `c2c` writer process, if one runs: a snapshot for each new writer, then patches. */
 class Published {
   readonly state: State;
   readonly #writer: Lasting;
@@ -434,7 +434,7 @@ class Published {
     this.#writer.stop(null);
   }
 
-  /** Says what changed. A merge adds to an object and never takes from it: where one loses a key, all of the state is said. */
+  /** Sends a change. A merge never removes keys: if an object loses a key, sends the whole state. */
   patch(patch: Patch): void {
     const { agent, ...rest } = patch;
     const before = this.#details();
@@ -449,7 +449,7 @@ class Published {
     this.#say({ event: 'state.snapshot', ts: this.#touch(), state: this.state });
   }
 
-  /** Replaces the question, and says all of the state again. */
+  /** Replaces the question, and sends the whole state. */
   question(pending: Question | null, focus: State['tui_focus']): void {
     this.state.pendingQuestion = pending;
     this.state.tui_focus = focus;
@@ -465,7 +465,7 @@ class Published {
     return this.state.state_last_updated_at;
   }
 
-  /** A writer that does not read gets no more until it does, and then everything at once: nothing is piled up in OpenCode. */
+  /** A writer that does not read gets nothing until it does, and then the whole state: no events queue up in OpenCode. */
   #say(event: Facts): void {
     const stdin = this.#child?.stdin;
     if (!stdin?.writable || this.#isBehind) return;
@@ -491,18 +491,18 @@ interface Entry {
   id: string;
   from: string;
   content: string;
-  /** As the model reads it. */
+  /** The text for the model. */
   text: string;
 }
 type Known = { session: string; at: number; isSeen: boolean };
 
-/** So many ids are remembered: a message may come a second time if the process that moved it here was killed. */
+/** How many ids are remembered: a message may come twice if the process that moved it here was killed. */
 const REMEMBERED = 10_000;
 
 /**
- * What was drained and is not proven to be in a session yet. Each process has a spool file of its own, so two OpenCodes on one
- * mailbox never hand out the same message; what a dead one left is taken over by a rename, which only one can win. The journal is
- * everybody's: one line per offer and per proof.
+ * Messages that were drained and are not proven to be in a session yet. Each process has its own spool file, so two OpenCodes on one
+ * mailbox never deliver the same message. The file of a dead process is taken over by a rename, which only one process can win. All
+ * processes share the journal: one line per offer and per proof.
  */
 class Spool {
   readonly folder: string;
@@ -519,30 +519,30 @@ class Spool {
     this.#journal = join(this.folder, 'journal.jsonl');
   }
 
-  /** Makes the place ready, once, and takes over what others left. */
+  /** Makes the folder, and takes over the files of dead processes. */
   open(): void {
     if (!this.#isOpen) {
       mkdirSync(this.folder, { recursive: true, mode: 0o700 });
       this.#readJournal();
-      // What another c2c plugin has drained here and not handed out.
+      // Messages that another c2c plugin has drained and not delivered.
       this.#adopt(join(this.who.directory, '.opencode', 'c2c-plugin-spool.json'));
       this.#isOpen = true;
     }
     for (const name of readdirSync(this.folder)) if (this.#isOrphan(name)) this.#adopt(join(this.folder, name));
   }
 
-  /** Everything that stands there and is not proven to be in a session. */
+  /** The messages in the spool that are not proven to be in a session. */
   waiting(): Entry[] {
     return this.#pairs().flatMap(([, entry]) => (entry && !this.isSeen(entry.id) ? [entry] : []));
   }
 
-  /** Takes out what is proven, and nothing else: anyone who drains may have added to it meanwhile. */
+  /** Removes only proven messages: a drain may have added others meanwhile. */
   clear(): void {
     const pairs = this.#pairs();
     const gone = pairs.flatMap(([, entry]) => (entry && this.isSeen(entry.id) ? [entry.id] : []));
     if (gone.length === 0) return;
     this.#write(pairs.flatMap(([row, entry]) => (entry && this.isSeen(entry.id) ? [] : [row])));
-    // An id that was made from a message's words may come again with another message.
+    // An id that was made from a message's text may come again with another message.
     for (const id of gone) if (id.startsWith(MADE)) this.forget(id);
   }
 
@@ -558,7 +558,7 @@ class Spool {
     this.#mark(id, { session, at: Date.now(), isSeen: false });
   }
 
-  /** As if it had never been offered. */
+  /** Forgets an offer. */
   forget(id: string): void {
     if (this.#known.delete(id)) this.#append({ id, gone: true });
   }
@@ -590,7 +590,7 @@ class Spool {
       for (const text of readFileSync(path, 'utf8').split('\n')) {
         const row = parsed(text);
         const [id, session, at] = [word(row['id']), word(row['session']) ?? '', Number(row['at'])];
-        // The last line of somebody who was killed says nothing.
+        // A killed process may have left an incomplete last line.
         if (id === undefined) continue;
         if (row['gone'] === true) this.#known.delete(id);
         else this.#remember(id, { session, at, isSeen: row['isSeen'] === true });
@@ -598,31 +598,31 @@ class Spool {
     }
   }
 
-  /** A file of a process that is gone, or one that we ourselves took over and did not finish. */
+  /** Is this the file of a dead process, or one that we took over and did not finish? */
   #isOrphan(name: string): boolean {
     const [, pid, start] = /^spool\.(\d+)\.(\w+)(?:\.[\w-]+)?\.json$/.exec(name) ?? [];
     if (pid === undefined || start === undefined || name === basename(this.path)) return false;
     return `${pid}.${start}` === this.#me || !isProcess(Number(pid), start);
   }
 
-  /** First ours by name, then merged, then removed: killed in between, the next one finds it under our name. */
+  /** Renames a file to our name, merges it, then removes it. After a kill in between, the next process finds it under our name. */
   #adopt(path: string): void {
     const ours = join(this.folder, `spool.${this.#me}.${hash(path, 8)}.json`);
     try {
       moved(path, ours);
     } catch {
-      // There is none, or another was faster.
+      // There is no such file, or another process was faster.
       return;
     }
     const there = rowsIn(this.path);
     const ids = new Set(there.map((row) => facts(row)['message_id']).filter(Boolean));
     this.#write([...rowsIn(ours).filter((row) => !ids.has(facts(row)['message_id'])), ...there]);
     rmSync(ours, { force: true });
-    // How far the other one came with them.
+    // The journal says which of them the other process had offered.
     this.#readJournal();
   }
 
-  /** The rows of the file, each with the message that it is, if it is one. */
+  /** The rows of the file, each with its message, or null for any other row. */
   #pairs(): [row: unknown, entry: Entry | null][] {
     const counts = new Map<string, number>();
     return rowsIn(this.path).map((row) => [row, entryOf(facts(row), this.who, counts)]);
@@ -640,7 +640,7 @@ function hash(text: string, length: number): string {
   return createHash('sha256').update(text).digest('hex').slice(0, length);
 }
 
-/** What stands in a spool file. One that nobody can read is kept for people to look at. */
+/** The rows of a spool file. A file that is not valid is put aside for people to look at. */
 function rowsIn(path: string): unknown[] {
   if (!existsSync(path)) return [];
   const text = readFileSync(path, 'utf8');
@@ -653,7 +653,7 @@ function rowsIn(path: string): unknown[] {
   }
 }
 
-/** A rename, also to another disk: there the copy is whole before the original goes. */
+/** A rename that also works to another disk: there it removes the original only after the copy is complete. */
 function moved(from: string, to: string): void {
   try {
     renameSync(from, to);
@@ -666,7 +666,7 @@ function moved(from: string, to: string): void {
   }
 }
 
-/** When a process started, where the system tells: a number alone may be another's by now. */
+/** When a process started, if the system tells: another process may have the same pid now. */
 function startOf(pid: number): string | null {
   try {
     return (
@@ -694,16 +694,16 @@ function entryOf(raw: Facts, who: Identity, counts: Map<string, number>): Entry 
   if (typeof from !== 'string' || typeof content !== 'string') return null;
   const given = word(raw['message_id']) ?? '';
   const id = PLAIN_ID.test(given) ? given : madeId(raw, counts);
-  // Only a plain alias may stand in a command.
+  // Only a plain alias is safe in a command.
   const hint = NAME.test(from) ? `\n(To answer: c2c send ${from} "…")` : '';
   return { id, from, content, text: `${envelope(raw, id, who)}${hint}` };
 }
 
-/** One that stands whole in a mark. */
+/** An id that needs no escapes in a marker. */
 const PLAIN_ID = /^[\x21-\x7e]{1,128}$/;
 const MADE = 'local-';
 
-/** For a message that came without a good one. Equal messages are told apart by their order. */
+/** An id for a message without a usable one. Equal messages get different ids by their order. */
 function madeId(raw: Facts, counts: Map<string, number>): string {
   const words = JSON.stringify([raw['from_alias'], raw['to_alias'], raw['ts'], raw['content']]);
   const place = counts.get(words) ?? 0;
@@ -715,7 +715,7 @@ function marker(id: string): string {
   return `message_id="${attribute(id)}"`;
 }
 
-/** Is this text of a session that message? Only what its opening mark says counts: bodies may quote each other. */
+/** Is this text of a session the message with that id? Checks only its opening mark, because bodies may quote each other. */
 function isRecordOf(id: string, text: string): boolean {
   return text.startsWith('<c2c ') && text.slice(0, text.indexOf('>')).includes(marker(id));
 }
@@ -738,14 +738,14 @@ function envelope(raw: Facts, id: string, who: Identity): string {
   })
     .flatMap(([name, value]) => (value === undefined ? [] : [`${name}="${attribute(value)}"`]))
     .join(' ');
-  // In its body nothing may look like the end of a message, or like the beginning of another; nor does anything there stay unseen.
+  // Escape everything in the body that looks like the end or beginning of a message, and every invisible character.
   const body = String(raw['content']).replaceAll('\r\n', '\n').replace(UNSEEN, codeOf).replace(MARK, '&lt;');
   return `<c2c ${said} ${marker(id)}>\n${body}\n</c2c>`;
 }
 
-/** Controls, and what hides or turns letters; but not the joiners that scripts and emoji need. */
+/** Controls, and characters that hide or reverse text; but not the joiners that scripts and emoji need. */
 const UNSEEN = /(?!\t|\n|\u200c|\u200d|\ufe0f)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
-/** Our mark's beginning; blanks and joiners do not hide it. */
+/** The beginning of our mark, also with blanks and joiners in it. */
 const GAP = '(?:\\s|\\u200c|\\u200d|\\ufe0f)*';
 const MARK = new RegExp(`<(?=${['', '/?', 'c', '2', 'c'].join(GAP)})`, 'gi');
 
@@ -764,12 +764,12 @@ interface Asked {
   kind: 'permission' | 'question';
   id: string;
   session: string;
-  /** For the state stream, of a permission. */
+  /** The details of a permission for the state stream. */
   details: { id: string; title: string; type: string };
   question: Question | null;
-  /** How many questions it has; only a single one can be answered from afar. */
+  /** How many questions it has. Only a single one can be answered by a message. */
   count: number;
-  /** For people: what exactly is asked. */
+  /** The exact question, for people. */
   words: string;
 }
 
@@ -777,7 +777,7 @@ function askedBy({ type, properties: said = {} }: OpenCodeEvent): Asked | null {
   const [id, session] = [word(said['id']), word(said['sessionID'])];
   if (!id || !session) return null;
   if (type === 'question.asked') return questionOf(id, session, list(said['questions']).map(facts));
-  // Before 1.1 a permission had a type and a title; now it has one word for both.
+  // Before 1.1 a permission had a type and a title; now it has one field for both.
   const kind = line(said['permission'] ?? said['type']) || 'unknown';
   const title = line(said['title'] ?? said['permission']) || kind;
   const command = word(facts(said['metadata'])['command']) ?? '';
@@ -800,7 +800,7 @@ function questionOf(id: string, session: string, questions: Facts[]): Asked {
 
 type Reply = { kind: 'permission' | 'question'; id: string; answer: string };
 
-/** What somebody wrote instead of a message. Whether it counts is not said here. */
+/** A message that has the form of a reply. Whether it counts is checked elsewhere. */
 function replyIn(content: string): Reply | null {
   const permission = /^permission:([\w-]{1,128}):(approve-once|approve-always|reject)$/.exec(content.trim());
   if (permission) return { kind: 'permission', id: permission[1] ?? '', answer: permission[2] ?? '' };
@@ -808,7 +808,7 @@ function replyIn(content: string): Reply | null {
   return question ? { kind: 'question', id: question[1] ?? '', answer: question[2] ?? '' } : null;
 }
 
-/** Everything that OpenCode asks its user, and the only way in which we ever answer: a supervisor whom the user named by hand. */
+/** What OpenCode asks its user. We answer only for a supervisor whom the user named by hand. */
 class Questions {
   readonly #open = new Map<string, Asked>();
 
@@ -832,12 +832,12 @@ class Questions {
     if (id) this.#open.delete(id);
   }
 
-  /** A session that is idle, or gone, asks nothing any more. */
+  /** Closes every question of a session that is idle or gone. */
   closeAll(session: string): void {
     for (const { id } of this.open(session)) this.#open.delete(id);
   }
 
-  /** Tells the person at the screen, and those whom the user has named. */
+  /** Tells the person at the screen, and the supervisors whom the user has named. */
   async tell(asked: Asked): Promise<void> {
     const what = asked.kind === 'permission' ? `asks for permission: ${asked.details.title}` : 'asks a question';
     this.toast(`OpenCode ${what}`, 'warning');
@@ -859,15 +859,15 @@ class Questions {
     }
   }
 
-  /** A word to the person at the screen. There may be none, and nothing waits for it. */
+  /** Shows a short text at the screen, if there is one. Nothing waits for it. */
   toast(message: string, variant: 'info' | 'warning' = 'info'): void {
     const shown = (async () => this.client.tui?.showToast({ body: { title: 'c2c', message, variant } }))();
     shown.catch((error: unknown) => note('a toast', error));
   }
 
   /**
-   * True if the message was an answer that counts, and was given to OpenCode. Everything else is mail. That somebody may answer is
-   * decided by `c2c` alone, from what the user has written down; without a clear yes nobody may.
+   * True if the message was a valid reply and was given to OpenCode. Every other message is mail. Only `c2c` decides who may reply, by the
+   * user's configuration; without its clear yes nobody may.
    */
   async take(from: string, content: string): Promise<boolean> {
     const reply = replyIn(content);
@@ -903,7 +903,7 @@ class Questions {
     );
   }
 
-  /** An empty answer is a rejection; a number is the place of an option. */
+  /** Answers a question. An empty answer rejects it; a number chooses an option. */
   #answer(asked: Asked, answer: string): Promise<Answer> {
     if (answer === '') return this.#post(`/question/${asked.id}/reject`, {});
     const option = /^\d+$/.test(answer.trim()) ? asked.question?.options[Number(answer) - 1] : undefined;
@@ -911,11 +911,11 @@ class Questions {
   }
 
   async #post(url: string, body: Facts): Promise<Answer> {
-    if (!this.client._client) throw new Error('this OpenCode has no such call');
+    if (!this.client._client) throw new Error('this version of OpenCode has no such call');
     return this.client._client.post({ url, body, headers: { 'Content-Type': 'application/json' } });
   }
 
-  /** Named by the user's own hand; nobody by default. Whether they count is still asked for every answer. */
+  /** The supervisors that the user named by hand; nobody by default. `c2c` still checks every reply. */
   async #supervisors(): Promise<string[]> {
     const said = await answerOf(this.who, ['repo', 'show']);
     const named = [said['supervisors'], said['permission_supervisors']].flatMap(list);
@@ -925,26 +925,26 @@ class Questions {
 
 // --------------------------------------------------------------------------------------------------------------------- the mail
 
-/** The session into which mail comes. */
+/** The session that gets the mail. */
 interface Root {
   readonly id: string | null;
   readonly isIdle: boolean;
-  /** OpenCode does not know it any more. */
+  /** Called when OpenCode no longer knows the session. */
   isGone(): void;
 }
 
-/** Brings mail into the root session, and proves it. */
+/** Delivers mail to the root session, and proves that it arrived. */
 class Mail {
   readonly spool: Spool;
-  /** Which agent and which model the user works with: mail must not switch them. */
+  /** The agent and model that the user works with: mail must not switch them. */
   manner: Facts = {};
   readonly #awaited = new Map<string, () => void>();
-  /** Messages of ours in the session that no answer has followed yet, by the session's own ids. */
+  /** Our messages in the session without a later answer, by the session's own ids. */
   readonly #unanswered = new Map<string, { isRepeated: boolean }>();
   readonly #failures = new Map<string, number>();
   #isRunning = false;
   #isWanted = false;
-  /** No second session is begun before this time. */
+  /** Until this time, no second session is begun. */
   #begunUntil: number | null = null;
 
   constructor(
@@ -960,41 +960,41 @@ class Mail {
     return this.who.over.signal.aborted;
   }
 
-  /** Looks for mail, unless that is being done; then once more after it. */
+  /** Looks for mail. If a look is under way, looks once more after it. */
   look(): void {
     this.#isWanted = true;
     if (!this.#isRunning) void this.#rounds();
   }
 
-  /** The session's record has this text now. */
+  /** The session's record has this text. */
   recorded(text: string, messageId: string): void {
     for (const [id, resolve] of this.#awaited) {
       if (!isRecordOf(id, text)) continue;
-      // Here and not later: its answer may be the next event.
+      // Before anything else: the answer may be the next event.
       if (!this.#unanswered.has(messageId)) this.#unanswered.set(messageId, { isRepeated: false });
       resolve();
     }
   }
 
-  /** An answer was begun, to this message and to all before it. Ids of OpenCode grow with time. */
+  /** An answer to this message and all earlier ones began. OpenCode's ids grow with time. */
   answered(messageId: string): void {
     for (const id of this.#unanswered.keys()) if (id <= messageId) this.#unanswered.delete(id);
   }
 
-  /** The next session has a user of its own ways, and nothing of ours in it. */
+  /** Forgets the agent and model, and our messages, of the last session. */
   forgetSession(): void {
     this.manner = {};
     this.#unanswered.clear();
   }
 
   /**
-   * After an abort or a rejection OpenCode is idle and never answers what came in meanwhile. An empty prompt makes it look again.
-   * It is given once for each message.
+   * After an abort or a rejection OpenCode is idle and never answers messages that arrived meanwhile. An empty prompt makes it answer them.
+   * Each message causes at most one.
    */
   async lookAgain(): Promise<void> {
     const { id } = this.root;
     if (id === null || this.#unrepeated().length === 0) return;
-    // A turn may be about to begin by itself.
+    // The next turn may begin by itself.
     await pause(wait('SETTLE_MS'));
     const waiting = this.#unrepeated();
     if (waiting.length === 0 || !this.root.isIdle || this.root.id !== id || this.#isOver) return;
@@ -1016,7 +1016,7 @@ class Mail {
         note('mail', error);
       }
     }
-    // In the same turn: who asks between the last look and this would not be heard.
+    // No await since the last check, so that no request is missed.
     this.#isRunning = false;
   }
 
@@ -1026,16 +1026,16 @@ class Mail {
     await this.#drain();
     if (this.root.id === null) return this.#begin();
     try {
-      // Answers to what OpenCode asks go first: mail waits for them.
+      // Replies to OpenCode's questions go first: mail waits for them.
       for (const entry of this.spool.waiting()) if (await this.#isReply(entry)) this.spool.seen(entry.id);
       for (const entry of this.#inOrder(this.spool.waiting())) await this.#handOver(entry);
     } finally {
-      // After our end the file is our successor's, who may be draining into it. What is proven is known from the journal.
+      // After our end the file belongs to our successor, which may be draining into it. The journal knows the proven messages.
       if (!this.#isOver) this.spool.clear();
     }
   }
 
-  /** Mail for a window that shows no session yet begins one there. OpenCode then tells of it, and it gets the mail. */
+  /** Begins a session in a window that shows none, so that mail can be delivered. OpenCode's event about it makes it the root. */
   async #begin(): Promise<void> {
     const raw = this.client._client;
     if (!raw || this.spool.waiting().length === 0 || (this.#begunUntil ?? 0) > performance.now()) return;
@@ -1044,9 +1044,9 @@ class Mail {
       return raw.post({ url, body, headers: { 'Content-Type': 'application/json' } });
     };
     const id = word(facts((await inTime(call('/session', {})))?.data)['id']);
-    // Its user may have begun another one meanwhile: that one gets the mail, and stays in the window.
+    // If the user has begun another session meanwhile, that one gets the mail and stays in the window.
     const isWanted = (): boolean => !this.#isOver && (this.root.id === null || this.root.id === id);
-    // A window that has not drawn yet does not hear it, and says nothing. After a while its user chooses.
+    // A window that has not drawn yet ignores the call without an error. After several tries, leave the choice to the user.
     for (let times = 0; id && times < SHOW_TIMES && isWanted(); times += 1) {
       await inTime(call('/tui/select-session', { sessionID: id }));
       if (process.uptime() > DRAWN_S) return;
@@ -1054,7 +1054,7 @@ class Mail {
     }
   }
 
-  /** If `c2c` cannot be asked, what it gave us before is still there. */
+  /** Drains the mailbox. If that fails, the messages drained before are still in the spool. */
   async #drain(): Promise<void> {
     try {
       await call(this.who, ['oc-plugin', 'drain-inbox-to-spool', '--spool-path', this.spool.path, '--json']);
@@ -1072,17 +1072,17 @@ class Mail {
     }
   }
 
-  /** As they came; but what failed three times lets the others pass. */
+  /** In order of arrival; but messages that failed three times go last. */
   #inOrder(entries: Entry[]): Entry[] {
     const isStuck = ({ id }: Entry): boolean => (this.#failures.get(id) ?? 0) >= 3;
     return [...entries.filter((entry) => !isStuck(entry)), ...entries.filter(isStuck)];
   }
 
-  /** Brings one message into the session, or leaves it where it is. Whatever cannot be known is an error, and it waits. */
+  /** Delivers one message to the session, or leaves it in the spool. If its state is unknown, throws, and the message waits. */
   async #handOver(entry: Entry): Promise<void> {
     const { id } = entry;
     const session = this.root.id;
-    // While OpenCode waits for its user it would take a message and, after a "no", never answer it.
+    // While OpenCode waits for its user it would accept a message and, after a rejection, never answer it.
     if (this.#isOver || session === null || this.questions.open(session).length > 0) return;
     try {
       const wasTaken = await this.#wasTaken(id);
@@ -1096,18 +1096,18 @@ class Mail {
     }
   }
 
-  /** Was it taken when it was offered before, by us or by somebody who died? */
+  /** Was an earlier offer, by us or a dead process, accepted? */
   async #wasTaken(id: string): Promise<boolean> {
     const before = this.spool.known(id);
     if (!before) return false;
     if (await this.#isInSession(id, before.session)) return true;
-    // Accepted and not there yet: OpenCode may still be about to write it down.
+    // Accepted and not in the record yet: OpenCode may still write it.
     if (Date.now() - before.at < wait('PATIENCE_MS'))
       throw new Error(`${id} was accepted but is not in the session yet`);
     return false;
   }
 
-  /** Hands it over and waits for the proof. Without one it is an error, and the next time the session is asked first. */
+  /** Offers a message and waits for the proof. Throws without one; the next attempt asks the session first. */
   async #offer({ id, text }: Entry, session: string): Promise<void> {
     const proof = this.#proof(id);
     try {
@@ -1127,7 +1127,7 @@ class Mail {
     }
   }
 
-  /** True when the session's events show it; false if they did not in time. */
+  /** True when the session's events show the message; false if they do not in time. */
   #proof(id: string): Promise<boolean> {
     return new Promise((resolve) => {
       const timer = setTimeout(() => resolve(false), wait('PROOF_MS'));
@@ -1139,7 +1139,7 @@ class Mail {
     });
   }
 
-  /** Asks the session itself. A session that is gone has nothing; one that cannot be asked is an error. */
+  /** Asks the session whether it has the message. False if the session is gone. Throws if it cannot be asked. */
   async #isInSession(id: string, session: string): Promise<boolean> {
     const answer = await inTime(this.client.session.messages({ path: { id: session } }));
     if (answer?.response?.status === 404) return false;
@@ -1161,7 +1161,7 @@ function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms).unref());
 }
 
-/** OpenCode's answer, or an error: who waits for ever brings no more mail. */
+/** OpenCode's answer, or an error after a time limit: a call without an end would stop all mail. */
 function inTime<T>(answer: Promise<T>): Promise<T> {
   const late = pause(wait('ANSWER_MS')).then((): never => {
     throw new Error('OpenCode does not answer');
@@ -1171,7 +1171,7 @@ function inTime<T>(answer: Promise<T>): Promise<T> {
 
 // ------------------------------------------------------------------------------------------------------------------ the root
 
-/** Reads OpenCode's events: which session is the root, what it is doing, what it asks. One event after the other. */
+/** Handles OpenCode's events one after the other: which session is the root, what it does, what it asks. */
 class Watch implements Root {
   readonly published: Published;
   readonly questions: Questions;
@@ -1195,7 +1195,7 @@ class Watch implements Root {
     return this.published.state.agent.is_idle === true;
   }
 
-  /** OpenCode waits for nobody here. */
+  /** Queues an event. OpenCode does not wait for it. */
   take(event: OpenCodeEvent): void {
     this.#queue = this.#queue.then(() => this.#handle(event)).catch((error: unknown) => note('an event', error));
   }
@@ -1238,7 +1238,7 @@ class Watch implements Root {
   }
 
   async #idle(session: string): Promise<void> {
-    // Whatever it still asked was taken back: by an abort, an error, its time.
+    // Open questions of an idle session were withdrawn by an abort, an error or a time limit.
     this.questions.closeAll(session);
     if (session !== (this.id ?? (await this.#lateRoot(session)))) return;
     if (this.published.state.pendingQuestion) this.published.question(null, PROMPT);
@@ -1248,7 +1248,7 @@ class Watch implements Root {
     void this.mail.lookAgain().catch((error: unknown) => note('an empty prompt', error));
   }
 
-  /** We came late and saw no beginning: a session without a parent will do. One of which nobody knows is not taken. */
+  /** For a plugin that started after the session: takes a session that OpenCode knows and that has no parent. */
   async #lateRoot(session: string): Promise<string | null> {
     if (session === '') return null;
     const answer = await inTime(this.client.session.get({ path: { id: session } }));
@@ -1301,7 +1301,7 @@ class Watch implements Root {
     if (open.length === 0) this.mail.look();
   }
 
-  /** What is no step, but tells of the root session's work. */
+  /** Events about the root session's work that are not steps. */
   #work(type: string, said: Facts, info: Facts): void {
     const part = facts(said['part']);
     if (type === 'message.part.updated' && part['type'] === 'text') {
@@ -1347,7 +1347,7 @@ interface Running {
   stop(): void;
 }
 
-/** Who serves which folder, over all copies of this file that OpenCode has loaded: one for each folder. */
+/** The plugin that serves each folder, shared by all copies of this file that OpenCode has loaded. */
 function running(): Map<string, Running> {
   const place = globalThis as unknown as Record<symbol, Map<string, Running> | undefined>;
   const key = Symbol.for('c2c.opencode.plugin');
@@ -1358,7 +1358,7 @@ function running(): Map<string, Running> {
   return (place[key] = all);
 }
 
-/** The user's copy leaves a project to the project's own, whichever program's that is. */
+/** Is this the user's copy in a project that has its own c2c plugin, of whichever program? Then this copy does nothing. */
 function isSpare(url: string, input: Input): boolean {
   if (!/\/\.config\/opencode\/plugins?\/[^/]+$/.test(url)) return false;
   const folders = projectFolders(input).flatMap((one) =>
@@ -1378,7 +1378,7 @@ function start(who: Identity, client: Client): { watch: Watch; stop: () => void 
       if (watch.id === null) sayOnce();
       mail.look();
     });
-    // What came while nobody listened, before its start and during it.
+    // Look for mail that arrived before the monitor listened.
     mail.look();
     setTimeout(() => mail.look(), wait('LISTEN_MS')).unref();
   });
@@ -1393,7 +1393,7 @@ function start(who: Identity, client: Client): { watch: Watch; stop: () => void 
     monitor.stop();
     published.stop();
   });
-  // After OpenCode has gone on with its own start.
+  // Later, so that OpenCode's own start is not delayed.
   setTimeout(() => {
     guarded('writer', () => published.start());
     void enlist(who).finally(() => guarded('monitor', () => monitor.start()));
@@ -1401,7 +1401,7 @@ function start(who: Identity, client: Client): { watch: Watch; stop: () => void 
   return { watch, stop };
 }
 
-/** Makes our alias known, if we have one. A session that is known already stays what it is. */
+/** Registers our alias, if we have one. A session that is registered already is not changed. */
 async function enlist(who: Identity): Promise<void> {
   if (!who.alias) return;
   await call(who, ['register', '--alias', who.alias, '--session-id', who.sessionId, '--json']).catch((error: unknown) =>
@@ -1409,12 +1409,12 @@ async function enlist(who: Identity): Promise<void> {
   );
 }
 
-/** Whether this is a window of OpenCode that was not told which session to show, and what to say first. */
+/** Is this a window of OpenCode that was started without a session and without a prompt? */
 function isFreshWindow(): boolean {
   try {
     const [program = '', ...words] = readFileSync('/proc/self/cmdline', 'utf8').split('\0').slice(0, -1);
     const isTold = words.some((word) => /^(-s|-c|--session|--continue|--fork|--prompt)(=|$)/.test(word));
-    // A word that is the value of an option only delays the mail until the first prompt.
+    // If the value of an option looks like such a command, mail only waits until the first prompt.
     return basename(program) === 'opencode' && !words.some((word) => NO_WINDOW.test(word)) && !isTold;
   } catch {
     // Not on this system.

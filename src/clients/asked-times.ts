@@ -1,6 +1,6 @@
 /**
- * The second in which a caller is told that something was asked, and by which it names what it answers. Two can be asked in one second, and are
- * shown one after the other: the later one gets a later second, so that an answer to the first is none to the second.
+ * When each question was asked. A caller names the question that it answers by this time, in seconds. Two questions can be asked in one second, one
+ * behind the other: the later one gets a later second, so that an answer to the first is never taken for one to the second.
  */
 export class AskedTimes {
   #shown = { call: '', askedAt: 0 };

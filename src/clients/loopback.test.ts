@@ -19,6 +19,13 @@ describe('a call to a server on loopback', () => {
     expect([proxied.seen, direct.seen]).toEqual([[], ['Bearer secret']]);
   });
 
+  it('goes nowhere else, wherever the server sends it', async () => {
+    const elsewhere = aServer();
+    const redirecting = aServer(`http://127.0.0.1:${elsewhere.port}/`);
+    expect((await call(redirecting.port)).status).toBe(307);
+    expect(elsewhere.seen).toEqual([]);
+  });
+
   it.skipIf(process.platform !== 'linux')('is not made where nobody listens, or another user', async () => {
     const { port, seen } = aServer();
     await expect(call(port, 4_000_000)).rejects.toThrow(new NoServer('another user listens there'));
@@ -40,14 +47,14 @@ function call(port: number, uid = process.getuid?.()): Promise<Response> {
   });
 }
 
-function aServer(): { port: number; seen: (string | null)[] } {
+function aServer(redirect?: string): { port: number; seen: (string | null)[] } {
   const seen: (string | null)[] = [];
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
     fetch(request) {
       seen.push(request.headers.get('authorization'));
-      return new Response('');
+      return redirect === undefined ? new Response('') : Response.redirect(redirect, 307);
     },
   });
   opened.push({ stop: () => server.stop(true) });

@@ -25,18 +25,12 @@ export class NoServer extends Error {
   override readonly name = 'NoServer';
 }
 
-/** One call to a server of this user on loopback. Never by a proxy of the environment: that would get the secret and the text. */
-export async function callLoopback({
-  program,
-  port,
-  path,
-  method,
-  body,
-  ms,
-  signal,
-  uid,
-  authorization,
-}: LoopbackCall) {
+/**
+ * One call to a server of this user on loopback. It goes nowhere else, not by a proxy of the environment and not where the server redirects it:
+ * that one would get the secret or the text.
+ */
+export async function callLoopback(call: LoopbackCall): Promise<Response> {
+  const { program, port, path, method, body, ms, signal, uid, authorization } = call;
   const owner = listenerOn(port);
   if (owner !== undefined && owner !== uid)
     throw new NoServer(owner === null ? `${program} does not listen there` : 'another user listens there');
@@ -48,6 +42,7 @@ export async function callLoopback({
       ...(body && { body: JSON.stringify(body) }),
       signal: signal ? AbortSignal.any([signal, limit]) : limit,
       proxy: false,
+      redirect: 'manual',
     });
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : '';

@@ -2,33 +2,33 @@ import { FRAME_LIMIT } from './jsonrpc.ts';
 import { readLines } from './lines.ts';
 import type { LineHandler } from './lines.ts';
 
-/** Bytes kept for a reader that does not read. Beyond that it is cut; it comes back for what it did not acknowledge. spec: host#limits */
+/** The most bytes kept for a slow reader. Beyond that it is cut; it can connect again for what it did not acknowledge. spec: host#limits */
 export const OUTGOING_LIMIT = 16 * 1024 * 1024;
 
 const encoder = new TextEncoder();
 
-/** The way back to a caller, whatever carries it. */
+/** Our side of a connection to a caller, over any transport. */
 export interface Connection {
-  /** Sends one frame. False if the caller reads so little that nothing more is kept for it. */
+  /** Sends one frame. False if too many bytes wait for the caller already. */
   write(frame: string): boolean;
-  /** Ends the connection after everything written has gone. */
+  /** Ends the connection after everything written was sent. */
   close(why: string): void | Promise<void>;
-  /** Ends it now and drops what was written. */
+  /** Ends the connection now and drops unsent bytes. */
   cut(): void;
-  /** Bytes that were written and that the system has not taken yet, where the transport knows. */
+  /** The number of unsent bytes, if the transport knows it. */
   waiting?(): number;
 }
 
 /** What a server does with one caller. */
 export interface Receiver extends LineHandler {
   receive(frame: string | Uint8Array): void;
-  /** Returns when everything asked so far is done and answered. */
+  /** Returns when every request so far is answered. */
   idle(): Promise<void>;
   /** The caller is gone. */
   ended(): Promise<void>;
 }
 
-/** Lets a caller in; null if there is no room, or the server is stopping. */
+/** Accepts a caller; null if there is no room or the server is stopping. */
 export type Accept = (connection: Connection) => Receiver | null;
 
 export interface Listening {
@@ -36,7 +36,7 @@ export interface Listening {
   close(): void;
 }
 
-/** Lines on their way over something that takes bytes when it can. `write` returns how many it took. */
+/** A queue of lines for a transport that takes bytes when it can. `write` returns how many it took. */
 export class WriteQueue {
   #queue: Uint8Array[] = [];
   #size = 0;
@@ -54,12 +54,12 @@ export class WriteQueue {
     const bytes = encoder.encode(`${frame}\n`);
     this.#queue.push(bytes);
     this.#size += bytes.length;
-    // With more in the queue it is known to be full.
+    // If more is queued, the transport is known to be full.
     if (this.#queue.length === 1) this.drain();
     return true;
   }
 
-  /** It may take more now. */
+  /** Writes as much as the transport takes now. */
   drain(): void {
     for (let first = this.#queue[0]; first; first = this.#queue[0]) {
       const taken = Math.max(0, this.write(first));
@@ -74,7 +74,7 @@ export class WriteQueue {
     this.#onEmpty = undefined;
   }
 
-  /** Calls back once everything is gone. */
+  /** Calls back once everything was sent. */
   whenEmpty(act: () => void): void {
     if (this.#queue.length === 0) act();
     else this.#onEmpty = act;
@@ -82,9 +82,8 @@ export class WriteQueue {
 }
 
 /**
- * Serves one caller on a pair of pipes: the process that started us, which is all the proof it needs. Returns when it has closed its
- * end, or was cut, and everything it asked for is done and answered. `write` returns when the parent has taken the bytes.
- * spec: host#stdio
+ * Serves the process that started us on a pair of pipes; it needs no other proof. Returns when the process has closed its end or was cut,
+ * and all its requests are answered. `write` returns when the process has taken the bytes. spec: host#stdio
  */
 export async function serveStdio(
   accept: Accept,
@@ -112,7 +111,7 @@ export async function serveStdio(
   if (!receiver) return;
   const reading = async (): Promise<void> => {
     await readLines(input, FRAME_LIMIT, receiver);
-    // A parent that has closed its end may still read ours.
+    // A parent that has closed its end may still read our answers.
     await receiver.idle();
     await written;
   };

@@ -37,7 +37,7 @@ describe('a request of ours', () => {
     expect(answer).rejects.toBeInstanceOf(RemoteError);
   });
 
-  it('succeeds with an empty result, also beside an empty error', async () => {
+  it('succeeds with an empty result, even if the answer has a null error', async () => {
     const { peer, say } = aPeer();
     const [one, two] = [peer.request('a', {}), peer.request('a', {})];
     say({ id: '1', result: null });
@@ -45,7 +45,7 @@ describe('a request of ours', () => {
     expect([await one.answer, await two.answer]).toEqual([null, null]);
   });
 
-  it('fails when its time is over, and a later answer is ignored', async () => {
+  it('fails after its time limit, and a later answer is ignored', async () => {
     const { peer, say } = aPeer();
     const { answer } = peer.request('a', {}, { ms: 1 });
     await expect(answer).rejects.toBeInstanceOf(NoAnswer);

@@ -13,11 +13,11 @@ export const RPC = {
 
 /** A longer frame is not read. spec: host#limits */
 export const FRAME_LIMIT = 4 * 1024 * 1024;
-/** We echo ids: a long one would make us write much. */
+/** The longest id: we echo ids, so a long one would make us write much. */
 const ID_LIMIT = 256;
-/** Requests of ours without an answer. spec: host#limits */
+/** The most requests of ours without an answer. spec: host#limits */
 const MOST_PENDING = 1000;
-/** Ids of one repeated request that still accept an answer. */
+/** How many ids of one repeated request still accept an answer. */
 const MOST_IDS = 4;
 
 export type Id = string | number | null;
@@ -29,7 +29,7 @@ export interface RpcErrorBody {
   data?: Params;
 }
 
-/** An error that only JSON-RPC has. Every other refusal has its number in `REFUSALS`. */
+/** An error of JSON-RPC itself. Other refusals have their codes in `REFUSALS`. */
 export class RpcError extends Error {
   override readonly name = 'RpcError';
   constructor(
@@ -75,7 +75,7 @@ export interface Notification {
 type Version = 'required' | 'optional';
 type Outcome = { result: unknown } | { error: RpcErrorBody };
 
-/** One frame from the other side. `broken` carries the answer; without an id nobody is answered. */
+/** One frame from the other side. `broken` has the error to answer with; without an id there is no answer. */
 type Frame =
   | Request
   | Notification
@@ -86,11 +86,11 @@ export interface PeerHandler {
   /** The handler answers, now or later, with `answer` or `fail`. */
   request(request: Request): void;
   notification(notification: Notification): void;
-  /** Of a frame that is not JSON-RPC. Without an id it was a notification, or nobody knows. */
+  /** A frame that is not JSON-RPC. Without an id it was a notification, or its id is unknown. */
   broken(error: RpcError, id: Id | undefined): void;
 }
 
-/** One request of ours, perhaps sent several times: any answer counts. */
+/** One request of ours, perhaps sent several times. Any answer counts. */
 interface Pending {
   key: string;
   ids: string[];
@@ -99,17 +99,17 @@ interface Pending {
 }
 
 export interface CallOptions {
-  /** The same key again, while there is no answer, is the same request under a further id. */
+  /** While there is no answer, a request with the same key is the same request under another id. */
   key?: string;
-  /** How its id begins. */
+  /** The prefix of its id. */
   prefix?: string;
-  /** Without an answer after this time it fails with `NoAnswer`. */
+  /** After this time without an answer, the request fails with `NoAnswer`. */
   ms?: number;
 }
 
 /**
- * One side of a JSON-RPC 2.0 connection, whatever carries its frames: it reads frames, keeps our open requests and writes answers. A
- * `write` that throws is the caller's error to handle.
+ * One side of a JSON-RPC 2.0 connection over any transport: reads frames, keeps our open requests and writes answers. The caller must
+ * handle errors that `write` throws.
  */
 export class JsonRpcPeer {
   readonly #byId = new Map<string, Pending>();
@@ -182,7 +182,7 @@ export class JsonRpcPeer {
     if (this.#byKey.size >= MOST_PENDING)
       throw new Refusal('busy', `the peer has left ${MOST_PENDING} requests unanswered; it gets more when it answers`);
     const pending: Pending = { key, ids: [], answer: Promise.withResolvers(), timer: undefined };
-    // The caller may have stopped waiting: then an error ends nothing.
+    // The caller may have stopped waiting: an unhandled rejection must not end the process.
     pending.answer.promise.catch(() => {});
     if (ms !== undefined)
       pending.timer = setTimeout(() => this.#settle(pending, (answer) => answer.reject(new NoAnswer())), ms);
@@ -190,7 +190,7 @@ export class JsonRpcPeer {
     return pending;
   }
 
-  /** An answer to no open request is ignored: it may be the second one. */
+  /** Ignores an answer without an open request: it may be a second one. */
   #answered(id: Id, outcome: Outcome): void {
     const pending = this.#byId.get(String(id));
     if (!pending) return;
@@ -208,7 +208,7 @@ export class JsonRpcPeer {
   }
 }
 
-/** What a thrown error says on the wire; null if it is a bug of ours. */
+/** A thrown error as the wire shows it; null if it is our bug. */
 export function errorBody(error: unknown): RpcErrorBody | null {
   if (error instanceof RpcError) {
     const { code, message, data } = error;
@@ -219,7 +219,7 @@ export function errorBody(error: unknown): RpcErrorBody | null {
   return null;
 }
 
-/** Reads one frame, whatever it is: never throws. spec: host#frames */
+/** Reads one frame. Never throws. spec: host#frames */
 export function readFrame(bytes: string | Uint8Array, version: Version = 'required'): Frame {
   let value: unknown;
   try {
@@ -247,9 +247,9 @@ function frameOf(value: Params): Frame {
   if (jsonrpc !== '2.0') return broken(echo, RPC.invalid, 'a frame has "jsonrpc": "2.0"');
   if (method === undefined) return responseOf(value, hasId, echo);
   if (typeof method !== 'string' || method === '') return broken(echo, RPC.invalid, 'a method is a text');
-  // A notification is never answered, however wrong it is.
+  // A notification is never answered, even if it is invalid.
   const answerTo = hasId ? echo : undefined;
-  // An error names the field that is wrong, and positions have no names.
+  // An error names the wrong field, and positional arguments have no names.
   if (Array.isArray(params)) return broken(answerTo, RPC.params, 'params is an object: give every field its name');
   if (!isRecord(params)) return broken(answerTo, RPC.invalid, 'params is an object');
   return hasId ? { kind: 'request', id: echo, method, params } : { kind: 'notification', method, params };
@@ -271,7 +271,7 @@ function responseOf(value: Params, hasId: boolean, id: Id): Frame {
   return { kind: 'response', id, outcome: { error: body } };
 }
 
-/** Undefined for an id that we could not echo exactly. */
+/** The id, or undefined if we cannot echo it exactly. */
 function idOf(id: unknown): Id | undefined {
   if (id === null) return null;
   if (typeof id === 'string') return id.length <= ID_LIMIT ? id : undefined;

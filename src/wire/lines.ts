@@ -2,9 +2,9 @@ const LF = 0x0a;
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
 export interface LineHandler {
-  /** One line, without its end. Blank lines are left out. */
+  /** Gets one line, without its line end. Blank lines are skipped. */
   receive(bytes: Uint8Array): void;
-  /** A line is longer than the limit. Called once, as soon as that is known; the line is dropped. */
+  /** Called once when a line is longer than the limit, as soon as that is known. The line is dropped. */
   tooLong(): void;
 }
 
@@ -31,7 +31,7 @@ export class LineReader {
     this.#keep(chunk.subarray(from));
   }
 
-  /** The stream has ended: what stands after the last LF is a line too. */
+  /** The stream has ended: the text after the last LF is a line too. */
   end(): void {
     const [only = new Uint8Array(), ...others] = this.#pieces;
     const bytes = others.length > 0 ? Buffer.concat(this.#pieces) : only;

@@ -3,12 +3,12 @@ import { FRAME_LIMIT, isRecord, JsonRpcPeer, RPC } from './jsonrpc.ts';
 import type { Id, Notification, Params, Request } from './jsonrpc.ts';
 import { readLines } from './lines.ts';
 
-/** The revisions of MCP that we speak, the newest first. spec: mcp#versions */
+/** The revisions of MCP that we support, the newest first. spec: mcp#versions */
 const MCP_VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
 
-/** The client at the other end, once it has said who it is. */
+/** The client at the other end, after `initialize`. */
 export interface McpClient {
-  /** What it says that it can do. */
+  /** The capabilities that it named. */
   capabilities: Params;
   notify(method: string, params: object): void;
 }
@@ -22,7 +22,7 @@ export interface ToolRow {
   hints?: object | undefined;
 }
 
-/** A tool as `tools/list` answers it. `more` goes into its input schema. */
+/** A tool's entry in `tools/list`. `more` is added to its input schema. */
 export function listedTool<Name extends string>(
   name: Name,
   { about, takes, needs, hints }: ToolRow,
@@ -40,31 +40,30 @@ export function listedTool<Name extends string>(
 export type Answer = (...texts: string[]) => void;
 
 /**
- * What an MCP server is called, which tools it has, and what each does. One server, several faces: Parley's own and those of the
- * other protocols. spec: mcp#faces
+ * The name and tools of an MCP server. One server has several faces: Parley's own and those of the other protocols. spec: mcp#faces
  */
 export interface Face {
   serverInfo: { name: string; version: string; features?: readonly string[] };
   /** What a model should know before it calls anything. */
   instructions?: string;
-  /** As `tools/list` answers them. */
+  /** The entries of `tools/list`. */
   tools: readonly { name: string }[];
-  /** Can be called too, but are not listed: what is listed is in the context of every session. */
+  /** Tools that can be called but are not listed, because the list is in the context of every session. */
   unlisted?: readonly { name: string }[];
   /** What the server can do besides tools. */
   capabilities?: object;
-  /** Called once, after the client has said who it is and was answered. */
+  /** Called once, after `initialize` was answered. */
   opened?(client: McpClient): void;
   /** Called with `_meta` of each call: some clients name their session only there. */
   met?(meta: Params): void;
   /**
-   * Calls one of the tools. A call that takes something from others answers at the last moment at which that can be undone. A
-   * `Refusal` is shown to the model. `meta` is `_meta` of this call.
+   * Calls one of the tools. A call that takes mail calls `answer` at the last moment at which the take can be undone. The model sees a
+   * thrown `Refusal`. `meta` is `_meta` of this call.
    */
   call(name: string, given: unknown, answer: Answer, meta: Params): Promise<void>;
-  /** How a refusal is worded here. */
+  /** The text of a refusal for this face. */
   refusal(text: string): string;
-  /** Fields of every result that is no refusal, beside its content. */
+  /** Further fields of every successful result. */
   result?: object;
   /** The client is gone. After this returns nothing is sent to it. */
   close?(): Promise<void>;
@@ -78,18 +77,18 @@ export interface McpDeps {
   log: (event: string, facts: Record<string, string | number | boolean>) => void;
   /** Turns an error of the system into the refusal that explains it, if it is one. */
   explain: (error: unknown) => unknown;
-  /** What helps against an internal error, if that is known. */
+  /** What the user can do about an internal error, if that is known. */
   advice: () => string | null;
 }
 
 /**
- * MCP over stdio for one agent: JSON-RPC, one frame per line. What needs no mailbox is answered at once. Tool calls run one after
- * the other, in the order in which they came, so that a claim exists before the answer that needs it. spec: mcp#frames
+ * MCP over stdio for one agent: JSON-RPC, one frame per line. Requests that need no mailbox are answered at once. Tool calls run one after
+ * the other, in the order of arrival, so that a claim exists before the answer that needs it. spec: mcp#frames
  */
 export class McpServer {
   readonly #peer: JsonRpcPeer;
   #last: Promise<void> = Promise.resolve();
-  /** Calls without an answer, each with whether its caller still wants one. */
+  /** Calls without an answer, and whether the caller still wants one. */
   readonly #wanted = new Map<Id, boolean>();
   #isOpen = false;
 
@@ -101,7 +100,7 @@ export class McpServer {
     });
   }
 
-  /** Serves until the input ends and everything that came is answered. */
+  /** Serves until the input ends and every request is answered. */
   async serve(input: AsyncIterable<Uint8Array>): Promise<void> {
     await readLines(input, FRAME_LIMIT, {
       receive: (bytes) => this.#peer.receive(bytes),
@@ -144,7 +143,7 @@ export class McpServer {
 
   async #after(before: Promise<void>, id: Id, call: () => Promise<void>): Promise<void> {
     await before;
-    // A cancelled call gets no answer. What has begun and cannot be undone stays done.
+    // A cancelled call gets no answer. A call that has begun and cannot be undone stays done.
     if (this.#wanted.get(id)) await call();
     this.#wanted.delete(id);
   }
@@ -164,7 +163,7 @@ export class McpServer {
     });
   }
 
-  /** Never throws. A refusal is an answer too: one line that says what to do, where the model reads it. */
+  /** Never throws. A refusal is a tool result too, so that the model reads what to do. */
   async #call(id: Id, name: string, given: unknown, meta: Params): Promise<void> {
     const { face, log, explain, advice } = this.deps;
     const answer: Answer = (...texts) => {
@@ -186,7 +185,7 @@ export class McpServer {
     try {
       this.#peer.answer(id, { ...content([text]), isError: true });
     } catch {
-      // The client is gone: the end of its input ends us.
+      // The client is gone: `serve` ends with its input.
     }
   }
 

@@ -1,6 +1,6 @@
 const THIS_MACHINE = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
-/** True for an origin of this machine at this port. Without a port it is that of 80 or 443: some other server of this machine. */
+/** True for an origin of this machine at this port. An origin without a port is another server, on port 80 or 443. */
 export function isOurOrigin(origin: string, port: number): boolean {
   const [, scheme, host = ''] = /^(https?):\/\/(.*)$/.exec(origin) ?? [];
   const usual = scheme === 'https' ? 443 : 80;

@@ -1,5 +1,5 @@
 const MINUTE_MS = 60_000;
-/** Buckets that are remembered; then the oldest is forgotten. */
+/** The most buckets in memory. Beyond that the oldest is dropped. */
 const MOST_BUCKETS = 16_384;
 
 /** A token bucket of requests: it fills again evenly over a minute. */
@@ -18,7 +18,7 @@ export class Bucket {
   /** Takes one. Returns 0, or the seconds after which to try again. */
   take(now: number): number {
     const perMs = this.size / MINUTE_MS;
-    // A clock that was set back fills nothing.
+    // A clock that was set back adds nothing.
     this.#level = Math.min(this.size, this.#level + Math.max(0, now - this.#at) * perMs);
     this.#at = now;
     if (this.#level >= 1) {
@@ -29,7 +29,7 @@ export class Bucket {
   }
 }
 
-/** One bucket per key: per token, or, for requests before a token is known to be good, per address. */
+/** One bucket per key: a token or, before a token was checked, an address. */
 export class Buckets {
   readonly #buckets = new Map<string, Bucket>();
   readonly #size: number;
@@ -48,14 +48,14 @@ export class Buckets {
   }
 }
 
-/** One site has as many IPv6 addresses as it likes, all with the same first 64 bits. */
+/** The key for an address. An IPv6 site has any number of addresses with the same first 64 bits, so those are its key. */
 export function siteOf(address: string): string {
   const [, mapped] = /^::ffff:(\d[\d.]+)$/i.exec(address) ?? [];
   if (mapped !== undefined) return mapped;
   if (!address.includes(':')) return address;
   const [before = '', after] = address.toLowerCase().replace(/%.*$/, '').split('::');
   const groups = before === '' ? [] : before.split(':');
-  // Two colons stand for as many zeros as are missing.
+  // Two colons mean as many zero groups as are missing.
   const missing = after === undefined ? 0 : 8 - groups.length - (after === '' ? 0 : after.split(':').length);
   const all = [...groups, ...Array.from({ length: Math.max(0, missing) }, () => '0'), ...(after?.split(':') ?? [])];
   const first = all.slice(0, 4).map((group) => group.replace(/^0+(?=.)/, ''));

@@ -8,7 +8,7 @@ import { serveUnixSocket } from './unix-socket.ts';
 let listening: Listening | undefined;
 afterEach(() => listening?.close());
 
-/** A server that says every line back after a while. */
+/** A server that echoes every line after a pause. */
 const echo: Accept = (connection) => {
   let last = Promise.resolve();
   return {
@@ -21,7 +21,7 @@ const echo: Accept = (connection) => {
   };
 };
 
-/** Everything that a caller hears that writes this and closes its side at once. */
+/** All output for a caller that writes this and closes its side at once. */
 async function answersTo(text: string, halfOpen: boolean, accept = echo): Promise<string> {
   const path = `${temporaryHome()}/socket`;
   const user = process.getuid?.() ?? 0;
@@ -40,7 +40,7 @@ describe('a caller that closes its side at once', () => {
     expect(await answersTo('one\ntwo\nlast', true)).toBe('one\ntwo\nlast\n');
   });
 
-  it('is gone where it is not', async () => {
+  it('loses its connection otherwise', async () => {
     expect(await answersTo('one\n', false)).toBe('');
   });
 

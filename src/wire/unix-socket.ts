@@ -5,24 +5,24 @@ import { WriteQueue } from './connection.ts';
 import type { Accept, Listening, Receiver } from './connection.ts';
 import { LineReader } from './lines.ts';
 
-/** A longer path does not fit into the system's address of a socket. */
+/** The longest path that fits into a socket address. */
 const PATH_LIMIT = 103;
 
 export interface SocketOptions {
   path: string;
-  /** What listens there, as texts and the log name it: `host`. */
+  /** The name of the server in texts and the log: `host`. */
   name: string;
-  /** What else the user can do if the folder is not safe. */
+  /** What the user can do instead if the folder is not safe. */
   otherwise: string;
-  /** The place is not ours to choose: it is enough that the folder is the user's. */
+  /** The path is fixed by a document: then the folder need only belong to the user. */
   isGiven?: boolean;
   /** Our user id; a connection of any other user is closed. */
   user: number;
-  /** The user at the other end, as the kernel says; null if it does not say. Then only the rights of file and folder decide. */
+  /** The user at the other end, by the kernel; null if unknown: then only the modes of file and folder protect the socket. */
   userOf: (fd: number) => number | null;
-  /** Bytes of one line. */
+  /** The most bytes of one line. */
   lineLimit: number;
-  /** A caller that has closed its side still gets its answers, also to a last line without LF. Otherwise that ends the connection. */
+  /** A caller that has closed its side still gets its answers, also to a last line without LF. If false, closing ends the connection. */
   halfOpen?: boolean;
   log: (event: string, facts: Record<string, string | number>) => void;
 }
@@ -34,14 +34,14 @@ interface Caller {
 }
 
 /**
- * Serves callers of the same user on a socket file that nobody else may open. A file that a dead process left is replaced; a
- * living one is never. spec: host#socket
+ * Serves callers of the same user on a socket file that no other user may open. Replaces the file of a dead process, never that of a
+ * running one. spec: host#socket
  */
 export async function serveUnixSocket(accept: Accept, options: SocketOptions): Promise<Listening> {
   const { path, name, log, halfOpen = false } = options;
   prepareFolder(options);
   await removeStale(options);
-  // Mode 0600 from its first moment.
+  // Create the file with mode 0600.
   const before = process.umask(0o177);
   try {
     const listener = Bun.listen<Caller | undefined>({
@@ -83,7 +83,7 @@ export async function serveUnixSocket(accept: Accept, options: SocketOptions): P
   }
 }
 
-/** Refuses a folder into which others may write: they could put their own socket there. */
+/** Refuses a folder that other users can write to: they could put their own socket there. */
 export function prepareFolder({
   path,
   user,
@@ -98,14 +98,14 @@ export function prepareFolder({
   if (uid === user && (isGiven || (mode & 0o022) === 0)) return;
   throw new Refusal(
     'bad_config',
-    `others may write into ${folder}; put the socket into a folder of your own (chmod 700), or ${otherwise}`,
+    `other users can write to ${folder}; put the socket into a folder of your own (chmod 700), or ${otherwise}`,
   );
 }
 
 async function removeStale({ path, name }: SocketOptions): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (!found) return;
-  if (!found.isSocket()) throw new Refusal('already_claimed', `${path} is there and is no socket; move it away`);
+  if (!found.isSocket()) throw new Refusal('already_claimed', `${path} exists and is not a socket; move it away`);
   if (await isAnswered(path))
     throw new Refusal('already_claimed', `a ${name} listens on ${path} already; use it, or stop it first`);
   rmSync(path, { force: true });

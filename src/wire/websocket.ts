@@ -5,7 +5,7 @@ import { FRAME_LIMIT } from './jsonrpc.ts';
 import { isOurOrigin } from './origin.ts';
 import { isToken } from './tokens.ts';
 
-/** "Try again later", one of WebSocket's own numbers. */
+/** WebSocket's close code for "try again later". */
 const TRY_LATER = 1013;
 
 export interface WebSocketOptions {
@@ -22,7 +22,7 @@ interface Caller {
   receiver?: Receiver;
 }
 
-/** Serves callers of this machine that know the token. No web page does, and none is let in. spec: host#websocket */
+/** Serves callers on this machine that have the token. Refuses every web page. spec: host#websocket */
 export function serveWebSocket(accept: Accept, options: WebSocketOptions): Listening {
   const { port, protocol, name, log } = options;
   const server = Bun.serve<Caller>({
@@ -42,7 +42,7 @@ export function serveWebSocket(accept: Accept, options: WebSocketOptions): Liste
     },
     websocket: {
       maxPayloadLength: FRAME_LIMIT,
-      // A little more than we keep ourselves.
+      // More than we keep ourselves.
       backpressureLimit: 2 * OUTGOING_LIMIT,
       closeOnBackpressureLimit: true,
       perMessageDeflate: false,
@@ -64,13 +64,13 @@ export function serveWebSocket(accept: Accept, options: WebSocketOptions): Liste
   return { address: `ws://127.0.0.1:${server.port}/`, close: () => void server.stop(true) };
 }
 
-/** Host first: a web page could reach us under a name of its own. spec: host#websocket */
+/** Checks the host name first: a web page could reach us under its own host name. spec: host#websocket */
 function refusal(request: Request, port: number, { tokenHash, protocol, name }: WebSocketOptions): Response | null {
   const { headers } = request;
   if (!isOurOrigin(`http://${headers.get('host') ?? ''}`, port))
     return errorResponse(403, `call this ${name} 127.0.0.1 or localhost`);
   const origin = headers.get('origin');
-  // `null` is the origin of a page that hides its own.
+  // A page that hides its origin sends `null`.
   if (origin !== null && !isOurOrigin(origin, port)) return errorResponse(403, `this ${name} answers no web page`);
   if (!tokensOf(request, protocol).some((token) => isToken(token, tokenHash)))
     return errorResponse(

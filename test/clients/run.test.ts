@@ -158,12 +158,13 @@ describe(`parley run codex${codex.why}`, () => {
       await within(DEADLINE, async () => (await live.list()).some((one) => names.nameOf(one) === 'codex.other'));
       return terminal;
     };
-    const first = await trusts([]);
+    const first = await trusts(['-a', 'never']);
     expect(model.main).toHaveLength(0);
     model.script(say('done'));
     await code.turn(first, 'go');
     // It began before that, when it could only read.
     expect(model.last.has('`sandbox_mode` is `workspace-write`')).toBe(true);
+    expect(model.last.has('Approval policy is currently never')).toBe(true);
     await first.close();
     await code.close();
     // Its user trusts the folder no more.

@@ -129,7 +129,7 @@ describe('setup and its undoing', () => {
     expect(machine.read('.claude.json')).toBe('{\n  "first": 1,\n  "numStartups": 7\n}');
     expect(machine.read('.codex/config.toml')).toBe('model = "o4"\n');
     expect(machine.read('.gemini/GEMINI.md')).toContain('STRANGER');
-    expect(said).toContain(`${machine.at('.gemini/GEMINI.md')} was changed by somebody; it is left as it is`);
+    expect(said).toContain(`${machine.at('.gemini/GEMINI.md')} was changed since; it is left unchanged`);
     expect(said).toContain(`is kept as ${machine.at('.claude.json.before-parley')}`);
     expect(existsSync(machine.at('.claude/settings.json'))).toBe(false);
     expect(await machine.said(['setup', '--uninstall'], { as: 'me' })).toStartWith('[none] nothing was added');

@@ -321,7 +321,7 @@ describe('the home of bch', () => {
     expect(readFileSync(config, 'utf8')).toBe(JSON.stringify({ agent: 'eve', ...others }, null, 2));
     writeFileSync(config, '{"agent":');
     expect(await machine.error(['inbox'])).toBe(
-      `${config} is not readable as a config; mend or remove it, then run this again`,
+      `${config} is not a valid config; correct or remove it, then run this again`,
     );
   });
 
@@ -530,7 +530,7 @@ describe('what bch prints', () => {
       'an address that is none',
       ['send', '@me', 'x'],
       { BACKCHANNEL_URL: 'relay.test' },
-      '"relay.test" is no address of a relay; write https://host or http://localhost:7117',
+      '"relay.test" is not the address of a relay; write https://host or http://localhost:7117',
     ],
     [
       'a relay that is not there, under --hook too [BC-B7.40]',
@@ -551,7 +551,7 @@ describe('what bch prints', () => {
     const configs = [{ url: 'http://127.0.0.1:1' }, { backend: 'relay' }, { backend: 'brain' }, { backend: 'x' }];
     for (const config of configs) {
       writeFileSync(`${machine.root}/config.json`, JSON.stringify({ agent: 'me', ...config }));
-      expect(await machine.error(['drain'])).toMatch(/cannot be reached|none is named|is not part of|no such backend/);
+      expect(await machine.error(['drain'])).toMatch(/cannot be reached|no relay is named|is not part of|no such backend/);
     }
     expect(machine.files('me', 'new')).toHaveLength(1);
   });

@@ -335,10 +335,10 @@ describe('ccc', () => {
   it('refuses a name that is taken, and a folder that is not there [CCC-165]', async () => {
     const rig = aRig();
     writeFileSync(`${rig.home}/file`, '');
-    expect((await rig.run('ccc', ['new', 'api', '.'])).err).toMatch(/^error: a session api is there already/);
+    expect((await rig.run('ccc', ['new', 'api', '.'])).err).toMatch(/^error: session api exists already/);
     expect((await rig.run('ccc', ['new', 'x', 'nosuch'])).err).toMatch(/^error: there is no folder .*nosuch/);
     expect((await rig.run('ccc', ['new', 'x', 'file'])).err).toMatch(/^error: there is no folder .*file/);
-    expect((await rig.run('ccc', ['new', 'a,b', '.'])).err).toContain('is no name for a session');
+    expect((await rig.run('ccc', ['new', 'a,b', '.'])).err).toContain('cannot name a session');
     expect((await rig.run('ccc', ['new', 'msi:x', '/far'])).err).toContain('host not configured');
   });
 });

@@ -65,7 +65,7 @@ describe('ccc install-service', () => {
     rig.calls();
     const again = await rig.person(['service', 'install']);
     const hook = `hook for dialogs is in ${rig.home}/.claude/settings.json\n`;
-    expect(again).toMatchObject({ code: 0, out: `${rig.unit} is there and current\nthe service runs\n${hook}` });
+    expect(again).toMatchObject({ code: 0, out: `${rig.unit} is up to date\nthe service runs\n${hook}` });
     expect([rig.calls(), rig.servicePid, readFileSync(rig.unit, 'utf8')]).toEqual([[], pid, text]);
   });
 

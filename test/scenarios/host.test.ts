@@ -319,7 +319,7 @@ describe('the host', () => {
 
   it.each([
     [['host', '--stdio', '--ws', '1'], 64, '--stdio serves one program only'],
-    [['host', '--ws', 'many'], 64, '"many" is no port'],
+    [['host', '--ws', 'many'], 64, '"many" is not a port'],
     [['host', '--socket', '/x'.repeat(80)], 64, 'too long for a socket'],
     [['host', '--sock', 'x'], 64, 'did you mean --socket?'],
   ])('refuses %j in one line', async (args, code, told) => {

@@ -60,7 +60,7 @@ describe('a c2c that is ill does not stop the OpenCode plugin', () => {
   it.each([
     ['never ends, and has left its output to another process', `sleep 1000 & echo $! > "$FAKE_C2C/sleeper"; wait`],
     ['never stops talking', 'exec yes canary-mail'],
-    ['says something that is no JSON', 'echo canary-mail; exit 0'],
+    ['prints something that is not JSON', 'echo canary-mail; exit 0'],
     ['says that there is nothing of the kind', `echo '{"ok":false}'; exit 0`],
     ['fails', 'exit 1'],
   ])('when it %s', async (_how, script) => {

@@ -159,7 +159,7 @@ describe('`parley relay`', () => {
     [['--host', '0.0.0.0'], 'a relay on 0.0.0.0 without a room token would let anybody in'],
     [['--public', 'https://relay.example.org'], 'a relay on https://relay.example.org without a room token'],
     [['--tls-cert', 'none.pem', '--tls-key', 'none.key'], 'none.pem cannot be read (ENOENT)'],
-    [['--port', '99999'], '"99999" is no port'],
+    [['--port', '99999'], '"99999" is not a port'],
     [['--room', 'x'], '--room belongs to `parley relay token`'],
     [['serve'], 'usage: parley relay'],
   ])('refuses %j in one line', async (args, told) => {

@@ -164,7 +164,10 @@ describe('bch at a relay of the original', () => {
       'html',
       /answered 502 with text\/html instead of JSON: a proxy or another program answers there, not a relay \("Bad gateway"\)/,
     ],
-    ['sent on', /sends us on to http:\/\/example.org\/x; give that address itself, a token is not sent along/],
+    [
+      'sent on',
+      /redirects to http:\/\/example.org\/x; give that address instead: tokens are not sent to another address/,
+    ],
     ['answer lost', /did not answer \(it closed the connection\)/],
   ] as const)('explains an answer that is %s', async (kind, text) => {
     const machine = await remote();
@@ -365,7 +368,7 @@ describe('rooms and invites of bch', () => {
     const relay = original();
     const machine = new SetupMachine();
     const env = { BACKCHANNEL_BACKEND: 'relay' };
-    const advice = 'a relay is wanted and none is named; run `bch init <name> --url <relay>`';
+    const advice = 'the relay backend is set but no relay is named; run `bch init <name> --url <relay>`';
     expect(await machine.error(['init', 'bob'], { env })).toBe(advice);
     await machine.said(['init', 'bob', '--url', relay.url], { env });
     expect(await machine.said(['whoami'], { env })).toBe(`bob via ${relay.url}\n`);
@@ -380,7 +383,7 @@ describe('rooms and invites of bch', () => {
   it('show no token to a network without TLS unless told to', async () => {
     const machine = new Machine();
     expect(await machine.error(['init', 'ann', '--url', 'http://relay.test', '--token', 'x'])).toBe(
-      'over http://relay.test everybody on the way could read your token and your mail; use https, or say --insecure if that network is yours',
+      'anyone on the way to http://relay.test could read your token and your mail; use https, or give --insecure if that network is yours',
     );
     expect(existsSync(`${machine.root}/config.json`)).toBe(false);
   });

@@ -113,7 +113,7 @@ export function parleyAtARelay(
       expect((await machine.parley('send', '@bob', 'another', '--key', 'k1')).code).toBe(65);
       const { out, err, code } = await machine.parley('inbox');
       expect([out, code]).toEqual(['inbox empty\n', 0]);
-      expect(err).toMatch(/cannot be reached \(nothing listens there\); only mail that was fetched before is shown/);
+      expect(err).toMatch(/cannot be reached \(nothing listens there\); only mail that was fetched earlier is shown/);
       const letters = await machine.json<Letter[]>('outbox');
       expect(letters.map(({ state, body }) => [state, body])).toEqual([
         ['queued', 'one'],

@@ -3,7 +3,7 @@ import { temporaryHome } from './home.ts';
 import { PARLEY, Program } from './program.ts';
 import type { Run } from './program.ts';
 
-// The first home clears away what earlier runs left, which can take long: not on a test's time.
+// The first home removes the folders of earlier runs, which can take long: do it outside of a test's time limit.
 temporaryHome();
 
 export interface Options {
@@ -11,7 +11,7 @@ export interface Options {
   env?: Record<string, string>;
 }
 
-/** A machine of one's own with Backchannel's home on it. What a plain script does here is done with files alone. */
+/** A machine with a Backchannel home. A plain script is played by file operations alone. */
 export class Machine {
   readonly program = new Program();
   readonly root = `${this.program.home}/.backchannel`;
@@ -34,7 +34,7 @@ export class Machine {
     return out;
   }
 
-  /** What `bch …` complains of, without its newline. It must fail as every failure does. */
+  /** The error text of `bch …`, without its newline. The command must fail with the exit code of `bch`. */
   async error(args: string[], options: Options = {}): Promise<string> {
     const { out, err, code } = await this.bch(args, options);
     if (code !== 1 || out !== '' || !/^error: [^\n]*\n$/.test(err)) {
@@ -47,7 +47,7 @@ export class Machine {
     return new Running(name, args, this.env(options), this.program.home);
   }
 
-  /** A program whose reader holds the pipe and never reads: it is stuck in the middle of its output until `leave`. */
+  /** A program whose reader never reads the pipe: its output blocks until `leave`. */
   stuck(name: 'bch' | 'parley', args: string[], options: Options = {}): { child: Bun.Subprocess; leave(): void } {
     const pipe = `${this.program.home}/pipe`;
     Bun.spawnSync(['mkfifo', pipe]);
@@ -174,7 +174,7 @@ export class Running {
   }
 }
 
-/** Looks again and again until it is so; gives up after 15 s. */
+/** Waits until a condition is true; gives up after 15 s. */
 export async function until(what: string, isSo: () => boolean): Promise<void> {
   for (const end = Date.now() + 60_000; !isSo(); await Bun.sleep(5)) {
     if (Date.now() > end) throw new Error(`waited in vain for ${what}`);

@@ -3,8 +3,7 @@ import type { AgentName } from '../../src/core/names.ts';
 import { inboxOf } from './c2c-broker.ts';
 
 /**
- * A plain script that shares a broker directory: it knows nothing of us, and only what the original asks of everybody: lock with
- * `lockf`, read, write beside, rename.
+ * A plain script that shares a broker directory. It knows only the original's rules: lock with `lockf`, read, write another file, rename.
  */
 const SCRIPT = `
 import fcntl, json, os, sys, time
@@ -68,7 +67,7 @@ elif act == "try":
         print('{"free":false}')
 `;
 
-/** Where there is no Python, what needs it is skipped by name. */
+/** Without Python, the tests that need it are skipped by name. */
 export const itWithScripts = Bun.which('python3') ? it : it.skip;
 
 export type Told = Record<string, unknown>;

@@ -67,7 +67,7 @@ export class Brokerage {
     return JSON.parse(await this.said([...args, '--json'], as)) as T;
   }
 
-  /** What `c2c …` complains of, without its newline. It must fail as every failure does. */
+  /** The error text of `c2c …`, without its newline. The command must fail with the usual exit code. */
   async error(args: string[], as: As = {}): Promise<string> {
     const { out, err, code } = await this.c2c(args, as);
     if (code !== 1 || out !== '' || !/^error: [^\n]*\n$/.test(err)) {
@@ -121,7 +121,7 @@ export class Brokerage {
   }
 }
 
-/** Something to write to that nobody reads any more: every write fails. */
+/** A pipe without a reader: every write fails. */
 export function aBrokenPipe(): { fd: number; close(): void } {
   const path = `${temporaryHome()}/pipe`;
   Bun.spawnSync(['mkfifo', path]);
@@ -136,7 +136,7 @@ export function anOriginalEntry(fields: Record<string, unknown> = {}): Record<st
   return { from_alias: 'script', to_alias: 'bob', content: 'hello', ts: 1_770_000_000.25, ...fields };
 }
 
-/** A process that has ended: nobody has its number in this moment. */
+/** The pid of a process that has ended. */
 export async function aDeadProcess(): Promise<number> {
   const child = Bun.spawn(['true']);
   await child.exited;

@@ -48,19 +48,19 @@ export interface ClaudeStart {
   dialog?: string;
   /** Before it says anything of itself it asks whether it may trust the folder; Down and Enter say yes. */
   trust?: boolean;
-  /** Its screen and its records are so far behind when a dialog closes. */
+  /** The delay of its screen and records when a dialog closes (ms). */
   lagMs?: number;
-  /** So long after its start it drops keys in dialogs, as the real one does. */
+  /** For this time after its start it drops keys in dialogs, as the real one does (ms). */
   deafMs?: number;
-  /** It says that it started so long ago. */
+  /** It reports that it started this long ago (ms). */
   ageMs?: number;
-  /** Its screen shows what happened only so much later. */
+  /** The delay of its screen (ms). */
   drawMs?: number;
   /** Enter does nothing. */
   ignoresEnter?: boolean;
   /**
-   * What it does with a message on its messaging socket, unless it takes it. `deaf`: it takes it and writes nothing down. `die`: it is killed
-   * by it. `offline`: it takes it, and no model answers.
+   * What it does with a message on its messaging socket; by default it takes it. `deaf`: takes it and records nothing. `die`: is killed by it.
+   * `offline`: takes it, and no model answers.
    */
   inbound?: 'accept' | 'hold' | 'refuse' | 'drop' | 'deaf' | 'die' | 'offline';
 }
@@ -170,7 +170,7 @@ export class ClaudeTui {
     return this.prompts();
   }
 
-  /** What was typed where it does harm: into a shell, a panel, a question. */
+  /** Texts that were typed where they do harm: into a shell, a panel or a question. */
   harm(): ClaudeNoted[] {
     return this.noted().filter(
       ({ shell, panel, dialog, approved, command }) => shell ?? panel ?? dialog ?? approved ?? command,
@@ -199,7 +199,7 @@ export class ClaudeTui {
     await within(DEADLINE, async () => this.registered()?.['status'] === status);
   }
 
-  /** Tells the newest one, or the one with this pid, and waits until it is so. */
+  /** Gives an order to the newest one, or the one with this pid, and waits until it is done. */
   async order(what: ClaudeOrder, pid = this.running().at(-1)?.pid): Promise<void> {
     const path = `${this.folder}/${pid}.sock`;
     await within(DEADLINE, async () => existsSync(path));

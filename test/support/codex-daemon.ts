@@ -71,6 +71,10 @@ export class ScriptedCodex {
   diesBeforeRequest = false;
   /** These calls are refused, with these words. */
   readonly refuses = new Map<string, string>();
+  /** What the settings of Codex say. */
+  approvalPolicy = 'never';
+  /** The rights that clients gave to conversations. */
+  readonly rights: Record<string, unknown>[] = [];
   /** These calls are done, and not answered. */
   readonly silent = new Set<string>();
   #server: Bun.Server<undefined> | null = null;
@@ -171,6 +175,11 @@ export class ScriptedCodex {
     if (thread.isLoaded) this.status(thread, { type: 'notLoaded' });
     thread.isLoaded = true;
     this.status(thread, IDLE);
+  }
+
+  /** A window shows a conversation that a client began. */
+  shows(threadId: string): void {
+    this.#tell('thread/goal/cleared', { threadId });
   }
 
   /** Asks every client something, as for an approval. */
@@ -340,6 +349,11 @@ export class ScriptedCodex {
     const thread = this.threads.get(String(params['threadId']));
     if (method === 'initialize') return { result: { codexHome: this.codexHome } };
     if (method === 'thread/loaded/list') return { result: { data: this.#loaded().map(({ id }) => id) } };
+    if (method === 'thread/start') {
+      const { ephemeral, approvalPolicy = this.approvalPolicy } = params;
+      const begun = this.begin(String(params['cwd']), { ephemeral: ephemeral === true });
+      return { result: { thread: shown(begun), approvalPolicy, sandbox: { type: 'workspaceWrite' } } };
+    }
     if (!thread) return refused(-32_603, 'no rollout found');
     const words = this.refuses.get(method);
     if (words !== undefined) return refused(-32_603, words);
@@ -358,6 +372,11 @@ export class ScriptedCodex {
         if (!existsSync(thread.path)) return refused(-32_600, 'no rollout found');
         this.#joins(socket, thread);
         return { result: { thread: shown(thread), initialTurnsPage: { data: [{ items: this.items }] } } };
+      case 'thread/name/set':
+        return { result: {} };
+      case 'thread/settings/update':
+        this.rights.push(params);
+        return { result: {} };
       case 'thread/unsubscribe':
         this.#joinedTo(thread).delete(socket);
         return { result: { status: 'unsubscribed' } };

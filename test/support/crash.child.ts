@@ -25,7 +25,7 @@ const { mailboxes, journal, close } = await open(root, { onStep, heal: process.e
 const acts: Record<string, () => Promise<unknown>> = {
   async heal() {},
 
-  /** What every reader does first who looks what waits. */
+  /** The first step of every reader that lists its mail. */
   async square() {
     await mailboxes.adopt(bob);
   },
@@ -44,14 +44,14 @@ const acts: Record<string, () => Promise<unknown>> = {
     await take(keys.length > 0 ? (keys as MessageId[]) : await mailboxes.ids(bob), true);
   },
 
-  /** Everything that waits for bob, one by one, until nothing waits any more. */
+  /** Takes all waiting mail of bob, one message at a time. */
   async drain() {
     for (let ids = await mailboxes.ids(bob); ids.length > 0; ids = await mailboxes.ids(bob)) {
       for (const id of ids) await take([id], false);
     }
   },
 
-  /** Takes everything into its hand and stays alive. */
+  /** Claims everything and stays alive. */
   async hold() {
     const claim = await mailboxes.claim(bob, await mailboxes.ids(bob), LEASE);
     say({ held: claim.copies.map(({ message }) => message.id) });

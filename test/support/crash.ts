@@ -12,7 +12,7 @@ export interface Said {
   shown: { id: MessageId; attempt: number }[];
   settled: MessageId[];
   held: MessageId[];
-  /** False if it came to its end. */
+  /** False if it ended by itself. */
   died: boolean;
 }
 
@@ -29,7 +29,7 @@ interface Order {
 export interface Child {
   /** Resolves when the child has said a line that holds this word. */
   saying(word: string): Promise<void>;
-  /** Tells a waiting child to go on. */
+  /** Lets a waiting child continue. */
   goOn(): void;
   kill(): void;
   ended: Promise<Said>;

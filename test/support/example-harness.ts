@@ -52,7 +52,7 @@ export class ExampleHouse {
     return this.tap.seen.filter(({ from, frame }) => from === 'host' && frame.result?.['warnings']).length;
   }
 
-  /** Ends the harness as hard as can be. */
+  /** Kills the harness with SIGKILL. */
   kill(): void {
     this.#harness?.kill('SIGKILL');
   }
@@ -72,7 +72,7 @@ export class ExampleHouse {
     return this.#lines.flatMap(({ accepted }) => (accepted ? [accepted] : []));
   }
 
-  /** How many turns are over, and the host knows it. */
+  /** How many turns the host has confirmed as over. */
   get turns(): number {
     return this.#lines.filter(({ state }) => state === 'told').length;
   }

@@ -3,7 +3,7 @@ import type { Told } from './host-server.ts';
 
 /** A harness or surface that a test plays, on any of the three transports. */
 export class HostClient {
-  /** Everything that was said to it, in order. */
+  /** Every frame that it got, in order. */
   readonly all: Told[] = [];
   readonly #open: Told[] = [];
   #rest = '';
@@ -19,7 +19,7 @@ export class HostClient {
 
   static async onSocket(path: string): Promise<HostClient> {
     const decoder = new TextDecoder();
-    // A full socket takes only a part: the rest follows when it has room again.
+    // A full socket takes only a part: the rest is sent when it has room again.
     let rest = Buffer.alloc(0);
     const flush = (): void => void (rest = rest.subarray(Math.max(0, socket.write(rest))));
     const socket = await Bun.connect({
@@ -78,7 +78,7 @@ export class HostClient {
     this.write(`${JSON.stringify({ jsonrpc: '2.0', ...frame })}\n`);
   }
 
-  /** The next frame that nobody has taken. */
+  /** The next frame that the test has not read. */
   async next(matches: (told: Told) => boolean = () => true): Promise<Told> {
     for (;;) {
       const at = this.#open.findIndex(matches);

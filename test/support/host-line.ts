@@ -6,7 +6,7 @@ import type { Told } from './host-server.ts';
 
 /** A harness or surface at the real server of a host, frame by frame, in the time of that host. */
 export class HostLine {
-  /** Everything that was said to it. */
+  /** Every frame that it got. */
   readonly told: Told[] = [];
   readonly log: unknown[] = [];
   /** Answers every event as soon as it comes. */
@@ -65,7 +65,7 @@ export class HostLine {
     this.#peer.receive(JSON.stringify({ jsonrpc: '2.0', ...frame }));
   }
 
-  /** Accepts an event. Not before the host has finished saying it. */
+  /** Accepts an event, but not before the host has sent it completely. */
   answer({ id }: Told, result: object = {}): void {
     queueMicrotask(() => this.say({ id, result }));
   }

@@ -29,7 +29,7 @@ export function anInitialize(fields: object = {}): object {
   };
 }
 
-/** An engine that notes what it is asked, and answers with what it is told to. */
+/** An engine that records its calls and returns what the test sets. */
 export class FakeEngine implements Engine {
   readonly asked: { what: string; with: unknown }[] = [];
   readonly wires: HostPeer[] = [];
@@ -89,13 +89,13 @@ export interface Told {
   error?: { code: number; message: string; data?: Record<string, unknown> };
 }
 
-/** One end of a connection without a wire: what is said to it, and what it said. */
+/** One end of an in-memory connection, with the frames in both directions. */
 export class Talk {
   readonly engine = new FakeEngine();
   readonly told: Told[] = [];
   readonly log: { event: string; facts: object }[] = [];
   readonly peer: HostConnection;
-  /** True while the other side takes nothing. */
+  /** True while the other side reads nothing. */
   isStuck = false;
   ends: string[] = [];
 
@@ -120,7 +120,7 @@ export class Talk {
     );
   }
 
-  /** Says one frame, and returns what was said back until everything that was asked is done. */
+  /** Sends one frame, and returns the frames that come back until every request is done. */
   async say(frame: unknown): Promise<Told[]> {
     const before = this.told.length;
     this.peer.receive(typeof frame === 'string' ? frame : JSON.stringify(frame));
@@ -128,7 +128,7 @@ export class Talk {
     return this.told.slice(before);
   }
 
-  /** Asks, and returns the answer. */
+  /** Sends a request and returns the answer. */
   async ask(method: string, params: object = {}, id: string | number = 'q'): Promise<Told> {
     const told = await this.say({ jsonrpc: '2.0', id, method, params });
     const [answer] = told.filter((one) => one.id === id);

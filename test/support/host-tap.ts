@@ -2,12 +2,12 @@ import { connect, createServer } from 'node:net';
 import type { Server, Socket } from 'node:net';
 import type { Told } from './host-server.ts';
 
-/** Who said a frame. */
+/** The sender of a frame. */
 export type Side = 'host' | 'harness';
 
-/** Stands between a harness and the socket of a host, and sees, loses, changes or adds frames. */
+/** A proxy between a harness and the socket of a host that records, drops, changes or adds frames. */
 export class HostTap {
-  /** Every frame that was said, lost ones too. */
+  /** Every frame, dropped ones too. */
   readonly seen: { from: Side; frame: Told }[] = [];
   /** False: the frame is lost. Called before it is handed on. */
   passes: (from: Side, frame: Told) => boolean = () => true;
@@ -33,7 +33,7 @@ export class HostTap {
     return this;
   }
 
-  /** Says something to the harness in the host's name. */
+  /** Sends the harness a frame in the host's name. */
   tell(frame: object): void {
     this.#harness?.write(`${JSON.stringify(frame)}\n`);
   }
@@ -49,7 +49,7 @@ export class HostTap {
     this.#server?.close();
   }
 
-  /** What one side said, of one method or of all. */
+  /** The frames of one side, of one method or of all. */
   said(from: Side, method?: string): Told[] {
     return this.seen
       .filter((one) => one.from === from && (!method || one.frame.method === method))

@@ -11,13 +11,13 @@ import { EVERYTHING } from './host-server.ts';
 import { aWorkspace } from './workspace.ts';
 import type { TestWorkspace } from './workspace.ts';
 
-/** A connection that notes what it is told, and accepts it unless it is told not to. */
+/** A connection that records what it gets, and accepts it unless the test says otherwise. */
 export class FakeWire implements HostPeer {
   readonly delivered: ChatDeliver[] = [];
   readonly cancelled: { eventId: MessageId; reason: string }[] = [];
   readonly shown: SurfaceShow[] = [];
   accepts = true;
-  /** What happens to the next things that are to be shown; nothing: they are. */
+  /** The outcome of the next items to show; by default they are shown. */
   showing: (params: SurfaceShow) => Promise<void> = async () => {};
   #waiting: (() => void)[] = [];
 
@@ -41,7 +41,7 @@ export class FakeWire implements HostPeer {
     for (const accept of this.#waiting.splice(0)) accept();
   }
 
-  /** Every text that came before the model, in order. */
+  /** Every text that the model got, in order. */
   get prompts(): string[] {
     return this.delivered.flatMap(({ prompt }) => (prompt === undefined ? [] : [prompt]));
   }
@@ -82,12 +82,12 @@ export class TestHost {
     });
   }
 
-  /** Lets everything happen that needs no time. */
+  /** Runs everything that is due now. */
   async calm(): Promise<void> {
     for (let n = 0; n < 30; n += 1) await new Promise<void>((resolve) => setImmediate(resolve));
   }
 
-  /** Lets time pass, and everything happen in it when it is due. */
+  /** Moves the clock, and runs everything at the time at which it is due. */
   async pass(ms: number): Promise<void> {
     await this.calm();
     const until = this.workspace.now() + ms;

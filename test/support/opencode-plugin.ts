@@ -34,7 +34,7 @@ export class ScriptedOpenCode {
   readonly messages = new Map<string, { info: Facts; parts: Facts[] }[]>();
   readonly sessions = new Map<string, Facts>();
   readonly hooks: Hooks[] = [];
-  /** What becomes of a prompt: recorded, refused, accepted and never recorded, recorded without a word, or it is never answered. */
+  /** The outcome of a prompt: recorded, refused, accepted and never recorded, recorded without an event, or never answered. */
   takes: 'recorded' | 'refused' | 'nothing' | 'silently' | 'never' = 'recorded';
   /** Sessions of which it knows nothing any more. */
   readonly gone = new Set<string>();
@@ -239,7 +239,7 @@ export class PluginRun {
     await within(10_000, async () => this.calls().every(({ args, pid }) => args[0] !== 'monitor' || !isThere(pid)));
   }
 
-  /** Whole or not at all: somebody may be reading. */
+  /** Writes a file atomically, because another process may be reading it. */
   #put(path: string, rows: unknown[]): void {
     writeFileSync(`${this.home}/draft`, JSON.stringify(rows));
     renameSync(`${this.home}/draft`, path);

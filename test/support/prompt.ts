@@ -12,8 +12,8 @@ const FIELDS = [
 ];
 
 /**
- * Reads a prompt as a strict harness would: one header, its fields in order, one message, one end. Throws where anything else
- * claims to be one of these.
+ * Reads a prompt as a strict harness would: one header, its fields in order, one message, one end. Throws if anything else looks like one
+ * of these.
  */
 export function parsePrompt(text: string): Record<string, string> {
   const lines = text.split('\n');

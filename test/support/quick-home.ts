@@ -43,8 +43,8 @@ export function openQuickHome(label: HomeLabel, now: () => number, root = quickF
 }
 
 /**
- * Tells watchers of what this process puts into a mailbox before the call returns. File events come a moment later, and a test
- * whose clock stands still cannot wait for a moment.
+ * Notifies watchers of this process's own puts before the call returns. File events arrive later, and a test with a stopped clock cannot
+ * wait for them.
  */
 class PromptMaildir extends Maildir {
   readonly #watchers = new Map<{ onArrival: () => void }, AgentName>();

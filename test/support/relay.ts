@@ -4,7 +4,7 @@ import type { Options, Running } from './bch.ts';
 
 /** A relay at work on a machine of its own, reached as any client would. */
 export class RelayMachine extends Machine {
-  /** What was started and must not outlive the test. */
+  /** Processes that must not outlive the test. */
   readonly #started: Running[] = [];
 
   /** `parley relay …` on a free port, once it says that it listens. */
@@ -30,7 +30,7 @@ export class RelayMachine extends Machine {
     await until('the daemon to end', () => !this.isRunning(pid));
   }
 
-  /** A process that ended and was not waited for is no longer running. */
+  /** Does this process run? A zombie does not. */
   isRunning(pid: number): boolean {
     try {
       return !/^\d+ \(.*\) [ZX]/s.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));

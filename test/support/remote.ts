@@ -37,7 +37,7 @@ export class RemoteMachine extends Machine {
     return Object.assign(machine, { relay });
   }
 
-  /** At a relay that runs already, whosever it is. The token of its room is `room`. */
+  /** At any relay that runs already. The token of its room is `room`. */
   static async at(
     relay: { url: string },
     dialect: 'bch' | 'parley',

@@ -26,7 +26,7 @@ export type Attempt =
   | { outcome: 'ignored' }
   /** It goes in, and the record has it when `record` is called. */
   | { outcome: 'unrecorded' }
-  /** The driver cannot tell. `stranded`: the text stays in the composer. `taken`: it went in, and the record has it when `recordLate` is called. */
+  /** The driver does not know. `stranded`: the text stays in the composer. `taken`: it went in, and the record has it after `recordLate`. */
   | { outcome: 'unknown'; wentIn: boolean; meanwhile?: () => void }
   | { outcome: 'stranded' }
   | { outcome: 'taken' }
@@ -343,7 +343,7 @@ export class ControlRig {
     return (this.#control ??= openControl(this.#deps(() => false)));
   }
 
-  /** A control that stops short from the moment on that `crash` is called: as if its process had ended there. */
+  /** A control that stops at once when `crash` is called, as if its process had ended there. */
   openMortal(): { control: SessionControl; crash: () => void } {
     let isDead = false;
     const control = openControl(this.#deps(() => isDead));
@@ -399,7 +399,7 @@ export class ControlRig {
     return this.client(name).typed;
   }
 
-  /** The history of a session in short: who said what, and what went wrong. */
+  /** The history of a session in short: senders, texts and errors. */
   async history(session = 'web'): Promise<string[]> {
     const lines = await this.store.history({ session, after: 0, limit: 1000 });
     return lines.map(({ from, text, status }) => `${from}: ${text}${status ? ` (${status})` : ''}`);

@@ -1,4 +1,4 @@
-/** Numbers from 0 to 1 that nobody foresees, and that can be had again with the same seed. */
+/** Pseudo-random numbers from 0 to 1, the same for the same seed. */
 export function seeded(seed: number): () => number {
   let state = seed;
   return () => {

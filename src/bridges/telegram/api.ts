@@ -6,13 +6,13 @@ import { withLimit } from '../../core/wait.ts';
 
 const DEFAULT_ROOT = 'https://api.telegram.org';
 const POLL_SECONDS = 30;
-/** A call that takes longer has failed, and is made again. */
+/** A call that takes longer counts as failed and is repeated. */
 const CALL_SECONDS = 15;
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30_000;
-/** A bad request, and one that is too large. */
+/** The codes of a bad request and of one that is too large: repeating them does not help. */
 const FINAL_CODES = [400, 413];
-/** Telegram gives bots no larger files. */
+/** The largest file that Telegram gives to bots. */
 const FILE_LIMIT = 20 * 1024 * 1024;
 
 export interface ApiOptions {
@@ -22,8 +22,8 @@ export interface ApiOptions {
 }
 
 /**
- * The Bot API for one bot. What is said in a chat goes out in order, one at a time; while it is down or says "too many", it waits. The token
- * is in no error: it is a part of every address, so errors are only shown by `because`.
+ * The Bot API for one bot. Messages to a chat are sent in order, one at a time, and wait while the API is down or rate limited. The token is
+ * a part of every address, so use `because` to show an error: it leaves the token out.
  */
 export class TelegramApi {
   readonly #api: Api;
@@ -31,7 +31,7 @@ export class TelegramApi {
   readonly #root: string;
   readonly #closed = new AbortController();
   readonly #end = Promise.withResolvers<void>();
-  /** By chat: a group that takes nothing does not keep back the private chat. */
+  /** The last call of each chat. Each chat has its own queue, so that a blocked group does not hold back the private chat. */
   readonly #turns = new Map<number, Promise<unknown>>();
   #isDown = false;
 
@@ -57,12 +57,12 @@ export class TelegramApi {
     return this.#polling.getUpdates(options, this.#closed.signal as never);
   }
 
-  /** One call, after all that were asked for before it in this chat. It is made again until the chat takes it or refuses it for good. */
+  /** Makes one call after all earlier ones of this chat. Repeats it until the chat accepts it or refuses it for good. */
   inTurn<T>(chat: number, call: (api: Api, signal: never) => Promise<T>): Promise<T> {
     return this.#queued(chat, () => this.#untilTaken(call));
   }
 
-  /** The same with one attempt. */
+  /** Like `inTurn`, with one attempt. */
   onceInTurn<T>(chat: number, call: (api: Api, signal: never) => Promise<T>): Promise<T> {
     return this.#queued(chat, () => this.now(call));
   }
@@ -72,7 +72,7 @@ export class TelegramApi {
     return call(this.#api, this.#closed.signal as never);
   }
 
-  /** Waits as long as the chat says, or longer and longer. */
+  /** Waits as long as the API asks for; otherwise longer after each failure. */
   async pause(error: unknown, before: number): Promise<number> {
     const asked = error instanceof GrammyError ? (error.parameters.retry_after ?? 0) * 1000 : 0;
     const ms = asked || Math.min(before * 2 || FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
@@ -80,14 +80,15 @@ export class TelegramApi {
     return asked ? before : ms;
   }
 
-  /** A file that the user sent. Throws a Refusal if it is too large or cannot be had. */
+  /** A file that the user sent. Throws a Refusal if it is too large or cannot be downloaded. */
   async download(fileId: string): Promise<Uint8Array> {
     const { file_path: place, file_size: size = 0 } = await this.now((api, signal) => api.getFile(fileId, signal));
     if (size > FILE_LIMIT) throw tooLarge();
     const url = `${this.#root}/file/bot${this.options.token}/${place}`;
     const signal = AbortSignal.any([this.#closed.signal, AbortSignal.timeout(4 * CALL_SECONDS * 1000)]);
     const response = await fetch(url, { signal });
-    if (!response.ok || !response.body) throw new Refusal('unreachable', `the chat gave no file (${response.status})`);
+    if (!response.ok || !response.body)
+      throw new Refusal('unreachable', `Telegram refused the download (${response.status}); send the file again`);
     const chunks: Uint8Array[] = [];
     let bytes = 0;
     for await (const chunk of response.body) {
@@ -98,7 +99,7 @@ export class TelegramApi {
     return Buffer.concat(chunks);
   }
 
-  /** Why something failed, without the token. */
+  /** The text of an error, without the token. */
   because(error: unknown): string {
     const text = error instanceof Error ? error.message : String(error);
     return text.replaceAll(this.options.token, '<token>').replace(/\s+/g, ' ').slice(0, 300);

@@ -119,7 +119,7 @@ describe('what sessions say in Telegram', () => {
     expect(rig.telegram.posted).toHaveLength(3);
   });
 
-  it('keeps back neither the private chat nor other sessions if the group refuses it', async () => {
+  it('holds back neither the private chat nor other sessions if the group refuses it', async () => {
     const rig = await started();
     await rig.telegram.topic('api');
     for (let times = 0; times < 9; times++)
@@ -130,7 +130,7 @@ describe('what sessions say in Telegram', () => {
     expect((await rig.telegram.said('pong')).chat).toBe(rig.telegram.user);
   });
 
-  it('is left out if the chat finds it too large, and what follows is said', async () => {
+  it('is skipped if the chat refuses it as too large, and later lines are shown', async () => {
     const rig = await started();
     await rig.telegram.topic('api');
     rig.telegram.refuse('sendMessage', 413, 0, 'Request Entity Too Large');
@@ -147,7 +147,7 @@ describe('what sessions say in Telegram', () => {
     await rig.telegram.topic('web');
   });
 
-  it('is not said again after a restart, and what was said meanwhile is', async () => {
+  it('is not shown again after a restart, but lines from meanwhile are', async () => {
     const rig = await started();
     await rig.ask('one');
     await rig.telegram.said('re: one');

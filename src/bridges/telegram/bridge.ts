@@ -12,9 +12,9 @@ import { ChatState } from './state.ts';
 import { TelegramSurface } from './surface.ts';
 import { Topics } from './topics.ts';
 
-/** How often settings are read, and sessions that ask are looked at. */
+/** How often settings and open questions are read. */
 const LOOK_MS = 1000;
-/** How long the end of the server waits for what is under way. */
+/** How long a stopping server waits for calls under way. */
 const CLOSE_MS = 500;
 const ROOT_VARIABLE = 'CCC_TELEGRAM_API_ROOT';
 
@@ -40,7 +40,7 @@ export async function openTelegram(deps: ChatDeps, options: BridgeOptions = {}):
 
 class TelegramBridge implements Chat {
   #chat: TelegramChat | null = null;
-  /** Of the chat that is open. */
+  /** The settings of the open chat. */
   #settings = '';
   #renewing: Promise<void> = Promise.resolve();
   #trouble = '';
@@ -107,9 +107,9 @@ class TelegramChat {
   readonly #surface: TelegramSurface;
   readonly #statuses = new Map<string, SessionStatus>();
   readonly #wakeup = new Wakeup();
-  /** By session: the look at its questions that is under way. */
+  /** The check for questions that is under way, by session. */
   readonly #asking = new Map<string, Promise<void>>();
-  /** Why a question could not be shown last: it is tried every second, and said once. */
+  /** The last error of showing a question: it is tried every second, but logged once. */
   #askTrouble = '';
   #unwatch = (): void => {};
   #running: Promise<unknown> = Promise.resolve();
@@ -161,7 +161,7 @@ class TelegramChat {
     this.#wakeup.notify();
   }
 
-  /** Returns when nothing is under way any more. A command in hand is finished. */
+  /** Returns when nothing is under way. Finishes a command that has begun. */
   async close(): Promise<void> {
     this.#unwatch();
     const surface = this.#surface.close();
@@ -172,7 +172,7 @@ class TelegramChat {
     await Promise.all(this.#asking.values());
   }
 
-  /** Says what there is to say, again and again. */
+  /** Shows new history and questions until the chat is closed. */
   async #show(): Promise<void> {
     let pause = 0;
     while (!this.#api.isClosed) {
@@ -190,7 +190,7 @@ class TelegramChat {
     }
   }
 
-  /** A host that does not answer keeps nothing back but its own questions. */
+  /** Checks one session for questions in the background: a host that does not answer must not delay other sessions. */
   #ask(session: string): void {
     if (this.#asking.has(session)) return;
     const asking = this.#questions

@@ -21,7 +21,7 @@ describe('a command in Telegram', () => {
     ['/away', /^away/],
     ['/kill', /^api was ended/],
     ['/new other', /^new session other/],
-    ['/new api', /there already/],
+    ['/new api', /exists already/],
     ['/c ls', 'a shell by chat is off (allow_shell in ~/.ccc.json)'],
     ['/rc ls', 'a shell by chat is off (allow_shell in ~/.ccc.json)'],
     ['/nothing', 'there is no command /nothing; see /help'],
@@ -128,7 +128,7 @@ describe('a command in Telegram, after the server was killed', () => {
       'new session other (~/other); write in its topic',
     ],
     ['/kill api', '', () => rig.server.config.remove('api'), 'api was ended and removed; its history is kept'],
-    ['/away', 'back', () => rig.server.config.setAway(true), 'away: what is typed at the keyboard is shown here, too'],
+    ['/away', 'back', () => rig.server.config.setAway(true), 'away: what is typed at the keyboard is shown here too'],
     [
       '/continue',
       '1',

@@ -18,7 +18,7 @@ const HELP = `Write in the topic of a session: what you write is typed there, an
 /screenshot shows its terminal
 /away also shows what is typed at the keyboard, or not any more
 /ping`;
-/** A text that begins like this is a command: `/list`, or `/list@name_of_the_bot` in a group. A path is none. */
+/** The beginning of a command: `/list`, or `/list@name_of_the_bot` in a group. A path does not match. */
 const COMMAND = /^\/([A-Za-z]\w*)(?:@\w+)?(?=\s|$)/;
 
 export interface ChatCommandDeps {
@@ -30,7 +30,7 @@ export interface ChatCommandDeps {
   log: Log;
 }
 
-/** What a command says. `text` is for a chat that does not take the picture. */
+/** The answer to a command. `text` is sent if the chat does not accept the picture. */
 export type ChatAnswer = string | { png: Uint8Array; text: string };
 
 /** A command of the user, in the topic of a session or outside of one. */
@@ -43,7 +43,7 @@ export interface ChatCommand {
 
 interface Act {
   run(deps: ChatCommandDeps, command: ChatCommand, begun: Begun): ChatAnswer | Promise<ChatAnswer>;
-  /** It changes something, and says a text. What it finds before that is stored, so that a run after a crash does it once. */
+  /** For a command that changes something: the state before it, which is stored so that a run after a crash does it only once. */
   before?(deps: ChatCommandDeps, command: ChatCommand): string | Promise<string>;
 }
 
@@ -90,7 +90,7 @@ const COMMANDS: Record<string, Act> = {
     async run({ control }, command, { before, isAgain }) {
       const session = meant(command);
       const pid = isAgain ? await pidOf(control, session) : '';
-      // Another client than before: it was started again.
+      // If another client runs than before, it was restarted already.
       if (pid === '' || pid === before) await control.restart(session);
       return `🔄 [${command.who}] Session continued`;
     },
@@ -131,7 +131,7 @@ const COMMANDS: Record<string, Act> = {
       const isAway = before !== 'away';
       config.setAway(isAway);
       return isAway
-        ? 'away: what is typed at the keyboard is shown here, too'
+        ? 'away: what is typed at the keyboard is shown here too'
         : 'back: the keyboard is not shown any more';
     },
   },
@@ -148,12 +148,12 @@ export function commandIn(text: string, session: string | null, who: string): Ch
   return { name: name.toLowerCase(), words, session, who };
 }
 
-/** What a command finds before it changes something; null if it changes nothing. */
+/** The state before a command that changes something; null for any other command. */
 export async function beforeCommand(deps: ChatCommandDeps, command: ChatCommand): Promise<string | null> {
   return (await actOf(command)?.before?.(deps, command)) ?? null;
 }
 
-/** Does it, and returns what is said. Throws a Refusal. */
+/** Runs a command and returns its answer. Throws a Refusal. */
 export async function runCommand(deps: ChatCommandDeps, command: ChatCommand, begun: Begun): Promise<ChatAnswer> {
   const act = actOf(command);
   if (!act) return `there is no command /${command.name.slice(0, 60)}; see /help`;

@@ -12,7 +12,7 @@ import type { ChatState } from './state.ts';
 import type { TelegramSurface } from './surface.ts';
 import type { ChatPlace, Topics } from './topics.ts';
 
-/** Prompts of an earlier run that are looked through for one that was stored already. */
+/** How many prompts of an earlier run are searched for one that was stored already. */
 const LOOK_BACK = 200;
 /** Attempts to store a prompt or to enter an answer, with a longer pause after each. */
 const TRIES = 3;
@@ -24,7 +24,7 @@ export interface IncomingDeps extends ChatCommandDeps {
   topics: Topics;
   questions: ChatQuestions;
   surface: TelegramSurface;
-  /** The user who is heard, and their group. */
+  /** The only user whose messages count, and their group. */
   user: number;
   group: number;
   publish: () => Promise<void>;
@@ -33,17 +33,17 @@ export interface IncomingDeps extends ChatCommandDeps {
 }
 
 /**
- * What the user writes and presses. Only one user is heard. An update is stored before the chat hears that we have it, and dropped when it
- * was handled, so none is lost; a run that was killed leaves it to the next one, which finds out what was done:
+ * Handles what the user writes and presses; ignores every other user. An update is stored before we confirm it to Telegram, and dropped
+ * after it was handled, so none is lost. After a kill, the next run finds out what was done:
  *
  * - A prompt has the id of its update in the history.
- * - A command that changes something is stored before it acts, with what it finds, and again with what it says.
- * - A button is good for one dialog, and says what to choose, not what to change.
+ * - A command that changes something is stored before it acts, with the state it finds, and again with its answer.
+ * - A button is for one dialog, and names a choice, not a change.
  *
- * What is said about it may be said twice.
+ * An answer in the chat may be sent twice.
  */
 export class Incoming {
-  /** By session: its prompts keep their order. */
+  /** The last prompt of each session, so that prompts keep their order. */
   readonly #turns = new Map<string, Promise<unknown>>();
   readonly #work = new Set<Promise<void>>();
 
@@ -68,7 +68,7 @@ export class Incoming {
         pause = await api.pause(error, pause);
       }
     }
-    // Another chat may go on with what is pending: then nothing of it is in hand here any more.
+    // Another chat may continue with the pending updates, so finish those under way first.
     await Promise.all(this.#work);
   }
 
@@ -84,7 +84,7 @@ export class Incoming {
     } catch (error) {
       if (!api.isClosed) await this.#sayFailed(update, error);
     }
-    // What was cut off by our end is handled by the next run.
+    // The next run handles updates that our end interrupted.
     if (api.isClosed) return;
     try {
       state.handled(update);
@@ -93,7 +93,7 @@ export class Incoming {
     }
   }
 
-  /** Nothing is lost in silence, unless the chat itself does not take what we say about it. */
+  /** Tells the user that an update failed. If the chat does not accept that either, logs it. */
   async #sayFailed({ message, callback_query: query }: Update, error: unknown): Promise<void> {
     const { api, topics, log } = this.deps;
     log('chat_trouble', { because: api.because(error) });
@@ -130,7 +130,7 @@ export class Incoming {
     await this.#inTurn(session, () => this.#prompt({ id, message, session, who, place, isAgain }));
   }
 
-  /** Does it once, whatever run does it. What is said. */
+  /** Runs a command once over all runs, and returns its answer. */
   async #command(id: number, command: ChatCommand): Promise<ChatAnswer> {
     const { state } = this.deps;
     const begun = state.begun(id);
@@ -166,7 +166,7 @@ export class Incoming {
     return lines.some(({ update_id: stored }) => stored === id);
   }
 
-  /** As the answer to a question, or as a prompt. */
+  /** Enters a text as the answer to a question, or as a prompt. */
   async #enter({ id, message, session, who, place }: WrittenMessage, prompt: MediaPrompt): Promise<void> {
     const { api, control, topics, questions } = this.deps;
     const replied = message.photo ? undefined : message.reply_to_message?.message_id;
@@ -177,7 +177,7 @@ export class Incoming {
     }
     const fields = { ...prompt.fields, update_id: id };
     try {
-      // How it ends is said by what follows the history.
+      // The part that shows the history also shows how the prompt ends.
       await control.send({ session, text: prompt.text, from: 'human', username: who, deadline: null, fields });
       if (questions.isAsking(session))
         topics.saySoon(session, '⏳ waits until the question is answered; to answer it, reply to it');
@@ -201,7 +201,7 @@ export class Incoming {
     return { text: message.text, fields: {} };
   }
 
-  /** Said in the chat, and stored. */
+  /** Stores a failed message in the history and tells the user. */
   async #failed(written: WrittenMessage, because: string): Promise<void> {
     const { id, message, session, who } = written;
     const { store, topics, publish, now } = this.deps;
@@ -217,7 +217,7 @@ export class Incoming {
     await topics.say(session, `⚠️ ${because}`);
   }
 
-  /** Of the user, in their private chat or in their group. */
+  /** Is the update from the user, in their private chat or group? */
   #isHeard({ message, callback_query: query }: Update): boolean {
     const { user, group } = this.deps;
     const from = (query ?? message)?.from?.id;
@@ -234,7 +234,7 @@ export class Incoming {
     return done;
   }
 
-  /** Tries again what failed for an unknown reason. A refusal, also of the chat, is final. */
+  /** Repeats `act` after an unknown error. A refusal, also by Telegram, is final. */
   async #tried<T>(act: (isAgain: boolean) => Promise<T>): Promise<T> {
     const { api, log } = this.deps;
     let pause = 0;
@@ -249,7 +249,7 @@ export class Incoming {
     }
   }
 
-  /** What it returns, or why it failed. What our end cut off is not said: the next run does it. */
+  /** The result of `act`, or the reason why it failed. Throws if our end interrupted it: the next run repeats it. */
   async #orSay(act: () => Promise<ChatAnswer>): Promise<ChatAnswer> {
     try {
       return await act();
@@ -259,7 +259,7 @@ export class Incoming {
     }
   }
 
-  /** A refusal has words for people. Anything else is our bug, or the chat's. */
+  /** The reason for the user. Only a refusal has a text for people; anything else is a bug of ours or an error of Telegram. */
   #because(error: unknown): string {
     if (error instanceof Refusal) return error.message;
     this.deps.log('chat_trouble', { because: this.deps.api.because(error) });
@@ -279,7 +279,7 @@ interface WrittenMessage {
   isAgain: boolean;
 }
 
-/** A person wrote or sent something; the chat's own notices are nothing to a session. */
+/** Did a person write or send something? Telegram's own notices are not for a session. */
 function isForSession({ text, photo, voice, audio, document, video, video_note: note, sticker }: Message): boolean {
   return [text, photo, voice, audio, document, video, note, sticker].some((part) => part !== undefined);
 }

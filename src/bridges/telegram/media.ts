@@ -22,13 +22,13 @@ export interface MediaDeps {
   transcribeMs?: number;
 }
 
-/** A prompt that came as a voice message or as a photo. */
+/** A prompt from a text, a voice message or a photo. */
 export interface MediaPrompt {
   text: string;
   fields: Partial<SessionMessage>;
 }
 
-/** Downloads a voice message, and has the user's own command write down what it says. The file is removed. */
+/** Downloads a voice message and transcribes it with the user's command. Removes the file. */
 export async function voicePrompt(deps: MediaDeps, message: Message): Promise<MediaPrompt> {
   const { api, config } = deps;
   const voice = message.voice ?? message.audio;
@@ -51,7 +51,7 @@ export function removeRecordings({ folder }: ControlFile): void {
   for (const name of readdirSync(folder)) if (VOICE.test(name)) rmSync(`${folder}/${name}`, { force: true });
 }
 
-/** Saves a photo in the folder of its session, on its host, where the client may read it. */
+/** Saves a photo on the session's host, in a folder that the client may read. */
 export async function photoPrompt(deps: MediaDeps, session: string, message: Message): Promise<MediaPrompt> {
   const photo = message.photo?.toSorted((a, b) => a.width * a.height - b.width * b.height).at(-1);
   if (!photo) throw new Refusal('invalid_request', 'there is no photo in it');
@@ -61,7 +61,7 @@ export async function photoPrompt(deps: MediaDeps, session: string, message: Mes
   return { text: `${caption} ${path}`, fields: { type: 'photo', caption, path } };
 }
 
-/** What the command prints. Its argument is the path. If it hangs, or the chat is closed, it is ended with all that it started. */
+/** The output of the command, which gets the path. If it hangs, or the chat is closed, it is killed with its children. */
 async function transcribed({ api, env, transcribeMs = TRANSCRIBE_MS }: MediaDeps, command: string, path: string) {
   const child = Bun.spawn(['sh', '-c', `${command} "$1"`, 'sh', path], {
     env,
@@ -78,7 +78,7 @@ async function transcribed({ api, env, transcribeMs = TRANSCRIBE_MS }: MediaDeps
     throw new Refusal('unreachable', `the transcription took longer than ${Math.ceil(transcribeMs / 1000)} s`);
   }
   if (code !== 0) throw new Refusal('unreachable', `the transcription failed (exit ${code})`);
-  // A process that it left behind may hold the pipe open.
+  // A process that the command left behind may hold the pipe open.
   const text = ((await withLimit(output, 1000)) ?? '').trim();
   if (text === '') throw new Refusal('unreachable', 'the transcription is empty');
   return text;

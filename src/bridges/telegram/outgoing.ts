@@ -18,8 +18,8 @@ export interface OutgoingDeps {
 }
 
 /**
- * Shows the history of each session in its topic. It reads the store, so what was said while the chat was down is shown later, in order. A
- * prompt that failed after it was shown is corrected.
+ * Shows the history of each session in its topic. It reads the store, so lines from while the chat was down are shown later, in order. If
+ * a shown prompt fails, its message is corrected.
  */
 export class Outgoing {
   #notices: { session: string; text: string }[] = [];
@@ -37,11 +37,11 @@ export class Outgoing {
     this.#notices = [...this.#notices, { session, text }].slice(-MOST_NOTICES);
   }
 
-  /** Says all that there is to say now. */
+  /** Shows all new lines. */
   async flush(): Promise<void> {
     const { config, topics } = this.deps;
     for (const [name] of config.sessions()) {
-      // The chat may refuse this one's topic, for its name. Others have theirs.
+      // Telegram may refuse the topic because of its name: skip only this session.
       const topic = await this.#orSkip(() => topics.ensure(name));
       if (topic !== null) await this.#showLines(name);
     }
@@ -68,7 +68,7 @@ export class Outgoing {
     }
   }
 
-  /** How a line is shown; null if it is not. What people do at the keyboard is shown while they are away from it. */
+  /** The text for a line; null if it is not shown. Lines typed at the keyboard are shown only while the user is away. */
   async #textOf({ from, text, agent, username, reply_to: asked }: SessionMessage): Promise<string | null> {
     const { config, store } = this.deps;
     const { away } = config.readOrLast();
@@ -79,7 +79,7 @@ export class Outgoing {
     return isFromKeyboard && !away ? null : text || '(done, without a word)';
   }
 
-  /** Says of prompts that were shown how they failed. */
+  /** Corrects the messages of shown prompts that failed. */
   async #correct(): Promise<void> {
     const { store, state } = this.deps;
     for (const prompt of state.open) {
@@ -101,13 +101,13 @@ export class Outgoing {
     await this.#orSkip(() => topics.replace(message, `${cutTo(text, PIECE_LIMIT - note.length)}${note}`));
   }
 
-  /** What the chat refuses for good must not keep back what comes after it. */
+  /** Skips a call that the chat refuses for good, so that later ones are sent. */
   async #orSkip<T>(say: () => Promise<T>): Promise<T | null> {
     try {
       return await say();
     } catch (error) {
       if (!isFinal(error)) throw error;
-      // It may be refused every second.
+      // The same call may be refused every second: log it once.
       if (error.description !== this.#refused) this.deps.log('chat_refused', { because: error.description });
       this.#refused = error.description;
       return null;

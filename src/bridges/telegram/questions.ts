@@ -13,15 +13,15 @@ import { cutTo, PIECE_LIMIT } from './pieces.ts';
 
 const GONE = 'This question is not open any more.';
 const ELSEWHERE = '☑️ answered elsewhere, or not open any more';
-/** What fits on a button, and into the answer to a press. */
+/** The most characters on a button and in the answer to a press. */
 const LABEL_LIMIT = 60;
 const TOAST_LIMIT = 200;
 const NOTE_LIMIT = 500;
 const TEXT_LIMIT = PIECE_LIMIT - NOTE_LIMIT - 20;
 
 /**
- * What a button carries: `q:<token>:1` chooses option 1. Where several may be chosen, `+1` ticks it, `-1` takes the tick away, and `ok` is
- * the end: the same press twice does the same.
+ * The data of a button: `q:<token>:1` chooses option 1. If several may be chosen, `+1` ticks it, `-1` unticks it, and `ok` submits: a
+ * repeated press changes nothing.
  */
 const BUTTON = /^q:([\w-]+):(?:([+-]?)(\d{1,3})|ok)$/;
 
@@ -33,22 +33,22 @@ export interface ChatQuestionsDeps {
 }
 
 /**
- * What sessions ask, with a button for each option. A button carries a token, and is good for one dialog only.
+ * Shows the questions of sessions, with a button for each option. A button has a token and works for one dialog only.
  *
- * A question is stored before it is said, and said again with the same token if we were killed in between. Answers to a part of a set are
- * kept by the session, also over a restart.
+ * A question is stored before it is sent, and sent again with the same token after a kill in between. The session keeps answers to a part
+ * of a set, also over a restart.
  */
 export class ChatQuestions {
   readonly #entering = new Set<string>();
 
   constructor(readonly deps: ChatQuestionsDeps) {}
 
-  /** Shows the ends that an earlier run did not show. */
+  /** Shows the results that an earlier run did not show. */
   open(): void {
     for (const { token } of this.deps.state.asked) this.#showEnd(token);
   }
 
-  /** Shows what this session asks now, and takes the buttons from what it does not ask any more. */
+  /** Shows the open questions of this session, and removes the buttons of closed ones. */
   async show(session: string, isWaiting: boolean): Promise<void> {
     const { control, state } = this.deps;
     const before = state.asked.filter((one) => one.session === session);
@@ -72,20 +72,20 @@ export class ChatQuestions {
     const [match, token = '', sign, option] = BUTTON.exec(data) ?? [];
     const asked = this.#asked(token);
     if (!match || !asked) return this.#toast(id, GONE);
-    // We were killed when it was said.
+    // An earlier run was killed while it sent this question.
     if (asked.message === 0 && message) this.deps.state.change(token, { message: message.message_id });
     if (sign) return this.#toast(id, await this.#tick(asked, Number(option), sign === '+'));
     const options = option === undefined ? (asked.ticked ?? []) : [Number(option)];
     await this.#toast(id, await this.#answer(asked, { options }, who));
   }
 
-  /** A person replied to a message with words of their own. Null if that was no question. */
+  /** Handles a person's reply to a message with their own text. Null if that message was no question. */
   async reply(message: number, text: string, who: string): Promise<string | null> {
     const asked = this.deps.state.asked.find((one) => one.message === message);
     return asked ? this.#answer(asked, { text }, who) : null;
   }
 
-  /** The chat shows a question of this session that waits. */
+  /** Does the chat show an open question of this session? */
   isAsking(session: string): boolean {
     return this.deps.state.asked.some((one) => one.session === session && one.done === null);
   }
@@ -113,7 +113,7 @@ export class ChatQuestions {
     }
   }
 
-  /** What became of a question that nobody answered here. */
+  /** Why a question that was not answered here is closed. */
   async #whyClosed({ session, call, question, askedAt }: AskedInChat, isWaiting: boolean): Promise<string> {
     const answered = await this.deps.control.answered(session);
     if (answered?.call === call) return `☑️ ${answered.agent ?? 'api'}: ${answered.words[question] ?? ''}`;
@@ -124,7 +124,7 @@ export class ChatQuestions {
   async #tick({ token, done }: AskedInChat, option: number, isOn: boolean): Promise<string> {
     if (done !== null) return `Too late. ${done}`;
     const { state, topics } = this.deps;
-    // At once: the next press may be the end.
+    // Store the tick at once: the next press may submit.
     const others = (this.#asked(token)?.ticked ?? []).filter((one) => one !== option);
     state.change(token, { ticked: isOn ? [...others, option].sort((a, b) => a - b) : others });
     const { asked, pending } = await this.#open(token);
@@ -135,7 +135,7 @@ export class ChatQuestions {
     return `${isOn ? '☑️' : '☐'} ${question.options[option]?.label ?? ''}`;
   }
 
-  /** A question as it is remembered, and its dialog if that is still open. */
+  /** A stored question, and its dialog if that is still open. */
   async #open(token: string): Promise<{ asked: AskedInChat | undefined; pending: PendingQuestions | null }> {
     const asked = this.#asked(token);
     if (!asked || asked.done !== null) return { asked, pending: null };
@@ -155,7 +155,7 @@ export class ChatQuestions {
       const token = known?.token ?? Buffer.from(crypto.getRandomValues(new Uint8Array(9))).toString('base64url');
       if (!known) state.ask({ token, session, call, question: at, message: 0, text, askedAt, done: null });
       try {
-        // Nobody should approve what they cannot read.
+        // If the message is shortened, send the whole text first: nobody should approve what they cannot read.
         if (text !== whole) await topics.say(session, whole);
         const message = await topics.say(session, text, buttonsOf(question, token, known?.ticked ?? []));
         state.change(token, { message });
@@ -167,7 +167,7 @@ export class ChatQuestions {
     }
   }
 
-  /** The message loses its buttons and shows what was chosen. */
+  /** Removes the buttons of a question and shows its result. */
   #close({ token }: AskedInChat, done: string): void {
     if (this.#asked(token)?.done !== null) return;
     this.deps.state.change(token, { done: cutTo(done, NOTE_LIMIT) });
@@ -181,7 +181,7 @@ export class ChatQuestions {
     topics.replaceSoon(message, `${text}\n\n${done}`, undefined, () => state.change(token, { text: '' }));
   }
 
-  /** The chat forgets a press after a while, so this is tried once. */
+  /** Answers a press. Telegram forgets presses after a while, so this is tried once. */
   async #toast(query: string, text: string): Promise<void> {
     const { api } = this.deps;
     try {
@@ -192,7 +192,7 @@ export class ChatQuestions {
   }
 }
 
-/** Models write it, and a person approves by it: nothing in it is invisible, or read otherwise than it is. */
+/** The text of a question. A model wrote it and a person decides by it, so invisible and reversing characters are made visible. */
 function textOf(kind: PendingQuestions['kind'], { question, header, options, multiSelect }: AskedQuestion): string {
   const sign = kind === 'question' ? '❓' : '🔐';
   const described = options.map(({ label, description }) => `• ${label}${description ? `: ${description}` : ''}`);

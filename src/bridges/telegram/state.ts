@@ -21,22 +21,22 @@ export interface AskedInChat {
   call: string;
   /** Index of the question in its set. */
   question: number;
-  /** 0: it may not have been said yet. */
+  /** The message that shows it; 0: it may not have been sent yet. */
   message: number;
-  /** Empty when the chat shows what became of it. */
+  /** The text of the question; empty once the chat shows the result. */
   text: string;
   askedAt: number;
-  /** The options that are ticked, where several may be chosen. */
+  /** The ticked options, if several may be chosen. */
   ticked?: readonly number[];
-  /** What became of it; buttons are gone then. */
+  /** The result; null while it is open. A question with a result has no buttons. */
   done: string | null;
 }
 
-/** A command that changes something, from before it acts until the chat has its answer. */
+/** A command that changes something, stored from before it acts until its answer was sent. */
 export interface BegunCommand {
-  /** What it found when it began. A later run tells by it what is left to do. */
+  /** The state before it began, which tells a later run what is left to do. */
   before: string;
-  /** What it says; null: it may not be done yet. */
+  /** Its answer; null: it may not be done yet. */
   said: string | null;
 }
 
@@ -46,7 +46,7 @@ interface Remembered {
   /** The group with the topics and messages. */
   group: number;
   offset: number;
-  /** Updates that the chat counts as received, and that were not handled to their end. */
+  /** Updates that were confirmed to Telegram and are not handled completely. */
   pending: Update[];
   /** By the id of its update. */
   begun: Record<string, BegunCommand>;
@@ -56,7 +56,7 @@ interface Remembered {
   asked: AskedInChat[];
 }
 
-/** What must hold for us to go on with a file; fields that came later may be missing. */
+/** The fields that a valid file must have; fields of later versions may be missing. */
 const Stored = new Schema(() =>
   v.looseObject({
     bot: v.string(),
@@ -70,12 +70,12 @@ const Stored = new Schema(() =>
   }),
 );
 
-/** Questions that are remembered, so that a late press can be told what happened. */
+/** How many questions are remembered, so that a late press gets the result. */
 const MOST_ASKED = 200;
 
 /**
- * What the bridge remembers between two runs: `~/.ccc/telegram.json`, for this user only. Nothing in it is a secret of the bot. A change is
- * on disk when its method returns; if it throws, nothing has changed.
+ * The state of the bridge between two runs: `~/.ccc/telegram.json`, readable by this user only. It does not contain the bot's token. A
+ * change is on disk when its method returns; if the method throws, nothing has changed.
  */
 export class ChatState {
   /** The first run with this bot and this group. */
@@ -111,10 +111,10 @@ export class ChatState {
     return this.#state.asked;
   }
 
-  /** These came, and those that are `heard` are handled. They are on disk before the chat hears that we have them. */
+  /** Stores new updates, of which `heard` must be handled. They are on disk before they are confirmed to Telegram. */
   received(updates: readonly Update[], heard: readonly Update[]): void {
     const offset = (updates.at(-1)?.update_id ?? this.offset - 1) + 1;
-    // Strangers can write to a bot as much as they like: that is not worth a write to the disk.
+    // Do not write to the disk for strangers: they can send a bot any number of messages.
     if (heard.length === 0) this.#state = { ...this.#state, offset };
     else this.#save({ offset, pending: [...this.pending, ...heard] });
   }
@@ -161,7 +161,7 @@ export class ChatState {
   }
 }
 
-/** A file that cannot be understood is as good as none: then nothing of the past is shown again. */
+/** Reads the file. Null if it is missing or not valid: then no earlier line is shown again. */
 function read(path: string): (Partial<Remembered> & { bot: string }) | null {
   try {
     const stored = JSON.parse(readFileSync(path, 'utf8')) as Partial<Remembered> & { bot: string };

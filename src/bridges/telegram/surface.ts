@@ -16,24 +16,24 @@ import type { Topics } from './topics.ts';
 
 /** How often a host is looked for. */
 const LOOK_MS = 2000;
-/** A host that is just started again is waited for. */
+/** How long a message waits for a host that is being restarted. */
 const WAIT_MS = 3000;
-/** Messages of agents that are remembered, so that people can answer them. */
+/** How many messages of agents are remembered, so that people can answer them. */
 const REMEMBERED = 1000;
-/** Telegram has few reactions: the nearest for each signal. It has none for `blocked`; that one is refused, and counts all the same. */
+/** The nearest of Telegram's few reactions for each signal. It has none for `blocked`: that is refused, but the signal still counts. */
 const GLYPHS = { working: '👨‍💻', queued: '🫡', claimed: '🤝', done: '💯', declined: '🤷', unclear: '🤔' };
 
 export interface TelegramSurfaceDeps {
   api: TelegramApi;
   topics: Topics;
-  /** Where it keeps what it has shown. */
+  /** The folder for the list of shown messages. */
   folder: string;
   token: string;
   env: Env;
   log: Log;
 }
 
-/** A message in a chat. What an agent says may take several of them, which have its id. */
+/** A message in a chat. One message of an agent may take several of them, with the same id. */
 interface ShownMessage {
   id: string;
   message: number;
@@ -41,14 +41,14 @@ interface ShownMessage {
 }
 
 /**
- * The private chat with the bot as a surface of the host, while one runs: `@agent text` is mail for that agent, an answer to a message of
- * an agent is an answer to it, and what agents say to the user is said there. spec: host#surface
+ * The private chat with the bot as a surface of a running host: `@agent text` is mail for that agent, a reply to an agent's message
+ * answers it, and messages of agents to the user are shown there. spec: host#surface
  */
 export class TelegramSurface {
   readonly #path: string;
   readonly #end = Promise.withResolvers<void>();
   #shown: ShownMessage[];
-  /** By id: the host shows an item again after its connection broke, also one that still waits for the chat. */
+  /** Items being shown, by id: after a broken connection the host sends an item again, even if it still waits for Telegram. */
   readonly #showing = new Map<string, Promise<void>>();
   #peer: JsonRpcPeer | null = null;
   #connected = Promise.withResolvers<void>();
@@ -71,7 +71,7 @@ export class TelegramSurface {
     await this.#running;
   }
 
-  /** Hands over what the user wrote to an agent. What there is to say about it, or null if it was no message for one. */
+  /** Posts what the user wrote to an agent. Returns the answer for the user, or null if the message was not for an agent. */
   async post(message: Message): Promise<string | null> {
     const written = message.text ?? message.caption ?? '';
     const answered = this.#shown.find((one) => one.message === message.reply_to_message?.message_id);
@@ -110,7 +110,7 @@ export class TelegramSurface {
     }
   }
 
-  /** Until the host or we end it. */
+  /** Runs one connection until the host or we end it. */
   async #connection(): Promise<void> {
     const ended = Promise.withResolvers<void>();
     const decoder = new TextDecoder();
@@ -165,7 +165,7 @@ export class TelegramSurface {
     }
   }
 
-  /** As the chat says it: most of its refusals are final, and of some it says when to try again. */
+  /** Telegram's error for the host: most are final, and some name the time to try again. */
   #refusal(error: unknown): RpcErrorBody {
     const message = this.deps.api.because(error);
     if (!(error instanceof GrammyError)) return { code: RPC.internal, message };
@@ -189,7 +189,7 @@ export class TelegramSurface {
     if (item.what === 'reaction') {
       const emoji = (item.glyph ?? '') as '👍';
       const target = this.#messagesOf(item.target)[0] ?? Number(item.target);
-      // One attempt: the host knows when to try again, and for how long.
+      // One attempt: the host decides when to try again.
       await api.now((one, signal) => one.setMessageReaction(chat, target, [{ type: 'emoji', emoji }], {}, signal));
       return;
     }
@@ -211,7 +211,7 @@ export class TelegramSurface {
   }
 }
 
-/** Files stay with Telegram: the id of one is enough to get it with the bot's token. */
+/** The attachments of a message, by Telegram's file ids: the bot's token gives access to the files. */
 function attachmentsOf({ photo, voice, audio, document, video, sticker }: Message): Params[] {
   const files = Object.entries({ image: photo?.at(-1), voice, audio, file: document, video, sticker });
   return files.flatMap(([type, file]) => {

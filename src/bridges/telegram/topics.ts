@@ -9,7 +9,7 @@ import { cutTo, piecesOf } from './pieces.ts';
 const NAME_LIMIT = 128;
 const LOCK_PAUSE_MS = 50;
 
-/** Where something is said: a chat, and a topic in it. */
+/** A place for a message: a chat, and a topic in it. */
 export interface ChatPlace {
   chat: number;
   topic?: number | undefined;
@@ -25,10 +25,10 @@ export interface Buttons {
   inline_keyboard: { text: string; callback_data: string }[][];
 }
 
-/** A page that an answer names is not fetched by the chat: its address could carry away what the session knows. */
+/** Telegram must not fetch pages that an answer names: their addresses could leak what the session knows. */
 const NO_PREVIEW = { link_preview_options: { is_disabled: true } };
 
-/** The topic of each session, in the group of the user. A topic is made once, also by two processes; one that was deleted is made again. */
+/** The topic of each session in the user's group. It is made once, even by two processes, and again if it was deleted. */
 export class Topics {
   constructor(readonly deps: TopicDeps) {}
 
@@ -52,7 +52,7 @@ export class Topics {
           const made = this.#known(session, gone);
           if (made) return made;
           const name = cutTo(session, NAME_LIMIT);
-          // Without the signal: a call that our end cuts off would leave a topic that nobody knows.
+          // Without the abort signal: an aborted call could leave a topic that we do not know.
           const topic = await api.now((one) => one.createForumTopic(group, name));
           config.setTopic(session, topic.message_thread_id);
           return topic.message_thread_id;
@@ -64,7 +64,7 @@ export class Topics {
     }
   }
 
-  /** Says it in the topic of a session. The id of its first message. */
+  /** Sends a text to the topic of a session. Returns the id of its first message. */
   async say(session: string, text: string, buttons?: Buttons): Promise<number> {
     const { group } = this.deps;
     const topic = await this.ensure(session);
@@ -76,12 +76,12 @@ export class Topics {
     }
   }
 
-  /** Says it when it is its turn; nobody waits for it. */
+  /** Sends a text in the background. */
   saySoon(session: string, text: string): void {
     this.#owned(this.say(session, text));
   }
 
-  /** Says it whole, in as many messages as it takes; buttons are on the last one. Their ids. */
+  /** Sends the whole text in as many messages as needed, with buttons on the last. Returns their ids. */
   async sayAt({ chat, topic }: ChatPlace, text: string, buttons?: Buttons): Promise<number[]> {
     const said: number[] = [];
     const pieces = sayable(text);
@@ -97,7 +97,7 @@ export class Topics {
     return said;
   }
 
-  /** Shows a picture. It is tried once, as nothing else is said in this chat meanwhile; then its text is said. */
+  /** Sends a picture with one attempt, because it blocks the chat; if that fails, sends its text. */
   async showAt({ chat, topic }: ChatPlace, { png, text }: { png: Uint8Array; text: string }): Promise<void> {
     const { api } = this.deps;
     const file = new InputFile(png, 'screen.png');
@@ -111,7 +111,7 @@ export class Topics {
     }
   }
 
-  /** Replaces what was said in these messages. False: it takes more or fewer of them, or the chat does not take it. */
+  /** Replaces the text of these messages. False if it needs more or fewer messages, or the chat refuses it. */
   async replaceAt(chat: number, messages: readonly number[], text: string): Promise<boolean> {
     const pieces = sayable(text);
     if (pieces.length !== messages.length) return false;
@@ -129,14 +129,14 @@ export class Topics {
     return true;
   }
 
-  /** Replaces a message in the group. Without buttons it loses those that it had. */
+  /** Replaces a message in the group. Without `buttons`, removes its buttons. */
   async replace(message: number, text: string, buttons?: Buttons): Promise<void> {
     const { api, group } = this.deps;
     const other = { ...NO_PREVIEW, ...(buttons && { reply_markup: buttons }) };
     await api.inTurn(group, (one, signal) => one.editMessageText(group, message, text.toWellFormed(), other, signal));
   }
 
-  /** The same when it is its turn; nobody waits for it. `end` is called when the chat has taken it, or refused it for good. */
+  /** Replaces a message in the background. `end` is called when the chat has accepted it or refused it for good. */
   replaceSoon(message: number, text: string, buttons?: Buttons, end = (): void => {}): void {
     this.#owned(this.replace(message, text, buttons), end);
   }
@@ -160,7 +160,7 @@ export class Topics {
   }
 }
 
-/** In pieces that the chat takes: it refuses a message without a word, and one with half a character. */
+/** The text in pieces that Telegram accepts: it refuses blank messages and half characters. */
 function sayable(text: string): string[] {
   const pieces = piecesOf(text.toWellFormed()).filter((piece) => piece.trim() !== '');
   return pieces.length > 0 ? pieces : ['(nothing)'];

@@ -6,17 +6,18 @@ interface Line {
   isSidechain?: boolean;
 }
 
-/** Where a line is in the conversation. */
+/** What is below a line in the conversation. */
 interface Place {
-  /** Below it is a line that the client or the model wrote. */
+  /** A line that the client or the model wrote. */
   hasEnd: boolean;
-  /** Below it is the note that its user stopped the model. */
+  /** The note that its user stopped the model. */
   isStopped: boolean;
 }
 
 /**
- * The conversation in a transcript: the last line, the one that it follows, and so on. A client that is started again goes on with exactly
- * these. Lines that its user took back, went back behind or had compacted are in the transcript, and no part of it.
+ * The conversation in a transcript: the last line, the line that it follows, and so on to the first. A client that is started again goes on
+ * with exactly these lines. A prompt that its user took back, what was said after a place to which the user went back, and what was
+ * compacted are in the transcript, but not in the conversation.
  */
 export class ClaudeConversation {
   readonly #above = new Map<string, { type: string; parent: string; isStop: boolean }>();
@@ -26,13 +27,13 @@ export class ClaudeConversation {
     if (!text.includes('"parentUuid":')) return;
     const { uuid, type = '', parentUuid, isSidechain } = lineIn(text);
     if (uuid === undefined || isSidechain === true) return;
-    // With the colon: a message can have the same words, but its quotes are escaped.
+    // A text that quotes these words has no such colon and quote in front of them: there the quote is escaped.
     const isStop = type === 'user' && text.includes(':"[Request interrupted by user');
     this.#above.set(uuid, { type, parent: parentUuid ?? '', isStop });
     this.#last = uuid;
   }
 
-  /** Null: this line is no part of it. */
+  /** Null: this line is not in the conversation. */
   placeOf(uuid: string): Place | null {
     const place = { hasEnd: false, isStopped: false };
     for (let at = this.#last, line = this.#above.get(at); line; line = this.#above.get(at)) {

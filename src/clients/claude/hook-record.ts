@@ -2,7 +2,8 @@ import type { MessageId } from '../../core/names.ts';
 import type { ShownProof } from '../../core/ports/live-session.ts';
 import type { HookRecord } from '../../delivery/client.ts';
 import { linesFrom } from '../../sessions/follow.ts';
-import { placeOfMail, ProofReader, shownBy } from './proof.ts';
+import { ProofReader, shownBy } from './proof.ts';
+import { placeOfMail } from './transcript-search.ts';
 import { transcriptOf } from './transcript.ts';
 
 /** What the transcript of a session shows of messages that our hook printed. It may not be there yet. */
@@ -38,7 +39,10 @@ export class ClaudeHookRecord implements HookRecord {
     );
   }
 
-  /** A prompt that its user takes back is the last line until the next one, which does not follow it. A request that failed has its end below it. */
+  /**
+   * Whether the next request has it. A request that failed has its end below the message. Without an end its user may have taken the prompt
+   * back, which shows only when the next one does not follow it.
+   */
   stays(id: MessageId, isResumed: boolean): boolean {
     const place = this.#reader.placeOf(id);
     return place !== null && (isResumed || place.hasEnd);

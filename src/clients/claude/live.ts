@@ -6,7 +6,8 @@ import { isProcessAlive } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { PeerInbox, type PeerReport } from './peer-inbox.ts';
 import { DENIED, processKey, PeerSocketWay, whyNot } from './peer-socket.ts';
-import { peerIdOf, proofInRecord, type ProofOptions, RecordedMessage } from './proof.ts';
+import { proofInRecord, type ProofOptions, RecordedMessage } from './proof.ts';
+import { peerIdOf } from './transcript-search.ts';
 import { type ClaudeSession, claudeSessions, FollowedRegistry, runs, STATUS } from './state.ts';
 import { transcriptOf } from './transcript.ts';
 

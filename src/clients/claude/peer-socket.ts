@@ -6,7 +6,8 @@ import type { Attempt, Parcel, Way } from '../../core/ports/way-in.ts';
 import { FolderWatch, linesFrom } from '../../sessions/follow.ts';
 import { WriteQueue } from '../../wire/connection.ts';
 import type { PeerInbox, PeerStatus, PeerReport } from './peer-inbox.ts';
-import { isAtRest, isQueuedIn, peerIdOf, placeNaming, ProofReader, shownBy } from './proof.ts';
+import { isAtRest, isQueuedIn, ProofReader, shownBy } from './proof.ts';
+import { peerIdOf, placeNaming } from './transcript-search.ts';
 import { type ClaudeSession, claudeSessions, FollowedRegistry, runs } from './state.ts';
 import { transcriptOf } from './transcript.ts';
 

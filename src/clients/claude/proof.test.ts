@@ -5,7 +5,8 @@ import { MessageId } from '../../core/names.ts';
 import { nudgeIdsOf } from '../../delivery/nudges.ts';
 import type { RecordedProof } from '../../core/ports/live-session.ts';
 import { within } from '../../../test/support/within.ts';
-import { peerIdOf, placeBefore, placeNaming, proofInRecord, type ProofOptions, RecordedMessage } from './proof.ts';
+import { proofInRecord, type ProofOptions, RecordedMessage } from './proof.ts';
+import { peerIdOf, placeBefore, placeNaming } from './transcript-search.ts';
 import type { ClaudeSession } from './state.ts';
 
 const ID = MessageId.parse('0a1b2c3d-1111-4111-8111-111111111111');
@@ -75,6 +76,19 @@ describe('the transcript of Claude Code', () => {
       expect(proof(fused)).toMatchObject({ step: 'shown' });
       expect('turn' in proof(fused)).toBe(false);
     }
+  });
+
+  it('gives the turn of a message also where our hook knocked in it for what needs no answer', () => {
+    const knocks = (asks: string): object =>
+      hook(
+        'x1',
+        'u1',
+        `[parley ab12] Mail for @me.\n[parley ab12] knock ffffffff from @eve to @me · to me · ${asks} · normal`,
+      );
+    const said = (asks: string) =>
+      proof([peer('u1', ID), knocks(asks), answer('a1', 'x1', 'the answer'), end('e1', 'a1')]);
+    expect(said('ack only')).toMatchObject({ turn: { end: { how: 'done', text: 'the answer' } } });
+    expect(said('must respond')).not.toHaveProperty('turn');
   });
 
   it('says that it is over where the client ended before its model answered', () => {

@@ -1,30 +1,17 @@
-import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import type { MessageId } from '../../core/names.ts';
 import type { MessageTurn, RecordedProof } from '../../core/ports/live-session.ts';
 import type { Evidence } from '../../core/receipt.ts';
-import { fencedIds, isMailText, idInFence } from '../../delivery/fit.ts';
+import { asksNothing, fencedIds, isMailText, idInFence } from '../../delivery/fit.ts';
 import { nudgeIdsOf } from '../../delivery/nudges.ts';
-import { endOfLines, type FileLine, linesFrom } from '../../sessions/follow.ts';
+import { type FileLine, linesFrom } from '../../sessions/follow.ts';
 import { ClaudeConversation } from './conversation.ts';
 import type { ClaudeSession } from './state.ts';
-import { uuidFor } from './transcript.ts';
+import { peerIdOf, placeOfMail, bytesOf } from './transcript-search.ts';
 import { TurnReader } from './turns.ts';
 
-/** A transcript is searched backwards in steps of this. */
-const STEP = 1024 * 1024;
-/** Bytes of the longest id, and more. */
-const LONGEST_NAME = 1024;
-/** Lines bear the time at which something happened, and are written a little later. */
-const LATE_MS = 5000;
 /** A client that rests so long, and has written nothing of a message, does not have it. */
 export const QUIET_MS = 10_000;
-
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
-/** A message's id as Claude Code keeps it: it drops an id that is no UUID. */
-export function peerIdOf(id: MessageId): string {
-  return UUID.test(id) ? id : uuidFor(`parley ${id}`);
-}
 
 /** A line of a transcript of Claude Code 2.1, as far as proof is read from it. */
 interface Entry {
@@ -182,7 +169,7 @@ export class ProofReader {
 
   /** Only lines with the mark of the greeting are ours: no sender knows it. */
   #inHook(content: unknown): MessageId[] {
-    const texts = (Array.isArray(content) ? content : [content]).filter((one) => typeof one === 'string');
+    const texts = textsIn(content);
     return texts.filter(isMailText).flatMap((text) => {
       const mark = /^\[parley ([0-9a-f]+)\] /.exec(text)?.[1];
       return [...this.#found].flatMap(([id, found]) => {
@@ -251,13 +238,12 @@ export class ProofReader {
   }
 }
 
-/** Mail that our hook brought in the middle of a turn. Where it would have ended, the answer before that counts. */
+/** Mail that our hook brought in the middle of a turn, not only knocks. Where it would have ended, the answer before that counts. */
 function isHookMail(text: string): boolean {
-  return (
-    text.includes('"type":"hook_additional_context"') &&
-    text.includes('Mail for @') &&
-    !text.includes('"hookEvent":"Stop"')
-  );
+  if (!text.includes('"type":"hook_additional_context"') || !text.includes('Mail for @')) return false;
+  const { type, hookEvent, content } = entryIn(text)?.attachment ?? {};
+  if (type !== 'hook_additional_context' || hookEvent === 'Stop') return false;
+  return textsIn(content).some((one) => isMailText(one) && !asksNothing(one));
 }
 
 /** A short body that peer-socket.ts moved to the first line; earlier versions wrote no name there. */
@@ -285,7 +271,7 @@ export class RecordedMessage {
   }
 
   read(): ProofReader {
-    if (sizeOf(this.path) < this.#offset) [this.#reader, this.#offset] = [new ProofReader([this.id]), 0];
+    if (bytesOf(this.path) < this.#offset) [this.#reader, this.#offset] = [new ProofReader([this.id]), 0];
     for (const line of linesFrom(this.path, this.#offset)) {
       this.#reader.take(line);
       this.#offset = line.to;
@@ -369,53 +355,6 @@ function isStopped(pid: number): boolean {
   }
 }
 
-/** Where to begin to read about messages that were handed over at this time (Unix ms), or before that to a client that was killed. */
-export function placeOfMail(path: string, ids: readonly MessageId[], since: number): number {
-  const recent = placeBefore(path, since - LATE_MS);
-  return recent === 0 ? 0 : Math.min(recent, placeNaming(path, ids));
-}
-
-/** A place in a transcript before which everything is older than this. */
-export function placeBefore(path: string, time: number): number {
-  for (let from = sizeOf(path) - STEP; from > 0; from -= STEP) {
-    for (const line of linesFrom(path, from)) {
-      // The first one may be the end of a line. Of the others only these bear the time at which they were written.
-      const [, at] = line.from > from ? (TIMED.exec(line.text) ?? []) : [];
-      if (at !== undefined && Date.parse(at) < time) return line.from;
-      if (at !== undefined || line.to > from + STEP) break;
-    }
-  }
-  return 0;
-}
-
-/** The first line of a transcript that names one of these messages; its end if there is none. Reads no line: transcripts are long. */
-export function placeNaming(path: string, ids: readonly MessageId[]): number {
-  // The id in a fence and the one that the client keeps may begin alike.
-  const names = [...new Set(ids.flatMap((id) => [idInFence(id), peerIdOf(id).slice(0, 8)]))];
-  const end = endOfLines(path);
-  const fd = end > 0 ? openSync(path, 'r') : null;
-  if (fd === null) return end;
-  try {
-    const buffer = Buffer.alloc(STEP + LONGEST_NAME);
-    for (let [at, line] = [0, 0]; at < end; at += STEP) {
-      const bytes = buffer.subarray(0, readSync(fd, buffer, 0, buffer.length, at));
-      const found = names.map((name) => bytes.indexOf(name)).filter((place) => place >= 0);
-      const before = bytes.lastIndexOf('\n', found.length > 0 ? Math.min(...found) : STEP - 1);
-      if (before >= 0) line = at + before + 1;
-      if (found.length > 0) return line;
-    }
-    return end;
-  } finally {
-    closeSync(fd);
-  }
-}
-
-const TIMED = /^\{"type":"(?:api-request|queue-operation)",.{0,300}?"timestamp":"([^"]+)"/;
-
-function sizeOf(path: string): number {
-  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
-}
-
 function entryIn(line: string): Entry | null {
   try {
     const value = JSON.parse(line) as Entry | null;
@@ -423,6 +362,11 @@ function entryIn(line: string): Entry | null {
   } catch {
     return null;
   }
+}
+
+/** What a hook said. */
+function textsIn(content: unknown): string[] {
+  return (Array.isArray(content) ? content : [content]).filter((one) => typeof one === 'string');
 }
 
 function textOf(content: unknown): string {

@@ -1,5 +1,16 @@
 import { afterEach, describe, expect, it } from 'bun:test';
-import { chmodSync, copyFileSync, existsSync, mkdirSync, readlinkSync, realpathSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { ScriptedCodex } from '../../../test/support/codex-daemon.ts';
 import { within } from '../../../test/support/within.ts';
 import type { LiveSession, RecordedProof } from '../../core/ports/live-session.ts';
@@ -12,6 +23,8 @@ const hasTmux = Bun.which('tmux') !== null;
 const why = hasTmux ? '' : ' (skipped: tmux is not here)';
 const DEADLINE = 20_000;
 const SILENT_MS = 100;
+const BUN = process.execPath;
+const SERVER = new URL('../../../test/support/codex-app-server.child.ts', import.meta.url).pathname;
 const opened: { close(): Promise<void> }[] = [];
 afterEach(async () => {
   for (const one of opened.splice(0).toReversed()) await one.close();
@@ -81,12 +94,35 @@ describe.skipIf(!hasTmux)(`the running sessions of Codex${why}`, () => {
     expect(await live.list()).toMatchObject([{ id: thread.id, folder: `${codex.home}/there` }]);
   });
 
+  it('are those of a home, by whatever path a window names it', async () => {
+    const { codex, live } = aCodex();
+    symlinkSync(codex.codexHome, `${codex.home}/link`);
+    const thread = codex.begin();
+    await opensWindow(codex, 'one', [], { CODEX_HOME: `${codex.home}/link/` });
+    expect(await live.list()).toMatchObject([{ id: thread.id }]);
+  });
+
   it('are none of a window without the daemon, or of another home', async () => {
     const { codex, live } = aCodex();
     codex.begin();
     await opensWindow(codex, 'one', ['--no-daemon']);
     await opensWindow(codex, 'two', [], { CODEX_HOME: '/elsewhere' });
     expect(await live.list()).toEqual([]);
+  });
+
+  it('are idle after a kill in a turn, in a window without the daemon that goes on with it, and active in its own turn', async () => {
+    const { codex, live } = aCodex();
+    const thread = codex.begin(codex.folder, { isLoaded: false });
+    codex.answers = () => null;
+    codex.typed(thread, 'killed in this turn');
+    await within(DEADLINE, async () => Date.now() > statSync(thread.path).mtimeMs);
+    const pid = await opensWindow(codex, 'one', ['--no-daemon'], {}, thread.id);
+    await within(DEADLINE, async () => (await live.list()).length > 0);
+    expect(await live.list()).toMatchObject([{ id: thread.id, pid, status: 'idle' }]);
+    codex.typed(thread, 'again');
+    expect(await live.list()).toMatchObject([{ id: thread.id, status: 'active' }]);
+    const later = opens(new CodexLive(codex.env, SILENT_MS));
+    expect(await later.list()).toMatchObject([{ id: thread.id, status: 'active' }]);
   });
 
   it.each([
@@ -195,6 +231,51 @@ describe.skipIf(!hasTmux)(`what the record of a session of Codex proves${why}`, 
     });
   });
 
+  it('is not waited for where the daemon is late, again and again: all other sessions would wait too', async () => {
+    const { codex, live } = aCodex();
+    const [one, two] = [codex.begin(), codex.begin()];
+    await live.list();
+    for (const thread of [one, two]) codex.status(thread, { type: 'active', activeFlags: [] });
+    codex.silent.add('thread/loaded/list').add('mcpServerStatus/list');
+    const asked = (): number => codex.called.filter((method) => codex.silent.has(method)).length;
+    const before = asked();
+    for (const thread of [one, two])
+      expect(await live.proof(sessionOf(thread), aParcel().id, 0)).toEqual({ step: 'none', isOver: false });
+    codex.begin();
+    await live.list();
+    expect(asked()).toBe(before + 1);
+  });
+
+  it('is over once it is out of the queue of a dead daemon, and no look waits for the program that takes it out', async () => {
+    const [codex, program] = [opens(new ScriptedCodex()), opens(new ScriptedCodex())];
+    // It has the same id as the first one of any other.
+    const thread = codex.begin();
+    const { queue } = program.begin();
+    const parcel = aParcel();
+    queue.push({ id: 'item', clientUserMessageId: parcel.id, input: [] });
+    const [bin, started, go] = ['bin', 'started', 'go'].map((name) => `${codex.home}/${name}`);
+    mkdirSync(String(bin));
+    const lines = [
+      `touch ${started}`,
+      `until [ -e ${go} ]; do sleep 0.05; done`,
+      `exec ${BUN} ${SERVER} ${program.socket}`,
+    ];
+    writeFileSync(`${bin}/codex`, ['#!/bin/sh', ...lines, ''].join('\n'), { mode: 0o755 });
+    const live = opens(new CodexLive({ ...codex.env, PATH: `${bin}:${codex.env['PATH']}` }, SILENT_MS));
+    await codex.kill();
+    const ended = { ...sessionOf(thread), pid: 999_999_999 };
+    const isOver = async (): Promise<boolean> => {
+      const proof = await live.proof(ended, parcel.id, 0);
+      return proof.step === 'none' && proof.isOver;
+    };
+    expect(await isOver()).toBe(false);
+    await within(DEADLINE, async () => existsSync(String(started)));
+    expect([await isOver(), program.called]).toEqual([false, []]);
+    writeFileSync(String(go), '');
+    await within(DEADLINE, isOver);
+    expect(queue).toEqual([]);
+  });
+
   it('is accepted, after a kill before the request', async () => {
     const { codex, live } = aCodex();
     const thread = codex.begin();
@@ -244,16 +325,26 @@ function sessionOf({ id, cwd }: { id: string; cwd: string }): LiveSession {
   return { client: 'codex', id, folder: cwd, status: 'idle' };
 }
 
-/** A program that looks like a window of Codex to those who look at its process: a shell that waits for a line. */
-async function opensWindow(codex: ScriptedCodex, name: string, words: string[] = [], env = {}): Promise<number> {
+/** A program that looks like a window of Codex to those who look at its process: a shell that waits for a line. `runs`: a thread that it loads itself. */
+async function opensWindow(
+  codex: ScriptedCodex,
+  name: string,
+  words: string[] = [],
+  env = {},
+  runs?: string,
+): Promise<number> {
   const program = `${codex.home}/codex`;
   if (!existsSync(program)) copyFileSync(realpathSync(Bun.which('bash') ?? '/bin/sh'), program);
   chmodSync(program, 0o755);
   const shape = ['new-session', '-d', '-s', name, '-c', codex.folder, '-P', '-F', '#{pane_pid}'];
   const set = Object.entries(env).map(([key, value]) => `${key}=${String(value)}`);
-  const command = ['env', ...set, program, '-c', 'read line', 'codex', ...words];
+  const locks = `${codex.codexHome}/thread-writer-locks`;
+  if (runs) mkdirSync(locks, { recursive: true });
+  const script = `${runs ? `exec 9>${locks}/${runs}.lock; ` : ''}read line`;
+  const command = ['env', ...set, program, '-c', script, 'codex', ...words];
   const tmux = Bun.spawn(['tmux', ...shape, '--', ...command], { env: codex.env, stdout: 'pipe' });
   const pid = Number((await new Response(tmux.stdout).text()).trim());
-  await within(DEADLINE, async () => readlinkSync(`/proc/${pid}/exe`) === program);
+  const isSetUp = (): boolean => readFileSync(`/proc/${pid}/environ`, 'utf8').includes('HOME=');
+  await within(DEADLINE, async () => readlinkSync(`/proc/${pid}/exe`) === program && isSetUp());
   return pid;
 }

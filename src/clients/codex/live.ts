@@ -7,11 +7,11 @@ import { hasLiveProcess } from '../../delivery/session-names.ts';
 import { startedAt } from '../../platform/process.ts';
 import { clientWindows } from '../../sessions/client-window.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
-import { RemoteError } from '../../wire/jsonrpc.ts';
-import { rolloutPlaceAt, RolloutProof } from './proof.ts';
+import { NoAnswer, RemoteError } from '../../wire/jsonrpc.ts';
+import { rolloutLineAt, rolloutPlaceAt, RolloutProof } from './proof.ts';
 import { isUsers, readRollout, rolloutOf } from './rollout.ts';
 import type { RolloutPlace } from './rollout.ts';
-import { CodexDaemon, codexHome, isThreadFree, stateOf } from './rpc.ts';
+import { CodexDaemon, codexHome, isThreadFree, isUnknownThread, stateOf } from './rpc.ts';
 import type { Thread } from './rpc.ts';
 import { SILENT_MS, TurnWay } from './turn-way.ts';
 import { takeBack, WindowQueueWay } from './window-queue.ts';
@@ -24,21 +24,28 @@ const TICK_MS = 2000;
 const RECORD_MS = 100;
 /** The daemon unloads an idle thread without a window after a minute. */
 const UNLOAD_MS = 75_000;
-/** In this time the status of a thread tells that a turn begins. */
+/** A turn that begins shows in the status of its thread within this time. */
 const BEGIN_MS = 300;
+/** Limit for an answer of the daemon, ms. All other sessions wait meanwhile. */
+const QUICK_MS = 2000;
+/** A daemon that was late is not asked again for this long. */
+const DEAF_MS = 10_000;
+/** A connection that fails after this time is late. Where no daemon runs, it fails at once. */
+const LATE_MS = 1000;
 /** Records that are read on from where the last look ended. */
 const MOST_READERS = 200;
 
 /**
- * The running sessions of Codex 0.166: the threads of the user that a window of Codex (its TUI) shows. A window serves tools to each thread
- * that it begins or resumes, and the daemon tells at which port; so the process that listens there has the thread. It shows the one that
- * was loaded last: after `/new` the daemon keeps the one before for a minute, and in a window that was ended as well.
+ * The running sessions of Codex 0.166: the threads of the user that a window of Codex (its TUI) shows.
  *
- * A thread that `parley run` began has no such port, and one that was resumed in a turn has that of an ended window. It belongs to the
- * window that was started with its id; else to one of its folder that has no other thread. While there are fewer such windows than
- * threads, these are uncertain.
+ * By port: a window serves tools to each thread that it begins or resumes, and the daemon names the port. The process that listens there
+ * shows the one of these threads that was loaded last. The daemon keeps a thread for a minute after `/new` or the end of its window.
  *
- * A window without the daemon runs its threads itself, and holds their locks. It shows the one that it loaded last.
+ * By words or folder: a thread that `parley run` began has no port, and one that was resumed in a turn has the port of an ended window. The
+ * window that was started with its id shows it; else a window of its folder that shows no other thread. While there are fewer such windows
+ * than threads, these are uncertain.
+ *
+ * By lock: a window without the daemon runs its threads itself, and holds their locks. It shows the one that it loaded last.
  */
 export class CodexLive implements LiveSessions {
   readonly #daemon: CodexDaemon;
@@ -48,9 +55,13 @@ export class CodexLive implements LiveSessions {
   readonly #freeSince = new Map<string, number>();
   /** The port of each thread's window, as of the time when the thread was loaded. */
   readonly #ports = new Map<string, { loaded: number; port: number | null }>();
-  /** How far the record of each thread was read that a window runs without the daemon. */
-  readonly #places = new Map<string, RolloutPlace>();
-  #isClosed = false;
+  /** How far the record of each thread was read that a window runs without the daemon, and when that window loaded it (ms). */
+  readonly #places = new Map<string, { loaded: number; place: RolloutPlace }>();
+  /** What must leave the queue of a dead daemon, and whether it is out. */
+  readonly #leaving = new Map<string, { thread: string; id: MessageId; isOut: boolean }>();
+  #emptying: Promise<void> | null = null;
+  readonly #closing = new AbortController();
+  #deafUntil = 0;
 
   constructor(
     readonly env: Env,
@@ -62,7 +73,7 @@ export class CodexLive implements LiveSessions {
   }
 
   async list(): Promise<LiveSession[]> {
-    await this.#daemon.connect();
+    await this.#connect();
     this.#look();
     await this.#learnPorts();
     return this.#sessions();
@@ -75,8 +86,8 @@ export class CodexLive implements LiveSessions {
     let seen = this.#picture();
     const look = (): void => {
       // Codex makes the folder of a record with the first turn.
-      const paths = [...this.#threads(), ...this.#places.values()].flatMap(({ path }) => path ?? []);
-      folders.set([...new Set(paths.map((path) => dirname(path)))]);
+      const records = [...this.#threads(), ...[...this.#places.values()].map(({ place }) => place)];
+      folders.set([...new Set(records.flatMap(({ path }) => (path === null ? [] : dirname(path))))]);
       const now = this.#picture();
       if (now === seen) return;
       seen = now;
@@ -106,7 +117,7 @@ export class CodexLive implements LiveSessions {
   }
 
   async proof(session: LiveSession, id: MessageId, since: number): Promise<RecordedProof> {
-    await this.#daemon.connect();
+    await this.#connect();
     this.#look();
     const path = this.#daemon.threads.get(session.id)?.path ?? rolloutOf(this.#daemon.home, session.id);
     const recorded = () => (path === null ? null : this.#reader(path, id, since).read().of(id));
@@ -121,10 +132,29 @@ export class CodexLive implements LiveSessions {
   }
 
   async close(): Promise<void> {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
+    if (this.#closing.signal.aborted) return;
+    this.#closing.abort();
     for (const stop of this.#stops) stop();
     this.#daemon.release();
+    await this.#emptying;
+  }
+
+  /** Connects to the daemon if there is one, and if it was not late just before. */
+  async #connect(): Promise<void> {
+    const began = performance.now();
+    const isMade = began < this.#deafUntil || (await this.#daemon.connect());
+    if (!isMade && performance.now() - began >= LATE_MS) this.#deafUntil = performance.now() + DEAF_MS;
+  }
+
+  /** Asks the daemon, if it was not late just before. */
+  async #ask<T>(call: (daemon: CodexDaemon) => Promise<T>): Promise<T> {
+    if (performance.now() < this.#deafUntil) throw new NoAnswer('the daemon of Codex was late just before');
+    try {
+      return await call(this.#daemon);
+    } catch (error) {
+      if (error instanceof NoAnswer) this.#deafUntil = performance.now() + DEAF_MS;
+      throw error;
+    }
   }
 
   /**
@@ -134,16 +164,15 @@ export class CodexLive implements LiveSessions {
   async #isOver(session: LiveSession, id: MessageId): Promise<boolean> {
     const { id: thread } = session;
     if (this.#alone(thread)) return false;
-    if (!this.#daemon.isConnected)
-      return hasEnded(session) && this.#daemon.isDead() && takeBack(this.#place(), thread, [id]);
+    if (!this.#daemon.isConnected) return hasEnded(session) && this.#daemon.isDead() && this.#hasLeft(thread, id);
     const since = this.#freeSince.get(thread);
     const isIdle = since !== undefined && performance.now() - since >= this.silentMs;
     try {
-      if (!isIdle && (await this.#daemon.hasLoaded(thread))) return false;
-      if ((await this.#daemon.queued(thread, id)) !== null) return false;
+      if (!isIdle && (await this.#ask((daemon) => daemon.hasLoaded(thread, QUICK_MS)))) return false;
+      if ((await this.#ask((daemon) => daemon.queued(thread, id, QUICK_MS))) !== null) return false;
     } catch (error) {
-      // Codex does not know the thread: it never had a turn, and is not loaded.
-      return !isIdle && error instanceof RemoteError && /no rollout found/.test(error.message);
+      // It never had a turn, and is not loaded.
+      return !isIdle && isUnknownThread(error);
     }
     // It may have left the queue just now: then its turn begins.
     await Bun.sleep(BEGIN_MS);
@@ -153,7 +182,28 @@ export class CodexLive implements LiveSessions {
   /** Whether a thread may still be in the memory of the daemon, which works on when a window ends, or of the next one. */
   async #mayHave(thread: string): Promise<boolean> {
     if (!this.#daemon.isConnected) return !this.#daemon.isDead();
-    return this.#daemon.hasLoaded(thread).catch(() => true);
+    return this.#ask((daemon) => daemon.hasLoaded(thread, QUICK_MS)).catch(() => true);
+  }
+
+  /** Whether a message is known to be out of the queue of a thread. It is taken out in the background: that starts a program. */
+  #hasLeft(thread: string, id: MessageId): boolean {
+    const key = `${thread} ${id}`;
+    if (this.#leaving.get(key)?.isOut) return this.#leaving.delete(key);
+    if (performance.now() < this.#deafUntil) return false;
+    if (!this.#leaving.has(key)) this.#leaving.set(key, { thread, id, isOut: false });
+    this.#emptying ??= this.#empty().finally(() => (this.#emptying = null));
+    return false;
+  }
+
+  async #empty(): Promise<void> {
+    for (const [key, one] of this.#leaving) {
+      const { signal } = this.#closing;
+      if (one.isOut || signal.aborted) continue;
+      one.isOut = (await takeBack(this.#place(), one.thread, [one.id], signal)) !== null;
+      if (one.isOut) continue;
+      this.#leaving.delete(key);
+      this.#deafUntil = performance.now() + DEAF_MS;
+    }
   }
 
   #reader(path: string, id: MessageId, since: number): RolloutProof {
@@ -202,15 +252,23 @@ export class CodexLive implements LiveSessions {
   #aloneIn(window: CodexWindow): LiveSession[] {
     const { home } = this.#daemon;
     for (const id of window.threads) {
-      const path = this.#places.get(id)?.path ?? rolloutOf(home, id);
+      const path = this.#places.get(id)?.place.path ?? rolloutOf(home, id);
       if (path !== null && !isUsers(path)) continue;
-      const place = path === null ? null : readRollout(this.#places.get(id) ?? { path, offset: 0 }).next;
-      if (place) this.#places.set(id, place);
-      const status = place?.turn === undefined ? 'idle' : 'active';
+      const status = path !== null && this.#isInTurn(id, path, window) ? 'active' : 'idle';
       const mailComes = path === null ? 'with its first prompt' : 'by its hook, or when it is idle';
       return [{ client: 'codex', id, folder: window.folder, status, mailComes, ...processOf(window) }];
     }
     return [];
+  }
+
+  /** A turn that was open before this window loaded its thread was killed: it has no end in the record. */
+  #isInTurn(thread: string, path: string, { pid }: CodexWindow): boolean {
+    const loaded = Math.max(loadedAt(this.#daemon.home, thread), startedAt(pid) ?? 0);
+    const known = this.#places.get(thread);
+    const from = known?.loaded === loaded ? known.place : { path, offset: rolloutLineAt(path, loaded) };
+    const place = readRollout(from).next;
+    this.#places.set(thread, { loaded, place });
+    return place.turn !== undefined;
   }
 
   /** Asks for the ports of threads that were loaded since. One that resumes a thread loads it again. */
@@ -222,7 +280,7 @@ export class CodexLive implements LiveSessions {
         const loaded = loadedAt(this.#daemon.home, id);
         if (this.#ports.get(id)?.loaded === loaded) return;
         try {
-          this.#ports.set(id, { loaded, port: await this.#daemon.windowPort(id) });
+          this.#ports.set(id, { loaded, port: await this.#ask((daemon) => daemon.windowPort(id, QUICK_MS)) });
         } catch (error) {
           // A Codex that does not know this call. Otherwise the thread or the daemon is gone, and the next look asks again.
           if (error instanceof RemoteError && /unknown variant/.test(error.message))
@@ -234,8 +292,9 @@ export class CodexLive implements LiveSessions {
   }
 
   /**
-   * Whether a window without a thread of its own may show this one. It loads what it shows. Only a thread with a running turn stays loaded
-   * as it was when a window resumes it; but what is idle for longer than the daemon keeps a thread for nobody has a window.
+   * Whether a window without a thread of its own may show this one. A window loads the thread that it shows, unless a turn runs in it: so a
+   * thread that was loaded before the window started may be another window's. But the daemon keeps an idle thread without a window for a
+   * minute only: one that is idle for longer is shown by a window.
    */
   #mayShow(
     { pid }: CodexWindow,
@@ -246,7 +305,7 @@ export class CodexLive implements LiveSessions {
     return since !== undefined && performance.now() - since > UNLOAD_MS;
   }
 
-  /** The sessions, as of the last time when ports were asked for. A thread that was loaded since is none yet. */
+  /** The sessions, as of the last time when ports were asked for. A thread that was loaded since then is not among them. */
   #sessions(): LiveSession[] {
     const known = this.#threads().flatMap((thread) => {
       const loaded = loadedAt(this.#daemon.home, thread.id);

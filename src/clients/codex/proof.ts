@@ -3,8 +3,8 @@ import type { MessageTurn, RecordedProof, ShownProof } from '../../core/ports/li
 import type { MessageId } from '../../core/names.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import type { HookRecord } from '../../delivery/client.ts';
-import { fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
-import { linesFrom } from '../../sessions/follow.ts';
+import { asksNothing, fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
+import { endOfLines, linesFrom } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 import { rolloutOf } from './rollout.ts';
 
@@ -21,7 +21,7 @@ interface Turn {
   id: string;
   /** The id of the message that began it; empty if that has none. */
   began?: string;
-  /** Another message joined it. */
+  /** Other mail joined it. A knock does not count. */
   isShared: boolean;
   end?: MessageTurn['end'];
 }
@@ -89,6 +89,11 @@ export class RolloutProof {
     return { step: 'shown', evidence, ...its };
   }
 
+  /** Whether a turn is open that began since the place from which this reads. */
+  get isInTurn(): boolean {
+    return this.#turn !== null;
+  }
+
   /** Whether this turn was interrupted since the place from which this reads. */
   wasInterrupted(turn: string): boolean {
     return this.#ended.get(turn) === 'interrupted';
@@ -144,7 +149,7 @@ export class RolloutProof {
   /** Text of hooks. Ours has the messages that it shows between lines with a mark that no sender knows. spec: hook#fence */
   #hookSaid(text: string, from: number): void {
     if (!isMailText(text)) return;
-    if (this.#turn) this.#turn.isShared = true;
+    if (this.#turn && !asksNothing(text)) this.#turn.isShared = true;
     const shown = new Set(fencedIds(text));
     for (const id of this.ids)
       if (shown.has(idInFence(id))) this.#keep(id, { offset: from, turn: this.#turn, isPrompt: false });
@@ -225,6 +230,13 @@ export function rolloutPlaceAt(path: string, since: number): number {
     else to = middle;
   }
   return from;
+}
+
+/** Where the first line begins that was written at this time or later (Unix ms); the end if there is none. */
+export function rolloutLineAt(path: string, since: number): number {
+  for (const { text, from } of linesFrom(path, rolloutPlaceAt(path, since)))
+    if ((timeIn(text) ?? 0) >= since) return from;
+  return endOfLines(path);
 }
 
 /** Whether one of these ids is anywhere in a record. Costs next to nothing: the record is searched, not read. */

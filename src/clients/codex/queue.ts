@@ -6,6 +6,7 @@ import { readLines } from '../../wire/lines.ts';
 
 const CALL_MS = 15_000;
 const QUEUE_MS = 15_000;
+const END_MS = 3000;
 const LINE_BYTES = 4 * 1024 * 1024;
 /** What 0.166 says, and Clap's exit code for a command that it does not know: nothing was queued. */
 const REFUSED = /No active session found|failed to read thread/;
@@ -53,7 +54,8 @@ export class AppServer {
 
   async close(): Promise<void> {
     this.#child.kill();
-    await this.#child.exited;
+    const timer = setTimeout(() => this.#child.kill('SIGKILL'), END_MS);
+    await this.#child.exited.finally(() => clearTimeout(timer));
   }
 }
 

@@ -116,29 +116,23 @@ export class CodexDaemon {
   }
 
   /** Whether the daemon has a thread in its memory, by its own word. */
-  async hasLoaded(threadId: string): Promise<boolean> {
-    const { data, nextCursor } = await this.call('thread/loaded/list', {});
+  async hasLoaded(threadId: string, ms = CALL_MS): Promise<boolean> {
+    const { data, nextCursor } = await this.call('thread/loaded/list', {}, ms);
     return !Array.isArray(data) || data.includes(threadId) || typeof nextCursor === 'string';
   }
 
   /** The port on which the window listens that began or resumed this thread: it serves tools to it. Null: no window did. */
-  async windowPort(threadId: string): Promise<number | null> {
-    const { data } = await this.call('mcpServerStatus/list', {
-      threadId,
-      serverName: 'codex_tui',
-      detail: 'toolsAndAuthOnly',
-    });
+  async windowPort(threadId: string, ms = CALL_MS): Promise<number | null> {
+    const asked = { threadId, serverName: 'codex_tui', detail: 'toolsAndAuthOnly' };
+    const { data } = await this.call('mcpServerStatus/list', asked, ms);
     const [server]: unknown[] = Array.isArray(data) ? data : [];
     const origin = isRecord(server) ? String(server['httpOrigin']) : '';
     return Number(/^http:\/\/127\.0\.0\.1:(\d+)$/.exec(origin)?.[1] ?? 0) || null;
   }
 
   /** The id of a prompt that waits in the queue of a thread; null if it is not there, or not any more. */
-  async queued(threadId: string, key: string): Promise<string | null> {
-    const { data } = await this.call('thread/queue/list', { threadId });
-    const items: unknown[] = Array.isArray(data) ? data : [];
-    const found = items.find((item) => isRecord(item) && item['clientUserMessageId'] === key);
-    return isRecord(found) ? String(found['id']) : null;
+  async queued(threadId: string, key: string, ms = CALL_MS): Promise<string | null> {
+    return placeInQueue(await this.call('thread/queue/list', { threadId }, ms), key);
   }
 
   /**
@@ -322,6 +316,18 @@ export class CodexDaemon {
     if (Date.now() - mtimeMs < FIRST_CLIENT_MS) throw new Refusal('unreachable', 'the daemon of Codex is starting');
     return path;
   }
+}
+
+/** Codex has no record of this conversation. */
+export function isUnknownThread(error: unknown): boolean {
+  return error instanceof RemoteError && /no rollout found/.test(error.message);
+}
+
+/** The id of a prompt in the queue of a thread, as Codex lists it; null if it is not there. */
+export function placeInQueue({ data }: Params, key: string): string | null {
+  const items: unknown[] = Array.isArray(data) ? data : [];
+  const found = items.find((item) => isRecord(item) && item['clientUserMessageId'] === key);
+  return isRecord(found) ? String(found['id']) : null;
 }
 
 export function codexHome(env: Env): string {

@@ -46,8 +46,8 @@ const LOOK_MS = 500;
 const LINGER_MS = 1000;
 
 /**
- * Opens a conversation through Codex's daemon, a new one or one to go on with. Codex drops what a thread was begun with, our server too, when nobody is connected to
- * it; so a helper stays connected until the window is, and ends then. It is no child of ours: the window would never reap it.
+ * Opens a conversation through Codex's daemon: a new one, or one to go on with. When nobody is connected to a conversation, Codex drops what
+ * it was begun with, our server too. So a helper stays connected until the window is. It is no child of ours: the window would never reap it.
  */
 export async function openThread(
   order: LaunchOrder,
@@ -124,8 +124,7 @@ export async function holdThread(wanted: WantedThread, say: (line: string) => vo
     id = await begin(peer, wanted);
     say(`thread ${id}`);
     const end = await Promise.race([attached.promise, closed.promise]);
-    if (end === 'attached' && wanted.isUntrusted)
-      await giveRights(peer, wanted.folder, id).catch(() => 'it only reads');
+    if (end === 'attached' && wanted.isUntrusted) await giveRights(peer, wanted, id).catch(() => 'it only reads');
     await Bun.sleep(LINGER_MS);
     // Also if the daemon has ended: after that only a window loads the conversation.
     new SessionNames(wanted.parley).opened(wanted.name, wanted.pid);
@@ -143,12 +142,17 @@ const SOCKET = 'app-server-control/app-server-control.sock';
 const ATTACHED = /^(thread\/goal\/|turn\/started)/;
 
 /**
- * Codex has asked its user about the folder since the conversation was begun. The conversation gets the rights that Codex now gives to one
- * that begins there: those of a trusted folder, or the same as before.
+ * The conversation began before Codex asked its user about the folder. It gets the rights that a conversation would have that begins there
+ * now with the same options: those of a trusted folder, or the same as before.
  */
-async function giveRights(peer: JsonRpcPeer, cwd: string, threadId: string): Promise<void> {
+async function giveRights(
+  peer: JsonRpcPeer,
+  { folder: cwd, options }: Pick<WantedThread, 'folder' | 'options'>,
+  threadId: string,
+): Promise<void> {
   const call = callerOf(peer);
-  const { thread, approvalPolicy, sandbox: sandboxPolicy } = await call('thread/start', { cwd, ephemeral: true });
+  const begun = await call('thread/start', { cwd, ephemeral: true, ...options });
+  const { thread, approvalPolicy, sandbox: sandboxPolicy } = begun;
   if (isRecord(thread)) await call('thread/unsubscribe', { threadId: String(thread['id']) });
   await call('thread/settings/update', { threadId, approvalPolicy, sandboxPolicy });
 }

@@ -4,14 +4,17 @@ import type { MessageId } from '../../core/names.ts';
 import type { Attempt, Parcel, Way } from '../../core/ports/way-in.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import { endOfLines, FolderWatch } from '../../sessions/follow.ts';
-import { isRecord, RemoteError } from '../../wire/jsonrpc.ts';
+import { RemoteError } from '../../wire/jsonrpc.ts';
 import { mentionsAny, RolloutProof } from './proof.ts';
 import { AppServer } from './queue.ts';
 import type { CodexPlace } from './queue.ts';
 import { rolloutOf } from './rollout.ts';
+import { isUnknownThread, placeInQueue } from './rpc.ts';
 
 /** In case a file event was lost. */
 const LOOK_MS = 1000;
+/** An idle window takes a message out of its queue within seconds. After this time the queue is looked at. */
+const FORGOTTEN_MS = 30_000;
 
 /**
  * Mail for a window that runs without the daemon, by the queue of its thread, as `codex queue` uses it. The window looks there every few
@@ -27,6 +30,7 @@ export class WindowQueueWay implements Way {
     readonly home: string,
     readonly thread: string,
     readonly hasWindow: () => boolean,
+    readonly forgottenMs = FORGOTTEN_MS,
   ) {}
 
   async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
@@ -36,40 +40,50 @@ export class WindowQueueWay implements Way {
     if (signal.aborted || !this.hasWindow()) return left('the window of Codex is closed', true);
     const ids = parcels.map(({ id }) => id);
     const record = new RolloutProof(path, mentionsAny(path, ids) ? 0 : endOfLines(path), ids);
-    let isAdding = false;
+    /** What is in the queue, or may be. */
+    const put: MessageId[] = [];
     try {
       await queue(this.place, this.thread, async (items) => {
         for (const { id, text } of parcels) {
-          if (record.read().of(id) !== null || (await items.has(id))) continue;
-          isAdding = true;
-          await items.add(id, text);
+          if (record.read().of(id) !== null) continue;
+          if (!(await items.has(id)))
+            await items.add(id, text).catch((error: unknown) => {
+              if (!(error instanceof RemoteError)) put.push(id);
+              throw error;
+            });
+          put.push(id);
         }
       });
     } catch (error) {
-      if (!isAdding) return left(wordsOf(error), true);
-      if (await this.#takenBack(ids, record)) return left(wordsOf(error), true);
-      return this.#offered(wordsOf(error));
+      return this.#stopped(put, record, wordsOf(error));
     }
-    return this.#proven(ids, record, signal);
+    return this.#proven(put, record, signal);
   }
 
-  async #proven(ids: readonly MessageId[], record: RolloutProof, signal: AbortSignal): Promise<Attempt> {
+  async #proven(put: readonly MessageId[], record: RolloutProof, signal: AbortSignal): Promise<Attempt> {
+    const { ids } = record;
     const wakeup = new Wakeup();
     const folders = new FolderWatch(() => wakeup.notify());
     folders.set([dirname(record.path)]);
+    let [lookAt, missed] = [performance.now() + this.forgottenMs, 0];
     try {
       for (;;) {
-        const proofs = ids.flatMap((id) => record.read().of(id) ?? []);
+        const proofs = ids.map((id) => record.read().of(id));
         const shown = proofs.flatMap((proof) =>
-          proof !== 'unknown' && proof.step === 'shown' ? [proof.evidence] : [],
+          proof !== null && proof !== 'unknown' && proof.step === 'shown' ? [proof.evidence] : [],
         );
         if (shown.length === ids.length)
           return { outcome: 'taken', step: 'shown', evidence: this.#evidence(shown.at(-1) ?? {}) };
-        if (signal.aborted || !this.hasWindow()) {
-          const because = signal.aborted ? 'it was stopped before anything was proven' : 'the window of Codex ended';
-          return (await this.#takenBack(ids, record)) ? left(because, true) : this.#offered(because);
+        if (signal.aborted) return await this.#stopped(put, record, 'it was stopped before anything was proven');
+        if (!this.hasWindow()) return await this.#stopped(put, record, 'the window of Codex ended');
+        if (performance.now() >= lookAt) {
+          // Looked at once, it could have been on its way into a turn.
+          missed = (await this.#isMissing(record)) ? missed + 1 : 0;
+          if (missed > 1)
+            return ids.every((id) => record.of(id) === null) ? left(FORGOTTEN, false) : this.#offered(FORGOTTEN);
+          lookAt = performance.now() + this.forgottenMs;
         }
-        await wakeup.nextWithin(LOOK_MS, signal);
+        await wakeup.nextWithin(Math.min(LOOK_MS, this.forgottenMs), signal);
       }
     } finally {
       folders.close();
@@ -77,10 +91,26 @@ export class WindowQueueWay implements Way {
     }
   }
 
-  /** True if nothing of it is in the queue any more, and nothing of it went in. */
-  async #takenBack(ids: readonly MessageId[], record: RolloutProof): Promise<boolean> {
-    const isOut = await takeBack(this.place, this.thread, ids);
-    return isOut && ids.every((id) => record.read().of(id) === null);
+  /** Whether something is neither in the queue nor in the record, and no turn runs that could bring it there. */
+  async #isMissing(record: RolloutProof): Promise<boolean> {
+    const open = record.ids.filter((id) => record.of(id) === null);
+    if (open.length === 0 || record.isInTurn) return false;
+    let isQueued = false;
+    try {
+      await queue(this.place, this.thread, async (items) => {
+        for (const id of open) isQueued ||= await items.has(id);
+      });
+    } catch {
+      return false;
+    }
+    return !isQueued && !record.read().isInTurn && open.every((id) => record.of(id) === null);
+  }
+
+  /** Takes back what is still in the queue. What is not there any more may be in a turn that the record does not show yet. */
+  async #stopped(put: readonly MessageId[], record: RolloutProof, because: string): Promise<Attempt> {
+    const out = put.length === 0 ? [] : await takeBack(this.place, this.thread, put);
+    const isIn = record.ids.some((id) => record.read().of(id) !== null);
+    return out?.length === put.length && !isIn ? left(because, true) : this.#offered(because);
   }
 
   #offered(because: string): Attempt {
@@ -92,33 +122,47 @@ export class WindowQueueWay implements Way {
   }
 }
 
-/** Takes messages out of the queue of a thread. False if nobody knows whether they are out. */
-export async function takeBack(place: CodexPlace, thread: string, ids: readonly MessageId[]): Promise<boolean> {
+/** Its user took it out, or interrupted its turn before Codex wrote the message down. So it is not queued again: the hook brings it. */
+const FORGOTTEN = 'the queue of Codex does not have it any more; it comes with the next prompt of its user';
+
+/** Takes messages out of the queue of a thread: those that were there. Null if nobody knows which are out. */
+export async function takeBack(
+  place: CodexPlace,
+  thread: string,
+  ids: readonly MessageId[],
+  signal?: AbortSignal,
+): Promise<MessageId[] | null> {
+  const out: MessageId[] = [];
+  const remove = async (items: QueueCalls): Promise<void> => {
+    for (const id of ids) if (await items.remove(id)) out.push(id);
+  };
   try {
-    await queue(place, thread, async (items) => {
-      for (const id of ids) await items.remove(id);
-    });
-    return true;
-  } catch {
-    return false;
+    await queue(place, thread, remove, signal);
+    return out;
+  } catch (error) {
+    return isUnknownThread(error) ? [] : null;
   }
 }
 
 interface QueueCalls {
   has(id: MessageId): Promise<boolean>;
   add(id: MessageId, text: string): Promise<void>;
-  /** One that is not there stays away. */
-  remove(id: MessageId): Promise<void>;
+  /** False if it is not there, or not any more. */
+  remove(id: MessageId): Promise<boolean>;
 }
 
-async function queue(place: CodexPlace, threadId: string, act: (items: QueueCalls) => Promise<void>): Promise<void> {
+async function queue(
+  place: CodexPlace,
+  threadId: string,
+  act: (items: QueueCalls) => Promise<void>,
+  signal?: AbortSignal,
+): Promise<void> {
   const server = new AppServer(place);
-  const found = async (id: MessageId): Promise<string | null> => {
-    const { data } = await server.call('thread/queue/list', { threadId });
-    const items: unknown[] = Array.isArray(data) ? data : [];
-    const item = items.find((one) => isRecord(one) && one['clientUserMessageId'] === id);
-    return isRecord(item) ? String(item['id']) : null;
-  };
+  // Then no call waits any longer.
+  const end = (): void => void server.close();
+  signal?.addEventListener('abort', end);
+  const found = async (id: MessageId): Promise<string | null> =>
+    placeInQueue(await server.call('thread/queue/list', { threadId }), id);
   try {
     await server.greet();
     await act({
@@ -129,10 +173,13 @@ async function queue(place: CodexPlace, threadId: string, act: (items: QueueCall
       },
       async remove(id) {
         const queuedSubmissionId = await found(id);
-        if (queuedSubmissionId !== null) await server.call('thread/queue/delete', { threadId, queuedSubmissionId });
+        if (queuedSubmissionId === null) return false;
+        const { deleted } = await server.call('thread/queue/delete', { threadId, queuedSubmissionId });
+        return deleted === true;
       },
     });
   } finally {
+    signal?.removeEventListener('abort', end);
     await server.close();
   }
 }

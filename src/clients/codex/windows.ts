@@ -49,7 +49,8 @@ function usesHome({ pid, words }: ClientProcess, home: string): boolean {
     const env = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0');
     const valueOf = (name: string): string | undefined =>
       env.find((entry) => entry.startsWith(`${name}=`))?.slice(name.length + 1);
-    return codexHome({ HOME: valueOf('HOME'), CODEX_HOME: valueOf('CODEX_HOME') }) === home;
+    const its = codexHome({ HOME: valueOf('HOME'), CODEX_HOME: valueOf('CODEX_HOME') });
+    return realPath(its) === realPath(home);
   } catch {
     return false;
   }

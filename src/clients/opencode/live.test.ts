@@ -123,6 +123,24 @@ describe('a window of OpenCode with our plugin', () => {
     expect((await live.list())[0]?.compaction).toBeUndefined();
   });
 
+  it('is not asked again at each look when it did not answer: all other sessions would wait too', async () => {
+    const { client, live } = await aWindow();
+    const session = { ...(await sessionOf(live)), compaction: 'msg_1' };
+    const path = `${client.home}/parley/opencode/${process.pid}.json`;
+    let asked = 0;
+    const stopped = Bun.listen({
+      unix: `${client.home}/stopped`,
+      socket: { open: () => void (asked += 1), data() {} },
+    });
+    const file = JSON.parse(readFileSync(path, 'utf8')) as object;
+    writeFileSync(path, JSON.stringify({ ...file, socket: `${client.home}/stopped` }));
+    for (let looks = 0; looks < 2; looks += 1)
+      await expect(live.showAgain(session, [])).rejects.toThrow('OpenCode did not answer');
+    expect(await live.proof(session, aParcel().id)).toEqual({ step: 'none', isOver: false });
+    expect(asked).toBe(1);
+    stopped.stop(true);
+  });
+
   it('that shows no session is given one when mail comes', async () => {
     const { client, live } = await aWindow(null);
     await within(DEADLINE, async () => (await live.list()).length === 1);

@@ -16,10 +16,9 @@ import type { OpenCodeWindow } from './window.ts';
 const TICK_MS = 2000;
 /** All OpenCodes of a user write into one file, and often. */
 const RECORD_MS = 100;
-/** A window that did not answer is not asked again for this long: it may be stopped, and others wait meanwhile. */
+/** A window that did not answer is not asked again for this long: it may be stopped, and all other sessions wait meanwhile. */
 const DEAF_MS = 10_000;
-/** Others wait meanwhile. */
-const OWED_MS = 5000;
+const OWED_MS = 2000;
 export const WAITING_FOR = { permission: 'permission prompt', question: 'input needed' } as const;
 
 /**
@@ -113,16 +112,26 @@ export class OpenCodeLive implements LiveSessions {
     const window = this.#windows().find((one) => idOf(one) === id);
     if (!window) return;
     const mail = parcels.map((parcel) => ({ ending: endingOf(parcel.id), text: parcel.text }));
-    const { status, said } = await callWindow(window, '/owed', { body: { compaction, mail }, ms: OWED_MS });
+    if (this.#isDeaf(window)) throw new Error('OpenCode did not answer just before');
+    const { status, said } = await callWindow(window, '/owed', { body: { compaction, mail }, ms: OWED_MS }).catch(
+      (error: unknown) => {
+        this.#deaf.set(window.socket, performance.now() + DEAF_MS);
+        throw error;
+      },
+    );
     if (status >= 300) throw new Error(`OpenCode answered ${status}: ${JSON.stringify(said)}`);
   }
 
   async #hasTaken(window: OpenCodeWindow, id: MessageId): Promise<boolean | null> {
-    if ((this.#deaf.get(window.socket) ?? 0) > performance.now()) return null;
+    if (this.#isDeaf(window)) return null;
     const answer = await hasTaken(window, endingOf(id), this.silentMs);
     if (answer === null) this.#deaf.set(window.socket, performance.now() + DEAF_MS);
     else this.#deaf.delete(window.socket);
     return answer;
+  }
+
+  #isDeaf({ socket }: OpenCodeWindow): boolean {
+    return (this.#deaf.get(socket) ?? 0) > performance.now();
   }
 
   async close(): Promise<void> {

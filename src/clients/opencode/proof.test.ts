@@ -1,5 +1,5 @@
 import type { Database } from 'bun:sqlite';
-import { afterEach, describe, expect, it } from 'bun:test';
+import { afterEach, describe, expect, it, spyOn } from 'bun:test';
 import { anOpenCodeFile, closeOpenCodeFiles } from '../../../test/support/opencode-file.ts';
 import { MessageId } from '../../core/names.ts';
 import { openCodeProof } from './proof.ts';
@@ -39,6 +39,17 @@ describe("what OpenCode's record proves about a message", () => {
     expect(proof()).toEqual({ step: 'shown', evidence: shown, turn: { id: OURS } });
     answers(nth(6), OURS, STOP, 'the answer');
     expect(proof()).toEqual({ step: 'shown', evidence: shown, turn: { id: OURS, end: ENDED } });
+  });
+
+  it('is `shown` without a read of what tools have put out: that can be megabytes, and each look would read it', () => {
+    const { said, answers, parts, proof, record } = aConversation();
+    said(OURS, 'mail');
+    answers(nth(6), OURS, { finish: 'tool-calls' });
+    parts(nth(6), { type: 'tool', state: { output: 'x'.repeat(2_000_000) } });
+    const reads = spyOn(record, 'rows');
+    expect(proof()).toMatchObject({ step: 'shown' });
+    const read = reads.mock.results.map(({ value }) => JSON.stringify(value).length);
+    expect(Math.max(...read)).toBeLessThan(10_000);
   });
 
   it('is not `shown` by a request that failed, nor by an answer to what was said before it', () => {

@@ -1,7 +1,6 @@
 import type { MessageTurn, RecordedProof } from '../../core/ports/live-session.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { Evidence } from '../../core/receipt.ts';
-import { isRecord } from '../../wire/jsonrpc.ts';
 import { endingOf, isLast, recordedMessage, turnOutcome } from './record.ts';
 import type { MessageRow, OpenCodeRecord } from './record.ts';
 
@@ -12,7 +11,17 @@ const COLUMNS = 'SELECT id, time_created, time_updated, data FROM message WHERE 
 const OURS = `${COLUMNS} AND id LIKE ? ORDER BY id DESC LIMIT 1`;
 const BEFORE = `${COLUMNS} AND id < ? ORDER BY id DESC LIMIT 1`;
 const BEHIND = `${COLUMNS} AND id > ? ORDER BY id LIMIT ${MOST}`;
-const PARTS = 'SELECT data FROM part WHERE message_id = ?';
+/** Only this of each part: those of tools can have megabytes. */
+const PARTS = `SELECT data ->> 'type' AS type, data ->> 'tail_start_id' AS tail, data ->> 'overflow' AS overflow FROM part WHERE message_id = ?`;
+
+interface Part {
+  type: string | null;
+  /** Of a compaction: from this message on all stays as it was. */
+  tail: string | null;
+  /** Of a compaction: the model refused the conversation because it was too long. */
+  overflow: 0 | 1 | null;
+}
+
 /** Parts that OpenCode writes when a model answers, and not before. */
 const OUTPUT = ['step-start', 'text', 'reasoning', 'tool', 'step-finish'];
 
@@ -48,15 +57,15 @@ function proofIn(record: OpenCodeRecord, session: string, id: MessageId): OpenCo
   const evidence: Evidence = { record: record.path, id, message: ours.id };
   let isAlone = !isInTurn(record, session, ours.id);
   let hasFailed = false;
-  /** Those that came behind it, and the last message of a user before them. */
-  const compactions = new Map<string, Record<string, unknown>>();
+  /** The compactions behind it, by their messages; and the last other message of a user. */
+  const compactions = new Map<string, Part>();
   let last = ours.id;
   let shown: Evidence | null = null;
   let end: MessageTurn['end'];
   for (const row of record.rows<MessageRow>(BEHIND, session, ours.id)) {
     const message = recordedMessage(row);
     if (message.role === 'user') {
-      const compaction = shown ? undefined : partsIn(record, row.id).find(({ type }) => type === 'compaction');
+      const compaction = shown ? undefined : record.rows<Part>(PARTS, row.id).find(({ type }) => type === 'compaction');
       if (compaction) compactions.set(row.id, compaction);
       else last = row.id;
       isAlone = false;
@@ -73,7 +82,7 @@ function proofIn(record: OpenCodeRecord, session: string, id: MessageId): OpenCo
       return { step: 'replaced', message: ours.id };
     if (message.summary === true || (message.parentID ?? '') < ours.id) continue;
     hasFailed ||= isLast(message);
-    if (!typesIn(record, row.id).some((type) => OUTPUT.includes(String(type)))) continue;
+    if (!record.rows<Part>(PARTS, row.id).some(({ type }) => type !== null && OUTPUT.includes(type))) continue;
     shown ??= { ...evidence, answer: row.id, parent: message.parentID ?? '' };
     if (message.parentID !== ours.id) isAlone = false;
     if (isLast(message)) end = turnOutcome(message, () => record.textOf(row.id) ?? '');
@@ -94,17 +103,6 @@ function isInTurn(record: OpenCodeRecord, session: string, id: string): boolean 
  * Whether a message is in the requests after a compaction: the newest ones stay as they were. Where the model refused the last one because the
  * conversation was too long, OpenCode says it again under another id.
  */
-function isKept({ tail_start_id: tail, overflow }: Record<string, unknown>, id: string, last: string): boolean {
-  return (typeof tail === 'string' && id >= tail) || (overflow === true && id === last);
-}
-
-function typesIn(record: OpenCodeRecord, message: string): unknown[] {
-  return partsIn(record, message).map(({ type }) => type);
-}
-
-function partsIn(record: OpenCodeRecord, message: string): Record<string, unknown>[] {
-  return record.rows<{ data: string }>(PARTS, message).flatMap(({ data }) => {
-    const part: unknown = JSON.parse(data);
-    return isRecord(part) ? [part] : [];
-  });
+function isKept({ tail, overflow }: Part, id: string, last: string): boolean {
+  return (typeof tail === 'string' && id >= tail) || (overflow === 1 && id === last);
 }

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'bun:test';
+import { renameSync, rmSync } from 'node:fs';
 import { anOpenCodeFile, closeOpenCodeFiles } from '../../../test/support/opencode-file.ts';
 import { endingOf, messageId, OpenCodeRecord } from './record.ts';
 
@@ -25,6 +26,17 @@ describe('the record of OpenCode', () => {
     expect(second.events).toEqual(['= done: hello']);
     expect(file.read(second.next)).toEqual({ events: [], next: second.next });
     expect(file.read(file.record.place('s')).events).toEqual([]);
+  });
+
+  it('is read in the new file where its user deleted the old one', () => {
+    const [old, made] = [anOpenCodeFile(), anOpenCodeFile()];
+    old.said('m1', 'old');
+    made.said('m2', 'new');
+    expect(old.record.lastMessage('s')).toBe('m1');
+    made.db.run('PRAGMA journal_mode = DELETE');
+    for (const end of ['', '-wal', '-shm']) rmSync(`${old.record.path}${end}`, { force: true });
+    renameSync(made.record.path, old.record.path);
+    expect(old.record.lastMessage('s')).toBe('m2');
   });
 
   it('gives what joined a turn at a step the same answer, and says so', () => {

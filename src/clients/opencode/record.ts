@@ -1,5 +1,5 @@
 import { Database } from 'bun:sqlite';
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import type { RecordPlace, TurnEvent } from '../../core/ports/session.ts';
 import { isMailText } from '../../delivery/fit.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
@@ -65,6 +65,8 @@ const NEWEST = `SELECT id FROM session WHERE directory = ? AND parent_id IS NULL
  */
 export class OpenCodeRecord {
   #opened: Database | null = null;
+  /** Of the file that is opened. */
+  #inode: number | null = null;
 
   constructor(readonly path: string) {}
 
@@ -207,7 +209,11 @@ export class OpenCodeRecord {
 
   /** What a query finds. Nothing while there is no such file. */
   rows<T>(sql: string, ...values: string[]): T[] {
-    if (!this.#opened && !existsSync(this.path)) return [];
+    const { ino = null } = statSync(this.path, { throwIfNoEntry: false }) ?? {};
+    // Its user deleted the file, and OpenCode made a new one.
+    if (ino !== null && ino !== this.#inode) this.close();
+    if (!this.#opened && ino === null) return [];
+    this.#inode = ino ?? this.#inode;
     this.#opened ??= new Database(this.path, OPTIONS);
     try {
       return this.#opened.query<T, string[]>(sql).all(...values);

@@ -26,11 +26,11 @@ describe('a certificate', () => {
     expect(() => readCertificate({ cert, key })).toThrow(`${key} is not the key of ${cert}`);
   });
 
-  it('is refused if it is none, or not there', () => {
+  it('is refused if it is not a certificate, or missing', () => {
     const home = temporaryHome();
     const { key } = newCertificate(home, 'a');
     writeFileSync(`${home}/junk`, 'junk');
-    expect(() => readCertificate({ cert: `${home}/junk`, key })).toThrow('no certificate and key in PEM form');
+    expect(() => readCertificate({ cert: `${home}/junk`, key })).toThrow('not a certificate and key in PEM form');
     expect(() => readCertificate({ cert: `${home}/none`, key })).toThrow(
       `--tls-cert ${home}/none cannot be read (ENOENT)`,
     );

@@ -15,10 +15,10 @@ export interface Certificate {
   key: string;
 }
 
-/** How often the files are looked at: renewers replace them by links, so a watch on the file would see nothing. */
+/** How often the files are checked. Renewers replace them by links, so a watch on the file would see nothing. */
 const LOOK_MS = 2000;
 
-/** Reads both files. What does not fit together is refused: a server would fail at every handshake. */
+/** Reads both files. Refuses a key that does not belong to the certificate: the server would fail at every handshake. */
 export function readCertificate(files: CertificateFiles): Certificate {
   const cert = textOf(files.cert, '--tls-cert');
   const key = textOf(files.key, '--tls-key');
@@ -27,21 +27,23 @@ export function readCertificate(files: CertificateFiles): Certificate {
     fits = new X509Certificate(cert).checkPrivateKey(createPrivateKey(key));
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new Refusal('bad_config', `${files.cert} and ${files.key} are no certificate and key in PEM form (${why})`);
+    throw new Refusal(
+      'bad_config',
+      `${files.cert} and ${files.key} are not a certificate and key in PEM form (${why})`,
+    );
   }
-  if (!fits)
-    throw new Refusal('bad_config', `${files.key} is not the key of ${files.cert}; give those that belong together`);
+  if (!fits) throw new Refusal('bad_config', `${files.key} is not the key of ${files.cert}; give a matching pair`);
   return { cert, key };
 }
 
-/** When this certificate ends. */
+/** When this certificate expires. */
 export function validUntil({ cert }: CertificateFiles): Date {
   return new X509Certificate(cert).validToDate;
 }
 
 /**
- * Calls back with every new certificate, and with the reason when new files cannot be used (the old certificate then stays).
- * `look` looks now: renewers can send SIGHUP.
+ * Calls back with every new certificate, and with the reason if new files cannot be used (the old certificate then stays).
+ * `look` checks the files now: a renewer can send SIGHUP.
  */
 export function followCertificate(
   files: CertificateFiles,
@@ -52,7 +54,7 @@ export function followCertificate(
   const look = (): void => {
     const now = stampOf(files);
     if (now === seen) return;
-    // One of the two may be written before the other: what does not fit yet is looked at again when it changes again.
+    // One file may be written before the other: a pair that does not match is read again when either changes.
     seen = now;
     try {
       onNew(readCertificate(files));

@@ -20,7 +20,7 @@ const sendCommand = command({
   words: [2, Infinity],
   async run(bch: Bch, values, [to = '', ...words]) {
     const who = await bch.who();
-    // Scope, thread and refs are the users' own words here: stored as they are, never a path and never looked up by force.
+    // Scope, thread and refs are the user's own words: stored unchanged, never used as a path, and they need not exist.
     const draft: Draft = {
       to,
       body: words.join(' '),
@@ -52,7 +52,7 @@ const drainCommand = command({
   usage: 'drain',
   options: { json: FLAG, hook: FLAG, match: TEXT },
   async run(bch: Bch, values) {
-    // The hook runs at every prompt of every session: who has no mailbox must not hear of it.
+    // The hook runs at every prompt of every session: without an identity it must print nothing.
     if (values.hook && !bch.identity) return;
     const who = await bch.reader(values.hook ? 'serve' : 'read');
     const mail = await waiting(who, { match: values.match });
@@ -126,7 +126,7 @@ const unsubCommand = command({
   words: [1, 1],
   async run(bch: Bch, _values, [channel = '']) {
     const { name, home } = await bch.who();
-    // Who is not here has nothing to leave.
+    // An agent without a record has no subscriptions.
     if (await home.directory.get(name)) await home.directory.unsubscribe(name, anyChannel(channel));
     bch.say(`unsubscribed from ${channel}`);
   },
@@ -145,7 +145,7 @@ const agentsCommand = command({
 const channelsCommand = command({
   usage: 'channels',
   async run(bch: Bch) {
-    // Not `directory.channels()`: that one lists only names that Parley itself would allow.
+    // Not `directory.channels()`: it lists only names that Parley itself allows.
     const records = await bch.workspace.home.directory.list();
     const channels = [...new Set(records.flatMap((record) => record.subscriptions))].sort();
     if (channels.length === 0) return bch.say('no channels yet — `bch sub #general` to create one');
@@ -171,7 +171,7 @@ const mcpCommand = command({
 
 const BRIEF = 120;
 
-/** The whole message, as the original prints it. The hook prints this too, so it passes the gate. */
+/** The whole message, as the original prints it. The hook prints it too, so every text in it is made safe for models. */
 function full(message: Message): string {
   const { scope, thread, refs } = message;
   return [
@@ -186,7 +186,7 @@ function full(message: Message): string {
 /** One line. */
 function brief(message: Message): string {
   const line = message.body.replace(/\s+/g, ' ');
-  // Half a surrogate pair is no character.
+  // Do not keep half of a surrogate pair.
   const cut = line.length > BRIEF ? `${line.slice(0, BRIEF).replace(/[\uD800-\uDBFF]$/, '')}…` : line;
   return `${head(message)}: ${forModel(cut)}`;
 }

@@ -41,7 +41,7 @@ BACKCHANNEL_URL, BACKCHANNEL_TOKEN and BACKCHANNEL_RELAY_ROOM say at which relay
 BACKCHANNEL_SETUP_HOME is the home that setup works in, if not yours.
 \`parley bch …\` is the same program. More: parley help`;
 
-/** `bch <command> …`: Backchannel's own commands, home and texts. Every "no" is one line `error: …` and exit code 1. */
+/** `bch <command> …`: Backchannel's own commands, home and texts. Every refusal is one line `error: …` and exit code 1. */
 export function backchannel(): Dialect<Bch> {
   return {
     name: 'bch',

@@ -8,17 +8,17 @@ import { readIdentity, folderFor } from './remote-identity.ts';
 import type { Identity } from './remote-identity.ts';
 import { Refusal } from '../../core/refusal.ts';
 
-/** Which agent at which relay: by its folder; or, for a Backchannel program, by what its own config says. */
+/** An agent at a relay, named by its folder or, for Backchannel's own program, by the config of that. */
 export type RemotePlace = { durability: Durability } & (
   | { root: string }
   | { place: { agent: AgentName; url: string; room?: string; token?: string }; below: string }
 );
 
-/** The home of an agent at a relay: read through a local mailbox. Backchannel's agents have no policy and no outbox. */
+/** The home of an agent at a relay, read through a local mailbox. Agents of `bch` have no attention policy and no outbox. */
 export function openRemoteHome(order: RemotePlace): Home {
   const asOriginal = 'place' in order;
   const { root, identity } = asOriginal ? known(order) : { root: order.root, identity: saved(order.root) };
-  // Loaded here: a client of HTTP and its queue cost every start 3 %, and few agents are at a relay.
+  // Loaded here: the HTTP client and its queue cost every start 3 %, and few agents are at a relay.
   const { openRelay } = require('./remote-home.ts') as typeof Relay;
   const { journal, mailboxes, directory, remote } = openRelay({
     root,
@@ -27,7 +27,7 @@ export function openRemoteHome(order: RemotePlace): Home {
     kind: asOriginal ? 'foreign' : 'agent',
     queues: !asOriginal,
     judge: (known, mailbox, message) => attendForeign({ ...home, ...known }, mailbox, message),
-    // The original is silent about a stream that breaks.
+    // The original prints nothing about a broken stream.
     tell: (text) => (asOriginal ? undefined : writeAll(2, `parley: ${text}\n`)),
   });
   const home: Home = { label: 'relay', root, journal, mailboxes, directory, remote };

@@ -10,14 +10,14 @@ import type { RelayHttp } from './remote-http.ts';
 import { isNoSuchRoute } from './post.ts';
 import { NoRelayAnswer, RelayRefusal } from './remote-http.ts';
 
-/** So long a relay keeps for us what we are carrying over. */
+/** The lease on messages that we fetch. */
 const CARRY_MS = 30_000;
-/** How many are carried over at once. */
+/** The most messages fetched at once. */
 const BATCH = 100;
-/** How many takes are under way at once, at a relay where each is a request of its own. */
+/** The most takes under way at once, at a relay where each take is one request. */
 const AT_ONCE = 4;
 
-/** No inbox is as large as this; what is has to be something else. */
+/** A larger answer cannot be an inbox. */
 const INBOX_LIMIT = 512 * 1024 * 1024;
 
 export interface InboxCacheOptions {
@@ -28,14 +28,14 @@ export interface InboxCacheOptions {
 }
 
 /**
- * Carries messages from a relay to the local mailbox, without losing one on the way.
+ * Fetches messages from a relay into the local mailbox without losing one.
  *
- * A relay of ours: lease there → written and flushed here → settled there. Killed in between, the lease runs out and the message
- * waits there again; the local mailbox knows it by then, and it is settled there without being shown a second time.
+ * At a relay of ours: lease there → write and flush here → settle there. If we are killed in between, the lease runs out and the message
+ * waits at the relay again. The local mailbox may have it by then: then it is settled there and not shown a second time.
  *
- * The original's take deletes before anybody has the message safely. So it is written here first, into `landing/<who>/`, then
- * taken there, then moved to the local mailbox. Killed in between, anyone who comes next asks whether it still waits there: if it does it
- * was not taken; if it does not, we had it.
+ * The original's take deletes the message before a reader has stored it. So we write it first, into `landing/<who>/`, then take it there,
+ * then move it to the local mailbox. If we are killed in between, the next process asks whether the message still waits at the relay: if it
+ * does, it was not taken; if it does not, we took it.
  */
 export class InboxCache {
   readonly #holder = newHolder(false);
@@ -43,7 +43,7 @@ export class InboxCache {
 
   constructor(readonly options: InboxCacheOptions) {}
 
-  /** `known` are messages that were seen waiting there. Whatever somebody else has taken is left out, silently. */
+  /** Fetches these messages. `known` are messages seen waiting at the relay. Skips those that another reader has taken. */
   async carry(mailbox: AgentName, ids: MessageId[], known: ReadonlyMap<MessageId, Message>): Promise<void> {
     this.options.files.make(mailbox);
     for (let at = 0; at < ids.length; at += BATCH) {
@@ -52,7 +52,7 @@ export class InboxCache {
     }
   }
 
-  /** Tells the relay that these, which it still offers, have been here before. */
+  /** Settles messages at the relay that it still offers, although they were fetched before. */
   async discharge(mailbox: AgentName, ids: MessageId[]): Promise<void> {
     const { http, abilities } = this.options;
     if (!(await abilities.get()).leases) {
@@ -60,11 +60,11 @@ export class InboxCache {
       return;
     }
     for (let at = 0; at < ids.length; at += BATCH) {
-      await this.#borrow(ids.slice(at, at + BATCH), (lease, messages) => this.#settle(lease, idsOf(messages)));
+      await this.#leaseAll(ids.slice(at, at + BATCH), (lease, messages) => this.#settle(lease, idsOf(messages)));
     }
   }
 
-  /** Finishes what a dead process had not finished. Costs one listing when there is nothing. */
+  /** Finishes fetches of dead processes. Costs one listing if there are none. */
   async heal(mailbox: AgentName, patienceMs?: number): Promise<void> {
     for (const holder of list(this.#folder)) {
       if (holder !== this.#holder && !isDead(holder)) continue;
@@ -78,12 +78,12 @@ export class InboxCache {
     return `${this.options.root}/landing`;
   }
 
-  /** False if the relay knows no leases. */
+  /** False if the relay has no leases. */
   async #byLease(mailbox: AgentName, ids: MessageId[]): Promise<boolean> {
     const { files, abilities } = this.options;
     if (!(await abilities.get()).leases) return false;
     try {
-      await this.#borrow(ids, async (lease, messages) => {
+      await this.#leaseAll(ids, async (lease, messages) => {
         for (const message of messages) {
           const draft = files.path(mailbox, 'tmp', message.id);
           files.write(draft, JSON.stringify(message));
@@ -95,14 +95,14 @@ export class InboxCache {
       return true;
     } catch (error) {
       if (!isNoSuchRoute(error)) throw error;
-      // Another program answers at this address than yesterday.
+      // Another program answers at this address now.
       abilities.forget();
       return (await abilities.askNow()).leases ? Promise.reject(error) : false;
     }
   }
 
-  /** One answer may not carry all of them: the rest is asked for again, as long as any comes. */
-  async #borrow(ids: MessageId[], use: (lease: string, messages: Message[]) => Promise<void>): Promise<void> {
+  /** Leases all of them. One answer may hold only some, so this asks again until none is left or none comes. */
+  async #leaseAll(ids: MessageId[], use: (lease: string, messages: Message[]) => Promise<void>): Promise<void> {
     let left = ids;
     while (left.length > 0) {
       const { lease, messages } = await this.#lease(left);
@@ -113,7 +113,7 @@ export class InboxCache {
     }
   }
 
-  /** Only what was asked for, each once: under another id a relay could put its text in the place of mail that is here. */
+  /** Keeps only messages that we asked for, each once: under another id a relay could replace mail that is here. */
   async #lease(ids: MessageId[]): Promise<{ lease: string; messages: Message[] }> {
     const { data } = await this.options.http.ask('POST', '/v1/lease', { body: { ids, max: ids.length, ms: CARRY_MS } });
     const { lease, messages } = (data ?? {}) as { lease?: unknown; messages?: unknown };
@@ -129,11 +129,11 @@ export class InboxCache {
     try {
       await this.#settle(lease, ids);
     } catch (error) {
-      // We were so slow that they wait there again, or are somebody else's: they are not ours to show.
+      // The lease ran out: the messages wait at the relay again or another reader has them, so we must not show them.
       const { files } = this.options;
       if (error instanceof RelayRefusal && error.status === 409)
         for (const id of ids) files.delete(files.path(mailbox, 'new', id));
-      // The messages are safe here. That the relay has not heard it is put right when it offers them again.
+      // The messages are stored here. If the relay offers them again, they are settled then.
       else if (!(error instanceof NoRelayAnswer)) throw error;
     }
   }
@@ -180,7 +180,7 @@ export class InboxCache {
     }
   }
 
-  /** What still waits there was not taken. What does not, we took: to show it twice is better than never. */
+  /** Messages that still wait at the relay were not taken. We treat the others as taken: showing one twice is better than losing it. */
   async #settleDoubt(mailbox: AgentName, holder: string, ids: MessageId[], patienceMs?: number): Promise<void> {
     const { files } = this.options;
     const waiting = await this.waiting(mailbox, patienceMs);
@@ -193,7 +193,7 @@ export class InboxCache {
     files.flushFolder(files.folder(mailbox, 'new'));
   }
 
-  /** Everything that waits there. */
+  /** Every message that waits at the relay. */
   async waiting(mailbox: AgentName, patienceMs?: number): Promise<Map<MessageId, Message>> {
     const path = `/v1/inbox/${encodeURIComponent(mailbox)}`;
     const patience = patienceMs === undefined ? {} : { patienceMs };

@@ -10,7 +10,7 @@ import type { ClientSettings, Hook, InstallProfile, InstallTarget } from '../../
 import type { Addition } from '../../clients/settings/changes.ts';
 import { inShell } from '../../clients/shell-word.ts';
 
-/** The clients that `bch setup` knows, and how the established program calls them in what it prints. */
+/** The clients that `bch setup` knows, and the names that the original prints for them. */
 export const BCH_CLIENTS: readonly { client: ClientSettings; harness: string }[] = [
   { client: claudeSettings, harness: 'claude-code' },
   { client: codexSettings, harness: 'codex' },
@@ -41,9 +41,9 @@ export function bchAdditions(
   return additionsOf(client, target, profile, harness);
 }
 
-/** Mail for the repository that the session works in, or else for its folder. */
+/** The hook that reads mail for the session's repository or, without one, for its folder. */
 function mailHook(program: string): Hook {
-  // Both programs know by this that a hook that reads mail is there.
+  // Both programs recognise an installed mail hook by this text.
   const mark = 'drain --hook';
   const match = '--match "$(git remote get-url origin 2>/dev/null || pwd)"';
   const command = programLine(inShell(program), `bch ${mark} ${match}`);

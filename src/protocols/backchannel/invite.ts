@@ -5,7 +5,7 @@ import type { Described } from '../../core/schema.ts';
 
 const PREFIX = 'bch1-';
 
-/** Everything that a newcomer needs to join a room of a relay. It holds the room's secret in clear. spec: BC-B8.1 */
+/** What a new agent needs to join a room of a relay. It contains the room token in clear. spec: BC-B8.1 */
 const Content = new Schema(() =>
   v.object({
     url: v.pipe(v.string(), v.minLength(1)),
@@ -16,7 +16,7 @@ const Content = new Schema(() =>
 );
 export type Invite = Described<typeof Content>;
 
-/** In the key order that other programs write. */
+/** Writes the keys in the order of other programs. */
 export function writeInvite({ url, token, room, channels }: Invite): string {
   const content = {
     url,
@@ -27,7 +27,7 @@ export function writeInvite({ url, token, room, channels }: Invite): string {
   return PREFIX + Buffer.from(JSON.stringify(content)).toString('base64url');
 }
 
-/** The three complaints are the original's. */
+/** The three error texts are the original's. */
 export function readInvite(text: string): Invite {
   if (!text.startsWith(PREFIX)) {
     throw new Refusal('invalid_request', `not a backchannel invite (expected it to start with ${PREFIX})`);

@@ -3,40 +3,40 @@ import { WaitingPages } from '../../core/mail/deliver.ts';
 import type { Mail } from '../../core/ports/journal.ts';
 import type { Watch } from '../../core/ports/mailboxes.ts';
 
-/** How much is kept for a slow listener; what comes after it is read from the journal when the listener is back. */
+/** The most bytes queued for a slow listener. Later messages are read from the journal when it catches up. */
 const QUEUE_BYTES = 256 * 1024;
-/** The numbers of the last messages sent: one that was held and came back is told from one that was sent before. */
+/** How many numbers of sent messages are remembered, to tell a message that was released from one that was sent before. */
 const RECENT = 128;
-/** A listener that takes nothing for this many signs of life is cut; it comes back and loses nothing. */
-const PATIENCE = 3;
+/** A listener that reads nothing for this many keep-alives is cut. It can connect again and loses nothing. */
+const MOST_MISSED = 3;
 
 const encoder = new TextEncoder();
 const HELLO = encoder.encode(': listening\n\n');
 const KEEPALIVE = encoder.encode(': keepalive\n\n');
 
-/** Who listens, and from where on. */
+/** Who listens, and after which message. */
 export interface ListenerOptions {
   who: Who;
-  /** Of the token that opened it. */
+  /** The hash of the token that opened the stream. */
   tokenHash: string;
-  /** The last number that it has seen. */
+  /** The number of the last message that the listener has seen. */
   after: number;
-  /** Asked before anything is told: false once the token that opened the stream is nobody's or somebody else's. */
+  /** Called before each send: false once the token that opened the stream was revoked or belongs to another agent. */
   isWelcome: () => Promise<boolean>;
-  /** Ends the connection of a reader that takes nothing. */
+  /** Ends the connection of a listener that reads nothing. */
   cut: () => void;
 }
 
 /**
- * One open stream: everything that waits, in order of arrival, then what arrives. It claims nothing. spec: relay#events
+ * One open stream. It sends the waiting messages in order of arrival, then new ones. It claims nothing. spec: relay#events
  *
- * It is *behind* until it has read the journal up to its mark, and *live* after that: what arrives is handed on as it is, without
- * reading it again. A slow reader makes it fall behind again, and costs no more memory than its queue.
+ * It is *behind* until it has read the whole journal, then *live*: it passes new messages on without reading them from the journal. A slow
+ * reader puts it behind again, and costs no more memory than its queue.
  */
 export class Listener {
   readonly stream: ReadableStream<Uint8Array>;
   readonly #pages: WaitingPages;
-  /** For a reader that comes back: what was on loan when it came by, and waits again since. */
+  /** For a reader that reconnects: messages that were leased when it last listened, and that wait again now. */
   #returned: WaitingPages | null;
   readonly #watch: Watch;
   readonly #recent: number[] = [];
@@ -52,33 +52,33 @@ export class Listener {
 
   constructor(
     readonly listening: ListenerOptions,
-    /** With the error, if it was one of ours that ended it. */
+    /** Called at the end, with the error if ours ended the stream. */
     readonly onClose: (listener: Listener, error?: unknown) => void,
   ) {
     const { who, after } = listening;
     this.#pages = new WaitingPages(who, after);
     this.#returned = after > 0 ? new WaitingPages(who, 0, after) : null;
-    // Before the first look: what arrives in between is not missed.
+    // Watch before the first look, so that no arrival in between is missed.
     this.#watch = who.home.mailboxes.watch(who.name, (mail) => this.#arrived(mail));
     this.stream = new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
           this.#controller = controller;
         },
-        // Anyone who is cut off by an error of ours comes back and gets everything again.
+        // A reader that is cut by an error of ours reconnects and gets everything again.
         pull: (controller) => this.#pull(controller).catch((error: unknown) => this.close(error)),
         cancel: () => this.close(),
       },
-      // Nothing is made before the connection can take it.
+      // Produce nothing before the connection can take it.
       { highWaterMark: 0 },
     );
   }
 
-  /** A sign of life, if nothing else is under way. */
+  /** Sends a keep-alive, if nothing else is queued. */
   keepAlive(): void {
     if (this.#wake) return this.#enqueue(KEEPALIVE);
     this.#missed += 1;
-    if (this.#missed >= PATIENCE) this.#leave();
+    if (this.#missed >= MOST_MISSED) this.#leave();
   }
 
   close(error?: unknown): void {
@@ -91,7 +91,7 @@ export class Listener {
     try {
       this.#controller?.close();
     } catch {
-      // The reader was first.
+      // The reader has closed it already.
     }
   }
 
@@ -129,7 +129,7 @@ export class Listener {
     this.#isBehind = false;
     this.#isLooking = true;
     try {
-      // What other programs left belongs to what waits.
+      // Files that other programs left wait too.
       const { who } = this.listening;
       if (!this.#hasGreeted) await who.home.mailboxes.adopt(who.name);
       this.#hasGreeted = true;
@@ -142,7 +142,7 @@ export class Listener {
   }
 
   async #tellReturned(pages: WaitingPages): Promise<void> {
-    // One that came back this very moment may have been told as an arrival.
+    // A message released just now may have been sent as an arrival.
     for (const mail of await pages.next()) if (!this.#recent.includes(mail.seq)) this.#send(mail);
     if (pages.isRead) this.#returned = null;
   }
@@ -151,13 +151,13 @@ export class Listener {
     if (this.#isClosed) return;
     const isNew = mail === undefined || mail.seq > this.#pages.after;
     if (mail && !isNew) {
-      // It was held by a reader when we came by, and waits again; or it was committed before one that was told first.
+      // An old number: the message was released, or was committed before one that was sent first.
       if (this.#recent.includes(mail.seq)) return;
       if (this.#queued > QUEUE_BYTES) this.#leave();
       else this.#send(mail);
       return;
     }
-    // The journal has it: anyone who reads there, or is too slow, gets it from there.
+    // The journal has it: a listener that is behind or too slow reads it there.
     if (!mail || this.#isBehind || this.#isLooking || this.#queued > QUEUE_BYTES) {
       this.#isBehind = true;
       this.#wake?.();
@@ -182,9 +182,9 @@ export class Listener {
 
 let last: { mail: Mail; frame: Uint8Array } | undefined;
 
-/** LF only, and a space after the colon: that is all that the original's clients understand. [BC-B6.1] */
+/** LF only, and a space after the colon: the original's clients understand nothing else. [BC-B6.1] */
 function frameOf(mail: Mail): Uint8Array {
-  // A message to a channel goes to many listeners in a row.
+  // A message to a channel goes to many listeners in a row: reuse the frame.
   if (last?.mail.text === mail.text && last.mail.seq === mail.seq) return last.frame;
   const line = /[\r\n]/.test(mail.text) ? JSON.stringify(JSON.parse(mail.text)) : mail.text;
   const frame = encoder.encode(`id: ${mail.seq}\ndata: ${line}\n\n`);
@@ -192,21 +192,21 @@ function frameOf(mail: Mail): Uint8Array {
   return frame;
 }
 
-/** The signs of life are spread: ten thousand at one moment would hold up everybody else. */
-const SHARES = 25;
+/** Keep-alives are spread over time: ten thousand at once would delay every request. */
+const KEEPALIVE_SLOTS = 25;
 
-/** An agent may listen in many sessions; without an end, one could use up the files of the host. */
-const MOST_EACH = 100;
+/** The most streams per token: an agent may listen in many sessions, but must not use up the host's open files. */
+const MOST_PER_TOKEN = 100;
 
-/** Every open stream, and the one clock of them all. */
+/** All open streams, with one clock for their keep-alives. */
 export class Listeners {
-  readonly #shares: Set<Listener>[] = Array.from({ length: SHARES }, () => new Set());
+  readonly #shares: Set<Listener>[] = Array.from({ length: KEEPALIVE_SLOTS }, () => new Set());
   #clock: ReturnType<typeof setInterval> | undefined;
-  /** How many each token has opened. */
+  /** The number of open streams per token. */
   readonly #each = new Map<string, number>();
   #turn = 0;
   #size = 0;
-  /** How many were cut because they took nothing. */
+  /** How many streams were cut because their reader read nothing. */
   cut = 0;
 
   constructor(readonly keepaliveMs: number) {}
@@ -216,12 +216,12 @@ export class Listeners {
   }
 
   isFull(tokenHash: string): boolean {
-    return (this.#each.get(tokenHash) ?? 0) >= MOST_EACH;
+    return (this.#each.get(tokenHash) ?? 0) >= MOST_PER_TOKEN;
   }
 
   open(listening: ListenerOptions, onClose: (error?: unknown) => void): ReadableStream<Uint8Array> {
-    // Its turn comes when the clock has gone round once.
-    const share = this.#shares[(this.#turn + SHARES - 1) % SHARES];
+    // Its first keep-alive is due after one full round of the clock.
+    const share = this.#shares[(this.#turn + KEEPALIVE_SLOTS - 1) % KEEPALIVE_SLOTS];
     const cutOff = (): void => {
       this.cut += 1;
       listening.cut();
@@ -236,18 +236,18 @@ export class Listeners {
     share?.add(listener);
     this.#size += 1;
     this.#count(listening.tokenHash, 1);
-    this.#clock ??= setInterval(() => this.#tick(), this.keepaliveMs / SHARES);
+    this.#clock ??= setInterval(() => this.#tick(), this.keepaliveMs / KEEPALIVE_SLOTS);
     return listener.stream;
   }
 
-  /** Ends every stream. Its readers come back to anyone who answers then. */
+  /** Ends every stream. The readers reconnect to whichever relay answers then. */
   close(): void {
     for (const share of this.#shares) for (const listener of share) listener.close();
   }
 
   #tick(): void {
     const share = this.#shares[this.#turn];
-    this.#turn = (this.#turn + 1) % SHARES;
+    this.#turn = (this.#turn + 1) % KEEPALIVE_SLOTS;
     for (const listener of share ?? []) listener.keepAlive();
   }
 

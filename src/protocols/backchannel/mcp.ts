@@ -33,7 +33,7 @@ const TOOLS: Record<string, Tool> = {
       const { message } = await send(workspace, name, {
         to: target,
         ...said,
-        // The users' own words here, as on the command line: stored as they are.
+        // The user's own words, as on the command line: stored unchanged.
         scope: scope as Scope | undefined,
         thread: thread as MessageId | undefined,
         intent: 'none',
@@ -48,7 +48,7 @@ const TOOLS: Record<string, Tool> = {
       const { home, name: agent } = who;
       const { match } = parsed(McpInbox, given);
       await home.mailboxes.heal();
-      // Reading goes on without it.
+      // Reading does not depend on this.
       await home.directory.seen(agent).catch(() => {});
       const mail = (await waiting(who, { match })).map(({ message }) => message);
       const by = { by: 'bch mcp', agent, pid: process.pid };

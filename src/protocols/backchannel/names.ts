@@ -5,14 +5,14 @@ import { AgentName, nameAdvice } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { Schema } from '../../core/schema.ts';
 
-/** An agent's own name. It becomes a folder: nothing that could leave its place passes. spec: message#names */
+/** An agent's name. It becomes a folder name, so a name that could leave its parent folder is refused. spec: message#names */
 export function readName(text: unknown): AgentName {
   const name = AgentName.safeParse(text);
   if (name.success) return name.data;
   throw new Refusal('invalid_request', `invalid agent name "${String(text)}" (${nameAdvice(text)})`);
 }
 
-/** A target as Backchannel reads it: `#…` is a channel, whatever its name; all else is an agent, after one leading @. */
+/** A target as Backchannel reads it: `#…` is a channel of any name; everything else is an agent, without one leading @. */
 export function readAddress(text: string): Address {
   if (text.startsWith('#')) return { kind: 'channel', channel: anyChannel(text) };
   const name = AgentName.safeParse(text.startsWith('@') ? text.slice(1) : text);
@@ -20,12 +20,12 @@ export function readAddress(text: string): Address {
   throw unreachable(text);
 }
 
-/** Here every channel name is allowed. It is only ever compared, never a path. */
+/** Every channel name is allowed here: it is only compared and never becomes a path. */
 export function anyChannel(text: string): ChannelName {
   return (text.startsWith('#') ? text : `#${text}`) as ChannelName;
 }
 
-/** Nobody would get it, in the original's words. */
+/** The original's error for a message that nobody would get. */
 export function unreachable(target: string): Refusal {
   if (target.startsWith('#')) {
     return new Refusal('unknown_recipient', `channel ${target} has no other subscribers — nothing to deliver`);
@@ -34,7 +34,7 @@ export function unreachable(target: string): Refusal {
   return new Refusal('unknown_recipient', `unknown agent "${name}" — they must \`bch init ${name}\` first`);
 }
 
-/** The arguments of the four tools of its MCP server; anything beside them is refused. spec: mcp#backchannel */
+/** The arguments of the four tools of Backchannel's MCP server. Any other argument is refused. spec: mcp#backchannel */
 export const McpSend = new Schema(() =>
   v.strictObject({
     target: v.pipe(v.string(), v.minLength(1)),

@@ -9,7 +9,7 @@ import { OutgoingMessage } from '../../core/ports/remote.ts';
 import type { OutgoingState } from '../../core/ports/remote.ts';
 import { isMessageId } from '../../core/names.ts';
 
-/** A message and the name of its file, which says how far it came. */
+/** A message and the name of its file, which contains its state. */
 export interface Filed {
   outgoing: OutgoingMessage;
   state: OutgoingState;
@@ -19,9 +19,9 @@ export interface Filed {
 const NAME = /^([0-9a-f]{16})\.(?:(queued|unknown|refused)|sending\.(.+))\.json$/;
 
 /**
- * Messages that are on their way to a relay, one file each: `<hash of the key>.<state>.json`. A message is written and flushed
- * before anything is sent, and removed when the relay has answered. It is claimed by a rename, so of many processes one
- * sends it; `sending.<who>` of a dead process means that nobody knows whether it arrived.
+ * Messages for a relay, one file each: `<hash of the key>.<state>.json`. A message is written and flushed before it is sent, and removed
+ * when the relay has answered. A rename claims it, so only one of many processes sends it. `sending.<who>` of a dead process means that it
+ * is unknown whether the message arrived.
  */
 export class Outbox {
   readonly #files: MaildirFiles;
@@ -38,7 +38,7 @@ export class Outbox {
     return filed.sort((a, b) => (a.outgoing.written < b.outgoing.written ? -1 : 1));
   }
 
-  /** Whether anything is there at all: costs one listing. */
+  /** Is there no message? Costs one listing. */
   isEmpty(): boolean {
     return !list(this.#folder).some((file) => NAME.test(file));
   }
@@ -49,7 +49,7 @@ export class Outbox {
     return file === undefined ? undefined : this.#read(file);
   }
 
-  /** Keeps a message durably. Under a key that is there already, what is there: it must say the same. */
+  /** Stores a message durably. If its key is there already, returns that message, which must say the same. */
   add(outgoing: OutgoingMessage): Filed {
     const there = this.find(outgoing.key);
     if (there && saySame(there.outgoing, outgoing)) return there;
@@ -68,7 +68,7 @@ export class Outbox {
     return this.#rename(filed, `sending.${newHolder(false)}`, 'sending');
   }
 
-  /** Puts a message back, with what is known of it now. */
+  /** Puts a claimed message back, in a new state. */
   put(filed: Filed, state: 'queued' | 'unknown' | 'refused', why: string, tried?: string): void {
     const now = this.#rename(filed, state, state);
     if (now) this.#write(now.file, { ...now.outgoing, why, ...(tried && { tried }) });
@@ -112,7 +112,7 @@ export class Outbox {
       if (!isDead(holder)) return { outgoing: outgoing.data, file, state: 'sending' };
       return { outgoing: { tried: outgoing.data.written, ...outgoing.data }, file, state: 'unknown' };
     } catch {
-      // Somebody has moved it on, or it is no message.
+      // Another process has renamed or removed it, or it is not a message.
       return undefined;
     }
   }
@@ -122,12 +122,12 @@ function nameOf(key: SendKey | string): string {
   return Bun.hash(key).toString(16).padStart(16, '0');
 }
 
-/** As long as traces are kept unless the user says otherwise: nobody asks for an older one by the id of the outbox. */
+/** The default time that traces are kept: nobody looks an older message up by its outbox id. */
 const KEEP_MS = 180 * 24 * 60 * 60 * 1000;
 
 /**
- * What was queued here under one id and stored by the relay under another: one small file each, `ids/<our id>.json`, that holds the
- * relay's id. A relay of ours keeps our id, so most homes have none. An alias that is lost costs a convenience: nothing is thrown.
+ * Maps the ids of queued messages to the relay's ids, where they differ: one small file each, `ids/<our id>.json`. A relay of ours keeps
+ * our id, so most homes have none. A lost alias only makes a message harder to look up, so nothing is thrown.
  */
 export class Aliases {
   readonly #folder: string;
@@ -145,11 +145,11 @@ export class Aliases {
       this.#forgetOld();
       writeFileSync(this.#path(ours), JSON.stringify(theirs), { mode: 0o600 });
     } catch {
-      // The message itself was sent.
+      // The message itself was sent: ignore the error.
     }
   }
 
-  /** The relay's ids of what was queued under an id that begins so. */
+  /** The relay's ids of messages whose outbox id begins with `prefix`. */
   like(prefix: string): MessageId[] {
     if (prefix === '') return [];
     return idsIn(this.#folder)
@@ -157,7 +157,7 @@ export class Aliases {
       .flatMap((id) => this.#read(id) ?? []);
   }
 
-  /** The id under which this message of the relay was queued here. */
+  /** The outbox id of a message with this id at the relay. */
   oursFor(theirs: MessageId): MessageId | undefined {
     return idsIn(this.#folder).find((id) => this.#read(id) === theirs);
   }

@@ -10,7 +10,7 @@ import type { RelayHttp } from './remote-http.ts';
 import type { OutgoingMessage, Posted } from '../../core/ports/remote.ts';
 import { NoRelayAnswer, neverLeft, RelayRefusal } from './remote-http.ts';
 
-/** How often a message whose answer got lost is sent again at once, to a relay that knows keys. */
+/** How often a message is sent again at once after its answer was lost, to a relay that supports keys. */
 const AGAIN = 2;
 const PAUSE_MS = 500;
 
@@ -18,17 +18,17 @@ export interface PostOptions {
   http: RelayHttp;
   journal: Journal;
   abilities: KnownAbilities;
-  /** Without one nothing waits: what could not be sent is an error, and anyone who sent it tries again. */
+  /** Without an outbox nothing is queued: a message that cannot be sent is an error, and its sender tries again. */
   outbox: Outbox | null;
-  /** Where it is noted that the relay stored a message under another id than ours. */
+  /** The relay's ids of messages that it stored under another id than ours. */
   aliases: Aliases;
   now: () => number;
 }
 
 /**
- * Messages to a relay. A message is queued → claimed → gone, when the relay has answered; → queued again, if it never left this
- * machine; → unknown, if it may have arrived. Only a relay that knows keys is sent the same message twice without being asked to:
- * it answers a repeat as it answered the first. Killed at any point, the message is still in the outbox.
+ * Sends messages to a relay. A message is queued → claimed → removed when the relay has answered; → queued again if it never left this
+ * machine; → unknown if it may have arrived. Only to a relay that supports keys is a message sent twice without asking the user: such a
+ * relay answers a repeat as it answered the first. A kill at any point leaves the message in the outbox.
  */
 export class Post {
   constructor(readonly options: PostOptions) {}
@@ -40,7 +40,7 @@ export class Post {
     const filed = outbox.add(outgoing);
     if (filed.state === 'unknown' && !(await this.#isSafe(filed)))
       throw new Refusal('outcome_unknown', this.#unknown(filed.outgoing, false));
-    // What was written before leaves before. If it cannot, this one cannot either.
+    // Earlier messages are sent first. If they cannot be sent, this one cannot either.
     const trouble = await this.flush({ before: filed });
     if (trouble) {
       if (filed.state === 'queued') outbox.put(filed, 'queued', trouble.message);
@@ -50,8 +50,8 @@ export class Post {
   }
 
   /**
-   * Sends what waits in the outbox, as far as that is safe, oldest first; only what is older than `before`, if that is given.
-   * Answers with what prevents it, if the relay cannot be reached. Nobody waits for these messages: nothing is thrown.
+   * Sends the messages in the outbox that are safe to send, oldest first; with `before`, only older ones. Returns the reason if the relay
+   * cannot be reached. Throws nothing, because no caller waits for these messages.
    */
   async flush({ before, connectMs }: { before?: Filed; connectMs?: number } = {}): Promise<Refusal | null> {
     const { outbox, http } = this.options;
@@ -69,7 +69,7 @@ export class Post {
     }
   }
 
-  /** A message that is refused, or whose fate is unknown, does not hold up the next; one that cannot leave does. */
+  /** Sends one message if that is safe. A refused message, or one with an unknown outcome, does not stop the next; an unreachable relay does. */
   async #forwardIfSafe(filed: Filed): Promise<void> {
     try {
       if (await this.#isSafe(filed)) await this.#forward(filed, false);
@@ -78,7 +78,7 @@ export class Post {
     }
   }
 
-  /** Sends a message once more because its sender says so. */
+  /** Sends a message again at its sender's request. */
   async retry(name: string): Promise<Posted> {
     return this.#forward(await this.#named(name), true);
   }
@@ -87,7 +87,7 @@ export class Post {
     this.options.outbox?.remove(await this.#named(name));
   }
 
-  /** By its key or its id, or the beginning of one of them. */
+  /** Finds a message by its key or id, or by the beginning of either. */
   async #named(name: string): Promise<Filed> {
     const all = this.options.outbox?.list() ?? [];
     const exact = all.find(({ outgoing }) => outgoing.key === name || outgoing.id === name);
@@ -99,7 +99,7 @@ export class Post {
     throw new Refusal('already_claimed', 'a running process is sending it at this moment; see `parley outbox`');
   }
 
-  /** It may have left meanwhile, under its id or another. */
+  /** The error for a name that is not in the outbox. It says so if that message was sent meanwhile. */
   async #notHere(name: string): Promise<Refusal> {
     const [sent] = [
       ...this.options.aliases.like(name),
@@ -109,14 +109,14 @@ export class Post {
     return new Refusal('not_found', `nothing in the outbox has the key or id "${name}"${why}`);
   }
 
-  /** May this message be sent without asking anybody? */
+  /** May this message be sent without asking its sender? */
   async #isSafe({ state }: Filed): Promise<boolean> {
     if (state === 'queued') return true;
     const { abilities } = this.options;
     return state === 'unknown' && (abilities.known()?.keys ?? false) && (await abilities.askNow()).keys;
   }
 
-  /** Claims a message and sends it. `heard`: its sender is there to hear a no. */
+  /** Claims a message and sends it. `heard`: its sender waits and sees a refusal. */
   async #forward(filed: Filed, heard: boolean): Promise<Posted> {
     const { outbox } = this.options;
     const held = filed.state === 'sending' ? null : outbox?.begin(filed);
@@ -130,19 +130,19 @@ export class Post {
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
       if (neverLeft(error) || (error instanceof Refusal && error.code === 'busy' && !heard)) {
-        // What may have arrived before is not safe only because it did not leave now; unless its sender wants it again.
+        // If an earlier attempt may have arrived, the message stays unknown although this one did not leave; unless its sender asked for it.
         outbox.put(held, filed.state === 'unknown' && !heard ? 'unknown' : 'queued', why);
         throw heard ? queued(held.outgoing, why) : error;
       }
       if (error instanceof Refusal && error.code === 'outcome_unknown') outbox.put(held, 'unknown', why, tried);
-      // Nobody would ever hear of it otherwise.
+      // Otherwise no sender would learn of the refusal.
       else if (!heard) outbox.put(held, 'refused', why);
       else outbox.remove(held);
       throw error;
     }
   }
 
-  /** Sends a message, again if its answer got lost and the relay knows keys, and notes what the relay made of it. */
+  /** Sends a message, again if the answer was lost and the relay supports keys, and records the relay's answer. */
   async #send(outgoing: OutgoingMessage, again = AGAIN): Promise<Posted> {
     const { http, abilities, now } = this.options;
     const began = new Date(now()).toISOString();
@@ -150,13 +150,13 @@ export class Post {
       const { key, tried } = outgoing;
       const headers = {
         'idempotency-key': wireKey(key),
-        // Without an outbox nobody has seen it.
+        // Without an outbox nobody has seen our id.
         ...(outgoing.id && this.options.outbox && { 'x-parley-id': outgoing.id }),
         ...(tried && { 'x-parley-first-tried': tried }),
       };
       const { data } = await http.ask('POST', '/v1/send', { body: outgoing.content, headers });
       const message = readMessage(data);
-      // Anyone who answers with another's words has not taken ours. A body that was forgotten since the first try is empty.
+      // An answer with another message means that ours was not stored. The body is empty if the relay has forgotten it since the first try.
       const isOurs = message?.from === outgoing.from && [outgoing.content.body, ''].includes(message.body);
       if (!message || !isOurs)
         throw new NoRelayAnswer('unknown', `the relay ${http.url} answered with something that is not the message`);
@@ -164,7 +164,7 @@ export class Post {
       return { message, first: await this.#note(outgoing, message) };
     } catch (error) {
       if (!(error instanceof NoRelayAnswer) || error.fate !== 'unknown') throw error;
-      // It must have known keys before, and still know them: at the same address another program may answer by now.
+      // The relay must have supported keys before and still do: another program may answer at this address now.
       const isKeyed = abilities.known()?.keys ?? false;
       if (isKeyed && again > 0) {
         await Bun.sleep(PAUSE_MS);
@@ -175,7 +175,7 @@ export class Post {
     }
   }
 
-  /** Only an id that was shown: of a message that could not leave at once. */
+  /** Records an alias only for an id that the user has seen: that of a message that was queued. */
   #noteAlias({ id, why, tried }: OutgoingMessage, theirs: MessageId): void {
     const wasShown = why !== undefined || tried !== undefined;
     if (id !== undefined && id !== theirs && wasShown) this.options.aliases.note(id, theirs);
@@ -190,9 +190,9 @@ export class Post {
     return `nobody can tell whether the message arrived: ask its reader, then \`parley outbox retry ${name}\` or \`parley outbox drop ${name}\``;
   }
 
-  /** What passed through here can be looked up here. Who got it is the relay's to know. */
+  /** Records the sent message in the local journal, so that it can be looked up. Only the relay knows its recipients. */
   async #note({ key, named, content }: OutgoingMessage, answered: Message): Promise<boolean> {
-    // A relay may drop what it does not know; a repeat under the key is compared with what was said.
+    // A relay may drop fields that it does not know, but a repeat under the key is compared with what was sent.
     const { body, intent, deadline } = content;
     const parley = Extras.safeParse({ v: 1, ...answered.parley, intent, deadline });
     const isExtended = parley.success && Boolean(intent ?? deadline);
@@ -200,7 +200,7 @@ export class Post {
     try {
       return (await this.options.journal.accept({ message, copies: [], ...(named && { key }) })).first;
     } catch (error) {
-      // It was sent: that our own memory of it failed is not its sender's trouble.
+      // The message was sent: a failure of our own record must not look like a failed send.
       if (error instanceof Refusal) return true;
       throw error;
     }
@@ -219,18 +219,18 @@ function isNamed({ key, id }: OutgoingMessage, name: string): boolean {
   return name !== '' && (key.startsWith(name) || id?.startsWith(name) === true);
 }
 
-/** A key as it may be in a header: one of other characters is replaced by its fingerprint. */
+/** A key for a header. A key with other characters is replaced by its hash. */
 export function wireKey(key: string): string {
   if (/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(key)) return key;
   return `sha256-${new Bun.CryptoHasher('sha256').update(key).digest('hex')}`;
 }
 
-/** A relay's "no" to something that it does not know at all. */
+/** Is this a relay's answer to a route that it does not have? */
 export function isNoSuchRoute(error: unknown): boolean {
   return error instanceof RelayRefusal && error.status === 404;
 }
 
-/** Our own fields are dropped by relays that do not know them. */
+/** The message as it is sent. Other relays drop the fields that are ours. */
 function outgoingOf(from: AgentName, draft: Draft, written: string): OutgoingMessage {
   const { to, body, priority, scope, thread, refs, intent, deadline, key } = draft;
   const id = newSenderId(from);

@@ -3,23 +3,23 @@ import type { AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import type { AgentRecord } from '../../core/ports/directory.ts';
 
-/** A full mailbox is counted again this often: its reader may have taken something. */
+/** How often a full mailbox is counted again: its reader may have taken something. */
 const RECOUNT_MS = 1000;
-/** What readers hold is counted copy by copy, and what is gone file by file: each may take one part in this many of the time. */
+/** Counting held copies and missing files may each take at most 1/n of the time. */
 const LOOK_SHARE = 50;
 
 interface Room {
   left: number;
   waiting: number;
-  /** How many of them were held by readers at the last look, and when to look again (ms). */
+  /** How many copies readers held at the last count, and when to count again (ms). */
   held: number;
   lookAt: number;
-  /** When to look again for what other programs have taken (ms). */
+  /** When to look again for files that other programs have taken (ms). */
   squareAt: number;
   countedAt: number;
-  /** Admitted, and perhaps not stored yet: no count has seen them. */
+  /** Copies that were admitted and may not be stored yet, so no count includes them. */
   underway: number;
-  /** Many may ask at once; one counts for all of them. */
+  /** The count under way, which several callers share. */
   counting: Promise<void> | null;
 }
 
@@ -27,8 +27,8 @@ interface Room {
 type Admission = Room[];
 
 /**
- * How many more copies each mailbox may get. What waits is counted once and then only when the room for more is used up: readers
- * only ever make more of it, so nothing is refused too early for long and a send costs no count. spec: relay#quotas
+ * Limits how many copies wait in each mailbox. A mailbox is counted once, and again only when its room is used up: reading only frees
+ * room, so most sends cost no count, and a full mailbox is refused too long by at most `RECOUNT_MS`. spec: relay#quotas
  */
 export class Quota {
   readonly #rooms = new Map<AgentName, Room>();
@@ -38,7 +38,7 @@ export class Quota {
     readonly now: () => number,
   ) {}
 
-  /** Sends by a workspace that admits only as many as have room. When it has ended, what it stored is seen by the next count. */
+  /** Runs `act` with a workspace that admits only recipients with room. After it, the next count includes what it stored. */
   async within<T>(workspace: Workspace, act: (workspace: Workspace) => Promise<T>): Promise<T> {
     const admission: Admission = [];
     try {
@@ -48,10 +48,10 @@ export class Quota {
     }
   }
 
-  /** Those that have room for one more. A message to one full mailbox is refused; in a channel the full ones are left out. */
+  /** The recipients with room for one more copy. Refuses a message to one full mailbox; leaves full ones out of a channel message. */
   #admit(home: Home, recipients: AgentRecord[], admission: Admission): AgentRecord[] | Promise<AgentRecord[]> {
     const [first] = recipients;
-    // Nearly every message: nothing is to be waited for.
+    // The fast path of nearly every message: no waiting.
     if (first && recipients.length === 1 && this.#takesOne(first.name, admission)) return recipients;
     return this.#admitted(home, recipients, admission);
   }
@@ -86,7 +86,7 @@ export class Quota {
     try {
       const { underway } = room;
       const waiting = await this.#waiting(home, name, room);
-      // Who has enough waiting is full, whatever else is held.
+      // Waiting copies alone fill the mailbox: held ones do not matter.
       if (waiting < this.most && this.most !== Infinity) await this.#lookAtHeld(home, name, room, waiting);
       room.waiting = waiting + room.held;
       room.left = this.most - room.waiting - underway;
@@ -96,7 +96,7 @@ export class Quota {
     }
   }
 
-  /** Other programs take mail from the files. Before it counts against anybody, what they took is noted. */
+  /** The number of waiting copies. Other programs take files, so this first records what they took. */
   async #waiting(home: Home, name: AgentName, room: Room): Promise<number> {
     const waiting = await home.journal.waitingCount(name);
     if (waiting < this.most || this.now() < room.squareAt) return waiting;
@@ -104,7 +104,7 @@ export class Quota {
     return home.journal.waitingCount(name);
   }
 
-  /** What a reader has borrowed is on our disk as well: without it, who borrows everything has room without end. */
+  /** Counts held copies too: they use our disk, and a reader that leases everything must not get endless room. */
   async #lookAtHeld(home: Home, name: AgentName, room: Room, waiting: number): Promise<void> {
     if (this.now() < room.lookAt) return;
     const pause = await pauseAfter(async () => {
@@ -119,7 +119,7 @@ export class Quota {
     return room;
   }
 
-  /** What was not full when it was counted may have been emptied since; what was full is given some time. */
+  /** May a new count find room? A mailbox that was not full may have been read since; a full one is counted again only after `RECOUNT_MS`. */
   #mayHaveRoom({ waiting, countedAt }: Room): boolean {
     return waiting < this.most || this.now() - countedAt >= RECOUNT_MS;
   }
@@ -130,7 +130,7 @@ export class Quota {
   }
 }
 
-/** Looks, and says how long nobody should look again (ms). */
+/** Runs `look` and returns how long to wait before the next look (ms). */
 async function pauseAfter(look: () => Promise<unknown>): Promise<number> {
   const began = performance.now();
   await look();

@@ -19,7 +19,7 @@ import { json, SMALL_BODY } from './relay-state.ts';
 import type { RelayCall, Relay } from './relay-state.ts';
 import type { ChannelName } from '../../core/names.ts';
 
-/** Makes a room. Anybody may, unless the relay has an admin. spec: relay#rooms */
+/** Makes a room. Anyone may, unless the relay has an admin token. spec: relay#rooms */
 export async function openRoom(relay: Relay, c: RelayCall): Promise<Response> {
   const { adminTokenHash } = relay.deps.settings;
   const token = tokenOf(c.request);
@@ -27,14 +27,14 @@ export async function openRoom(relay: Relay, c: RelayCall): Promise<Response> {
     relay.countStranger(c);
     throw new Declined(401, ROOMS_RESTRICTED);
   }
-  // Each is a folder on our disk.
+  // A room is a folder on our disk.
   if (adminTokenHash === null) relay.countStranger(c);
   const made = await relay.deps.rooms.create();
   relay.deps.log('room_made', { id: c.id, room: made.roomId });
   return json(c, made);
 }
 
-/** Admits a new agent by the room's token, or lets one that is known come back by its own. spec: relay#register */
+/** Admits a new agent by the room token, or a known agent again by its own token. spec: relay#register */
 export async function register(relay: Relay, c: RelayCall): Promise<Response> {
   const id = relay.registry.named(c.request);
   let room: Room | null = null;
@@ -44,7 +44,7 @@ export async function register(relay: Relay, c: RelayCall): Promise<Response> {
     if (!room || roomHash === undefined) throw new Declined(404, unknownRoom(id));
     return await registerIn(relay, c, room, roomHash);
   } catch (error) {
-    // Whatever was wrong with it: only who succeeds has said who it is.
+    // Count every failure: only a successful caller has proven who it is.
     const phrase = phraseFor(error);
     if (phrase && phrase.status < 500 && phrase.status !== 429) relay.countStranger(c);
     throw error;
@@ -62,49 +62,50 @@ async function registerIn(relay: Relay, c: RelayCall, room: Room, roomHash: stri
   const plausible = AgentName.safeParse(asked);
   const known = plausible.success ? await directory.get(plausible.data) : null;
   if (known) {
-    if (sameHash(known.tokenHash ?? '', hash)) return json(c, told(await directory.register(known.name, 'foreign')));
-    // A record without a token was made on the host: only there can it get one.
+    if (sameHash(known.tokenHash ?? '', hash))
+      return json(c, publicRecord(await directory.register(known.name, 'foreign')));
+    // A record without a token was made on the host, and only there can it get one.
     throw new Declined(409, nameTaken(known.name));
   }
   if (!isAdmitted) throw new Declined(401, NO_ROOM_TOKEN);
   const name = readName(asked);
-  // However it is written: readers would take it for ours.
+  // In any letter case: readers would take it for the relay's own name.
   if (name.toLowerCase() === RELAY_NAME) throw new Declined(409, nameTaken(name));
   relay.countJoining(c);
   const { mostAgents } = relay.deps.settings;
   if ((await directory.count()) >= mostAgents) throw new Declined(403, roomFull(mostAgents));
   const fresh = newAgentToken();
   const record = await directory.register(name, 'foreign', hashOf(fresh));
-  // Of several who come at once, one has made the record.
+  // If several register at once, only one has made the record.
   if (!sameHash(record.tokenHash ?? '', hashOf(fresh))) throw new Declined(409, nameTaken(name));
-  // Scripts write into a mailbox without asking us: it must be there.
+  // Scripts write into mailbox folders directly, so the folder must exist.
   await relay.registry.open(room);
   await room.home.mailboxes.adopt(name);
   relay.deps.log('registered', { id: c.id, room: room.id, agent: name });
-  return json(c, { ...told(record), token: fresh });
+  return json(c, { ...publicRecord(record), token: fresh });
 }
 
-/** A record as others may see it. */
-export function told({ tokenHash: _secret, ...record }: AgentRecord): Omit<AgentRecord, 'tokenHash'> {
+/** A record without its secret. */
+export function publicRecord({ tokenHash: _secret, ...record }: AgentRecord): Omit<AgentRecord, 'tokenHash'> {
   return record;
 }
 
 const LONGEST_CHANNEL = 512;
-/** They are on one record, which is written again with each. */
+/** The most subscriptions of an agent. They are in one record, which each change rewrites. */
 const MOST_CHANNELS = 1000;
 
-/** Everybody in the room. spec: relay#agents */
+/** The agents of the room. spec: relay#agents */
 export async function agents(c: RelayCall): Promise<Response> {
-  return json(c, (await c.room.home.directory.list()).map(told));
+  return json(c, (await c.room.home.directory.list()).map(publicRecord));
 }
 
-/** Not `directory.channels()`: that one lists only names that Parley itself would allow. */
+/** The channels of the room. Not `directory.channels()`: it lists only names that Parley itself allows. */
 export async function channels(c: RelayCall): Promise<Response> {
   const records = await c.room.home.directory.list();
   return json(c, [...new Set(records.flatMap((record) => record.subscriptions))].sort());
 }
 
-/** The caller joins a channel. Whom the request names besides does not matter. */
+/** Subscribes the caller to a channel. An agent that the request names is ignored. */
 export async function subscribe(relay: Relay, c: RelayCall): Promise<Response> {
   const channel = await channelIn(relay, c);
   const { name, home } = c.who;

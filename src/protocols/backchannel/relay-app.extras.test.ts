@@ -67,7 +67,7 @@ describe('a send with a key', () => {
     expect((await send({ [field]: value }, plain)).status).toBe(409);
   });
 
-  it('carries what our own clients add, and drops it where it does not fit', async () => {
+  it('carries the fields that our clients add, and drops bad values', async () => {
     const { send } = await aRoom();
     expect((await send({ intent: 'question' })).value).toMatchObject({ parley: { v: 1, intent: 'question' } });
     expect((await send({ intent: 'nonsense' })).value).not.toHaveProperty('parley');
@@ -186,7 +186,7 @@ describe('a lease', () => {
     expect((await relay.ask('POST', path, { token: bob, body })).status).toBe(400);
   });
 
-  it('of one agent is not another’s to end', async () => {
+  it('of one agent cannot be ended by another', async () => {
     const { relay, alice, send, lease } = await aRoom();
     const { id } = (await send()).value as { id: string };
     const held = await lease();
@@ -256,7 +256,7 @@ describe('mail that waits too long', () => {
     expect(shared.figures.expired).toBe(2);
   });
 
-  it('stays where it is for those who have no token: it was never a relay’s to end', async () => {
+  it('never expires for agents without a token: it is local mail', async () => {
     const { relay, bob, alice } = await aRoom({ keepWaitingMs });
     const shared = new Relay(relay.deps);
     const upkeep = new Upkeep(shared);

@@ -75,7 +75,7 @@ describe('one agent', () => {
     expect(await leased()).toBe(first);
   });
 
-  it('cannot fill the relay’s memory by giving back what it borrowed, again and again', async () => {
+  it('cannot fill the relay’s memory by leasing and releasing again and again', async () => {
     const { relay, bob, send } = await aRoom();
     const shared = new Relay(relay.deps);
     const app = appOf(shared);
@@ -123,7 +123,7 @@ describe('a mailbox', () => {
     expect(await send()).toBeUndefined();
   });
 
-  it('counts what its reader has borrowed: it stands on our disk as well', async () => {
+  it('counts messages that its reader has leased: they use our disk too', async () => {
     const { relay, bob, send } = await aRoom({ quota: { waiting: 3 } });
     const ids = [await send(), await send(), await send()];
     const { value } = await relay.ask('POST', '/v1/lease', { token: bob, body: { ms: 3_600_000 } });
@@ -171,7 +171,7 @@ describe('a message', () => {
 });
 
 describe('trouble of the host', () => {
-  it('stands in its log; a caller learns what became of its message, and no path', async () => {
+  it('is in its log; a caller learns the outcome of its message, but no path', async () => {
     const { relay, alice } = await aRoom();
     relay.home().mailboxes.put = async () => {
       throw new Refusal('storage_failed', 'no space left for /home/secret/place; nothing was stored: free some space');
@@ -207,7 +207,7 @@ describe('a guard of the address', () => {
 });
 
 describe('mail that another program has dated', () => {
-  it('in the future keeps nothing behind it from expiring', async () => {
+  it('in the future does not stop later mail from expiring', async () => {
     const keepWaitingMs = 1000;
     const { relay, bob, send } = await aRoom({ keepWaitingMs });
     const shared = new Relay(relay.deps);
@@ -226,7 +226,7 @@ describe('mail that another program has dated', () => {
 });
 
 describe('mail that is taken while it expires', () => {
-  it('is its reader’s: no sender is told that it was never read', async () => {
+  it('belongs to its reader: no sender is told that it was never read', async () => {
     const keepWaitingMs = 1000;
     const { relay, alice, bob, send } = await aRoom({ keepWaitingMs });
     const shared = new Relay(relay.deps);

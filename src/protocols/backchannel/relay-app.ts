@@ -8,10 +8,10 @@ import { agents, channels, subscribe, unsubscribe, openRoom, register } from './
 import { Declined, hostTrouble, NOT_FOUND, phraseFor, UNAUTHORIZED } from './relay-phrases.ts';
 import { RelayCall, json, Relay } from './relay-state.ts';
 
-/** Marks the requests of this process in its logs. */
+/** The prefix of this process's request ids in its logs. */
 const RUN = crypto.randomUUID().slice(0, 8);
 
-/** The relay's HTTP, without a socket: `fetch` a request, get its answer. */
+/** The relay's HTTP without a socket: `fetch` answers a request. */
 export interface RelayApp {
   fetch(request: Request, connections?: Connections): Promise<Response>;
 }
@@ -30,8 +30,8 @@ export function relayApp(deps: RelayDeps): RelayApp {
 }
 
 /**
- * A request is tried as health, room and registration; then it must say who sends it; then it is routed. So an unknown path is 401
- * to a stranger and 404 to an agent. spec: relay#order
+ * Routes that need no agent come first: health, rooms and registration. Every other request must have an agent's token before it is
+ * routed. So an unknown path is 401 to a stranger and 404 to an agent. spec: relay#order
  */
 export function appOf(relay: Relay): RelayApp {
   const routes = new Routes();
@@ -75,7 +75,7 @@ export function appOf(relay: Relay): RelayApp {
   };
 }
 
-/** By method and path. A name behind a colon stands for the last part of a path: one that is there, and has no slash. */
+/** Finds a route by method and path. `:name` matches the last part of a path, which must not be empty or contain a slash. */
 class Routes {
   readonly #whole = new Map<string, Found>();
   readonly #begun = new Map<string, Found>();
@@ -96,7 +96,7 @@ class Routes {
     return end < key.length ? this.#begun.get(key.slice(0, end)) : undefined;
   }
 
-  /** Monitors ask with HEAD whether a relay is up. No other route answers HEAD: it would open streams that nobody reads. */
+  /** Only these routes answer HEAD, which monitors use. Elsewhere HEAD would open streams that nobody reads. */
   #openToAnybody(path: string): Found | undefined {
     const found = this.#whole.get(`GET ${path}`);
     return found?.isForAnybody ? found : undefined;
@@ -114,7 +114,7 @@ class Routes {
   }
 }
 
-/** What was answered, for the figures and the log. */
+/** Records an answer in the figures and the log. */
 function note(relay: Relay, c: RelayCall, status: number, ms: number): void {
   const { id, route } = c;
   relay.figures.answered(route, status, ms);
@@ -124,14 +124,14 @@ function note(relay: Relay, c: RelayCall, status: number, ms: number): void {
   relay.deps.log(status < 400 ? 'answered' : 'refused', facts);
 }
 
-/** The guards before any route. */
+/** Runs the guards that apply to every route. */
 function refuseStrangers(relay: Relay, { request }: RelayCall): void {
   const { loopback } = relay.deps.settings;
   if (loopback) refuseStrangeHost(request, loopback);
   refuseTokenInAddress(request);
 }
 
-/** Who is speaking. It comes from the token and from nothing else. spec: relay#tokens */
+/** Identifies the caller by its token alone. spec: relay#tokens */
 async function identified(relay: Relay, c: RelayCall, act: Route): Promise<Response> {
   const token = tokenOf(c.request);
   const room = token === null ? null : await relay.registry.enter(relay.registry.named(c.request));
@@ -158,7 +158,7 @@ function notFound(c: RelayCall): Response {
   return json(c, { error: NOT_FOUND }, 404);
 }
 
-/** Every "no" is JSON. What is no refusal is our bug: logged, and told to nobody. */
+/** Answers an error as JSON. An error that is no refusal is our bug: it is logged, and the caller sees no details. */
 function refused(relay: Relay, thrown: unknown, c: RelayCall): Response {
   const error = storageTrouble(thrown);
   const trouble = hostTrouble(error);
@@ -174,7 +174,7 @@ function versionOf({ version }: RelayDeps): Record<string, string | number | boo
   return { service: 'parley-relay', version, protocol: 1, keys: true, leases: true };
 }
 
-/** For this machine, and for anyone who has the admin token. spec: relay#metrics */
+/** Answers callers on this machine and holders of the admin token. spec: relay#metrics */
 function metrics(relay: Relay, c: RelayCall): Response {
   const { adminTokenHash } = relay.deps.settings;
   const token = tokenOf(c.request);

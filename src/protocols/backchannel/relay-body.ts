@@ -1,9 +1,9 @@
 import { badRequest, Declined } from './relay-phrases.ts';
 
-/** Below this a body is read in one piece. Above it, this much must arrive within each span of time. */
+/** A smaller body is read in one piece. Of a larger one, this much must arrive within each time span. */
 const PIECE = 64 * 1024;
 
-/** Reads the bodies of requests: never more than allowed, never forever. spec: relay#limits */
+/** Reads request bodies, with limits on size and time. spec: relay#limits */
 export class Bodies {
   constructor(
     readonly limit: number,
@@ -13,7 +13,7 @@ export class Bodies {
   /** The JSON object of a request. */
   async fields(request: Request, limit = this.limit): Promise<Fields> {
     const length = Number(request.headers.get('content-length') ?? Infinity);
-    // Who says beforehand that it is too much is not listened to.
+    // The announced length is over the limit: do not read the body.
     if (Number.isFinite(length) && length > limit) throw tooLarge(limit);
     let text: string;
     try {
@@ -32,7 +32,7 @@ export class Bodies {
     let size = 0;
     try {
       for (;;) {
-        // A trickle of single bytes is no progress: the next 64 KiB count.
+        // Single bytes do not count as progress: the next 64 KiB must arrive in time.
         const next = await within(nextPiece(reader), this.ms);
         if (next.length > 0) pieces.push(next);
         size += next.length;
@@ -40,7 +40,7 @@ export class Bodies {
         if (next.length < PIECE) return Buffer.concat(pieces).toString('utf8');
       }
     } catch (error) {
-      // Not awaited: it ends with the connection, which is closed with our answer.
+      // Not awaited: the stream ends with the connection, which our answer closes.
       reader.cancel().catch(() => {});
       throw error;
     }
@@ -58,7 +58,7 @@ function objectIn(text: string): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-/** At least 64 KiB; less only at the end. */
+/** The next 64 KiB or more; less only at the end. */
 async function nextPiece(reader: {
   read(): Promise<{ done: boolean; value?: Uint8Array | undefined }>;
 }): Promise<Uint8Array> {
@@ -73,12 +73,12 @@ async function nextPiece(reader: {
   return parts.length === 1 && parts[0] ? parts[0] : Buffer.concat(parts);
 }
 
-/** The connection stays: to close it under a client that still sends would take our answer from it. */
+/** Keeps the connection open: a client that still sends would not get our answer. */
 function tooLarge(limit: number): Declined {
   return new Declined(413, `the request has more than ${limit} bytes — write it to a file and send its path in refs`);
 }
 
-/** What this promise gives; or a refusal after this time. Nearly every body is there when it is asked for, and needs no timer. */
+/** The result of a promise, or a refusal after `ms`. Nearly every body is there at once and needs no timer. */
 function within<T>(work: Promise<T>, ms: number): Promise<T> {
   if (Bun.peek.status(work) !== 'pending') return work;
   const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -88,11 +88,11 @@ function within<T>(work: Promise<T>, ms: number): Promise<T> {
   return promise;
 }
 
-/** The fields of a request's JSON. What is null counts as absent, as the original's clients mean it. */
+/** The fields of a request's JSON. `null` counts as absent, as in the original's clients. */
 export class Fields {
   constructor(readonly values: Record<string, unknown>) {}
 
-  /** A text that must be there. */
+  /** A required text. */
   text(name: string): string {
     const value = this.values[name];
     if (typeof value === 'string') return value;
@@ -119,7 +119,7 @@ export class Fields {
     throw badRequest(`"${name}" must be true or false`);
   }
 
-  /** A whole number between these two. */
+  /** A whole number from `least` to `most`. */
   optionalNumber(name: string, least: number, most: number): number | undefined {
     if (this.#absent(name)) return undefined;
     const value = this.values[name];

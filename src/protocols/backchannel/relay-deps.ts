@@ -1,51 +1,51 @@
 import type { Rooms } from './rooms.ts';
 import type { RoomId } from '../../core/names.ts';
 import type { Home } from '../../core/mail/workspace.ts';
-/** What the relay works with. Time comes in from outside. */
+/** The dependencies of the relay. Time comes in from outside. */
 export interface RelayDeps {
   rooms: Rooms;
-  /** A room's home; the same object every time until it is closed. Its ledger and spool are opened by anyone who asks for them. */
+  /** A room's home, the same object until it is closed. Its ledger and spool are opened at first use. */
   home(id: RoomId): Home;
-  /** Everything that was accepted there has its file, and nothing is open any more. */
+  /** Closes a room's home: returns when every accepted message has its file. */
   closeHome(id: RoomId): Promise<void>;
   settings: RelaySettings;
-  /** Of this program, for anyone who asks. */
+  /** The version of this program, which anyone may ask for. */
   version: string;
-  /** Never a body, never a token, never what a caller wrote. */
+  /** Never logs a body, a token or a caller's text. */
   log: (event: string, facts: Record<string, string | number | boolean>) => void;
   now: () => number;
 }
 
 export interface RelaySettings {
-  /** The largest body of a message, in bytes. A request may have six times that: so much can JSON's escapes take. */
+  /** The largest body of a message, in bytes. A request may have six times that, because JSON may escape every byte. */
   bodyLimit: number;
-  /** Who may make rooms and see figures from elsewhere; null: anybody may make rooms. */
+  /** The hash of the token that may make rooms and see figures from elsewhere. Null: anyone may make rooms. */
   adminTokenHash: string | null;
   rate: { perMinute: number } | null;
   quota: { waiting: number };
-  /** How many agents a room may have: each is a file and a mailbox on our disk. */
+  /** The most agents of a room: each is a file and a mailbox on our disk. */
   mostAgents: number;
-  /** How many rooms stay open although nobody is at work there: each has open files. */
+  /** The most idle rooms that stay open: each has open files. */
   mostRooms: number;
   /** How long mail may wait before it expires; null: forever. */
   keepWaitingMs: number | null;
-  /** Set if only this machine can reach us: then only its own names for itself are right. */
+  /** Set if only this machine can reach the relay: then it accepts only loopback host names. */
   loopback: { port: () => number } | null;
-  /** A proxy is in front and says for whom it asks. */
+  /** A proxy is in front of the relay and names the client's address. */
   proxied: boolean;
   times?: Partial<RelayTimes>;
 }
 
 export interface RelayTimes {
-  /** A sign of life on every stream. */
+  /** The time between keep-alives on a stream. */
   keepaliveMs: number;
-  /** A body, or its next 64 KiB, must be here within this time. */
+  /** The time in which a body, or its next 64 KiB, must arrive. */
   bodyMs: number;
-  /** What dead readers held waits again after this time. */
+  /** How often copies of dead readers are released. */
   healMs: number;
   /** How often expired mail is looked for. */
   sweepMs: number;
-  /** A room in which nobody was at work for so long is closed. */
+  /** A room is closed after this time without a request. */
   idleMs: number;
   /** How long requests under way may take when the relay stops. */
   stopMs: number;
@@ -64,14 +64,14 @@ export function timesOf({ times }: RelaySettings): RelayTimes {
   return { ...TIMES, ...times };
 }
 
-/** What can be said of and done to a connection. In-process callers have none. Bun's server is one. */
+/** The connections of Bun's server. In-process callers have none. */
 export interface Connections {
   requestIP(request: Request): { address: string } | null;
   /** Ends the connection if nothing moves for this many seconds; 0: never. */
   timeout(request: Request, seconds: number): void;
 }
 
-/** What the relay counts, in the text form of Prometheus. spec: relay#metrics */
+/** The relay's figures, in the text format of Prometheus. spec: relay#metrics */
 export class Figures {
   readonly #answers: { route: string; status: number; count: number }[] = [];
   readonly #startedAt: number;
@@ -106,7 +106,7 @@ export class Figures {
       ['limited_total', 'counter', 'Requests refused by a rate or a quota.', this.limited],
       ['listeners', 'gauge', 'Open event streams.', now.listeners],
       ['listeners_cut_total', 'counter', 'Streams that were cut because their reader took nothing.', now.cut],
-      ['rooms_open', 'gauge', 'Rooms that somebody has entered.', now.rooms],
+      ['rooms_open', 'gauge', 'Open rooms.', now.rooms],
       ['resident_memory_bytes', 'gauge', 'Memory of the process.', process.memoryUsage.rss()],
     ];
     const answers = this.#answers.map(

@@ -66,7 +66,7 @@ describe('a request that is too much', () => {
     expect((await relay.ask('POST', '/v1/take', { token: alice, body: { id: name } })).status).toBe(413);
   });
 
-  it('is read to the end however deep its JSON goes, and what nobody asked for is dropped', async () => {
+  it('is read completely however deep its JSON is nested, and unknown fields are dropped', async () => {
     const relay = new TestRelay();
     const [alice] = await relay.agents('alice', 'bob');
     const deep = '['.repeat(200_000) + ']'.repeat(200_000);
@@ -91,7 +91,7 @@ describe('a token', () => {
     expect((await relay.ask('GET', '/v1/inbox/alice?limit=5', { token: alice })).status).toBe(200);
   });
 
-  it('that is revoked is no token any more, at once', async () => {
+  it('that is revoked stops working at once', async () => {
     const relay = new TestRelay();
     const [alice] = await relay.agents('alice');
     expect((await relay.ask('GET', '/v1/agents', { token: alice })).status).toBe(200);
@@ -274,7 +274,7 @@ describe('a full mailbox', () => {
     expect((await send()).status).toBe(429);
   });
 
-  it('is not what a busy one is: what was taken meanwhile makes room', async () => {
+  it('has room again as soon as mail was taken, so a busy one is not full', async () => {
     const relay = new TestRelay({ quota: { waiting: 3 } });
     const [alice, bob] = await relay.agents('alice', 'bob');
     for (let n = 0; n < 20; n += 1) {

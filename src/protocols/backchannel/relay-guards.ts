@@ -4,10 +4,10 @@ import type { Connections, RelayDeps } from './relay-deps.ts';
 const SECRET_NAMES = /token|auth|bearer|secret|passw|api_?key/i;
 const LOOKS_LIKE_A_TOKEN = /(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])/i;
 const LOOPBACK = /^(?:::ffff:)?127\.|^::1$/i;
-/** Addresses that no one has on the internet. In a container the proxy of its machine calls from one of them. */
+/** Private addresses. In a container, the proxy of the machine calls from one of them. */
 const PRIVATE = /^(?:::ffff:)?(?:10|172\.(?:1[6-9]|2\d|3[01])|192\.168)\.|^f[cd][\da-f]{2}:/i;
 
-/** The path as routes know it. An address with a slash at its end makes two of them. [BC-B5.23] */
+/** The path of a request. A base address that ends in a slash causes two slashes; this keeps one. [BC-B5.23] */
 export function pathOf(url: string): string {
   const from = url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('://') + 3);
   const query = url.indexOf('?', from);
@@ -15,10 +15,10 @@ export function pathOf(url: string): string {
   return path.startsWith('//') ? path.replace(/^\/+/, '/') : path;
 }
 
-/** No token of ours is longer; a room's token is its owner's choice. */
+/** The longest token that is accepted. Ours are shorter; the owner of a room chooses its token. */
 const LONGEST_TOKEN = 1024;
 
-/** The token of a request: after `Bearer`, in any case, or bare. Two of them would mean two callers. spec: relay#tokens */
+/** The token of a request: after `Bearer`, in any letter case, or bare. Refuses two tokens. spec: relay#tokens */
 export function tokenOf(request: Request): string | null {
   const header = request.headers.get('authorization');
   if (header === null) return null;
@@ -27,13 +27,13 @@ export function tokenOf(request: Request): string | null {
   return token === '' || token.length > LONGEST_TOKEN ? null : token;
 }
 
-/** What was asked for behind the question mark. */
+/** The query of a request. */
 export function queryOf(request: Request): URLSearchParams {
   const at = request.url.indexOf('?');
   return new URLSearchParams(at === -1 ? '' : request.url.slice(at + 1));
 }
 
-/** Addresses end up in logs of proxies and in histories: a token must not be there. spec: relay#guards */
+/** Refuses a token in the address: addresses end up in logs of proxies and in histories. spec: relay#guards */
 export function refuseTokenInAddress(request: Request): void {
   if (!request.url.includes('?')) return;
   for (const [name, value] of queryOf(request)) {
@@ -44,7 +44,7 @@ export function refuseTokenInAddress(request: Request): void {
   }
 }
 
-/** On a loopback address a web page could reach us under a name of its own. spec: relay#guards */
+/** Refuses strange host names on a loopback address: a web page could reach us under its own host name. spec: relay#guards */
 export function refuseStrangeHost(request: Request, loopback: { port: () => number }): void {
   const host = request.headers.get('host');
   if (host !== null && !isThisMachine(host, loopback.port())) {
@@ -60,8 +60,8 @@ export function refuseStrangeHost(request: Request, loopback: { port: () => numb
 }
 
 /**
- * Where a request comes from. Behind a proxy it is the last address that the proxy itself has added; anyone who cannot be that proxy,
- * because it calls from afar, is believed nothing. spec: relay#rate
+ * The client address of a request. Behind a proxy it is the last address that the proxy has added. The header of a caller that is not on
+ * this machine or a private network is ignored, because that caller cannot be the proxy. spec: relay#rate
  */
 export function addressOf(request: Request, connections: Connections | undefined, proxied: boolean): string {
   const peer = connections?.requestIP?.(request)?.address || 'unknown';
@@ -69,7 +69,7 @@ export function addressOf(request: Request, connections: Connections | undefined
   return request.headers.get('x-forwarded-for')?.split(',').at(-1)?.trim() || peer;
 }
 
-/** True if a program of this machine asks by itself, and no proxy for somebody else. */
+/** True if a program of this machine asks, and not a proxy for another client. */
 export function isFromHere(request: Request, connections: Connections | undefined, deps: RelayDeps): boolean {
   if (deps.settings.proxied || request.headers.has('x-forwarded-for') || request.headers.has('forwarded')) return false;
   return LOOPBACK.test(addressOf(request, connections, false));

@@ -18,7 +18,7 @@ import type { LeaseWanted } from '../../core/mail/lease.ts';
 import { Disposition, Evidence } from '../../core/receipt.ts';
 import { lookAt } from './room-registry.ts';
 
-/** Accepts a message. Who sends it is known from the token; what a client says about that is dropped. spec: relay#send */
+/** Accepts a message. The token names the sender; a sender in the request is ignored. spec: relay#send */
 export async function sendMessage(relay: Relay, c: RelayCall): Promise<Response> {
   const draft = draftFrom(await relay.fields(c), c.request);
   refuseLargeEnvelope(draft);
@@ -34,7 +34,7 @@ export async function sendMessage(relay: Relay, c: RelayCall): Promise<Response>
   return jsonText(c, sent.text ?? JSON.stringify(sent.message), 200, headersFor(relay, sent));
 }
 
-/** Under the sender's own id, if it chose one and has not used it for another message. spec: relay#ids */
+/** Sends under the id that the sender chose, unless that names another message already. spec: relay#ids */
 async function sendUnder(id: MessageId | null, workspace: Workspace, from: AgentName, draft: Draft): Promise<Sent> {
   if (id === null) return send(workspace, from, draft);
   const sent = await send({ ...workspace, newId: () => id, givenIds: true }, from, draft);
@@ -43,19 +43,19 @@ async function sendUnder(id: MessageId | null, workspace: Workspace, from: Agent
   return send(workspace, from, draft);
 }
 
-/** Our own clients choose the id together with a key. Any other id is not theirs to choose, and is dropped. */
+/** The id that a client chose. Our clients send it together with a key; any other id is ignored. */
 function idIn(request: Request, from: AgentName, { key }: Draft): MessageId | null {
   const text = request.headers.get('x-parley-id');
   return text !== null && key !== undefined && isSenderId(text, from) ? text : null;
 }
 
-/** People and models name a message by its short id: no sender may make that of another's message ambiguous. */
+/** Is the short id in use? People and models name messages by it, so no sender may make it ambiguous. */
 async function isShortIdTaken({ homes }: Workspace, id: MessageId): Promise<boolean> {
   const alike = await Promise.all(homes.map(({ journal }) => journal.idsLike(shortId(id))));
   return alike.flat().some((one) => one !== id);
 }
 
-/** The body has a limit of its own, and escapes are no fault of its writer; all the rest together is small. spec: relay#limits */
+/** Refuses too much text besides the body, which has its own limit. spec: relay#limits */
 function refuseLargeEnvelope(draft: Draft): void {
   const { body: _body, ...rest } = draft;
   const size = Buffer.byteLength(JSON.stringify(rest));
@@ -77,13 +77,13 @@ function headersFor(relay: Relay, sent: Sent): Record<string, string> | undefine
   return headers;
 }
 
-/** Scope, thread and refs are the senders' own words: stored as they are, never a path and never looked up by force. */
+/** The draft in a request. Scope, thread and refs are the sender's own words: stored unchanged, never a path, and they need not exist. */
 function draftFrom(fields: Fields, request: Request): Draft {
   const { intent, deadline } = extrasIn(fields);
   return {
     to: fields.text('to'),
     body: fields.text('body'),
-    // Other words than ours are stored and passed on, as the original does.
+    // Other values than ours are stored and passed on, as the original does.
     priority: (fields.optionalText('priority') ?? 'normal') as Priority,
     scope: (fields.optionalText('scope') || undefined) as Scope | undefined,
     thread: (fields.optionalText('thread') || undefined) as MessageId | undefined,
@@ -95,7 +95,7 @@ function draftFrom(fields: Fields, request: Request): Draft {
   };
 }
 
-/** What our own clients add. What does not fit is dropped, as a relay drops it that does not know it. */
+/** The fields that our clients add. Bad values are dropped, as by a relay that does not know the fields. */
 function extrasIn({ values: { intent, deadline } }: Fields): { intent: Intent; deadline: string | undefined } {
   if (intent === undefined && deadline === undefined) return { intent: 'none', deadline: undefined };
   const extras = Extras.safeParse({ v: 1, intent, deadline });
@@ -120,7 +120,7 @@ function firstTriedIn(request: Request): string | undefined {
   return new Date(at).toISOString();
 }
 
-/** An answer above this is sent piece by piece. */
+/** A larger answer is sent in pieces. */
 const WHOLE = 1024 * 1024;
 const LONGEST_PAGE = 1000;
 
@@ -141,7 +141,7 @@ export function decoded(path: string): string {
   }
 }
 
-/** What waits, in order of arrival. Claims nothing. */
+/** The waiting messages, in order of arrival. Claims nothing. */
 export async function inbox(relay: Relay, c: RelayCall): Promise<Response> {
   const who = ownMailbox(c);
   const query = queryOf(c.request);
@@ -158,10 +158,10 @@ export async function inbox(relay: Relay, c: RelayCall): Promise<Response> {
   });
 }
 
-/** One page. A page of very large messages is shorter than asked for; the header says where to go on. */
+/** One page of the inbox. It is shorter than requested if messages are very large; a header says where the next page begins. */
 async function page(c: RelayCall, pages: WaitingPages, limit: number): Promise<Response> {
   const texts = await gather(pages, limit);
-  // The pages may be read exactly to their end: then the next page is empty.
+  // If this page ends exactly at the last message, the next page is empty.
   const next = pages.isRead ? undefined : { 'x-parley-next': String(pages.after) };
   return jsonText(c, `[${texts.join()}]`, 200, next);
 }
@@ -179,7 +179,7 @@ async function gather(pages: WaitingPages, limit: number): Promise<string[]> {
   return texts;
 }
 
-/** A long inbox, read as fast as its reader takes it: it is never in memory as a whole. */
+/** A long inbox as a stream, read as fast as its reader takes it, so that it is never in memory as a whole. */
 function pieces(pages: WaitingPages, first: string[], leave: () => void): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let begun = false;
@@ -210,13 +210,13 @@ async function nextTexts(pages: WaitingPages, leave: () => void): Promise<string
   }
 }
 
-/** Takes one message. Of many racing callers one gets it, the others null. spec: relay#take */
+/** Takes one message. Of several racing callers one gets it, the others get null. spec: relay#take */
 export async function take(relay: Relay, c: RelayCall): Promise<Response> {
   const fields = await relay.fields(c, SMALL_BODY);
   const { id } = fields.values;
   const keep = fields.optionalFlag('keep');
   const who = c.who;
-  // An id that cannot be one is nobody's message: it is never looked for. [BC-C1]
+  // A malformed id names no message and is not looked up. [BC-C1]
   const message = isMessageId(id) ? await takeOne(who, id, { by: 'relay', agent: who.name }, keep) : null;
   if (message) relay.figures.taken += 1;
   return json(c, { message });
@@ -235,10 +235,10 @@ const DEFAULT_MAX = 32;
 const DEFAULT_MS = 30_000;
 const LONGEST_MS = 60 * 60 * 1000;
 const LONGEST_DELAY_MS = 24 * LONGEST_MS;
-/** Evidence is small words, never a body. */
+/** The most characters of evidence: short facts, never a body. */
 const EVIDENCE_TEXT = 2000;
 
-/** Lends messages to a reader that says later how they ended. spec: relay#leases */
+/** Leases messages to a reader that settles them later. spec: relay#leases */
 export async function leaseMessages(relay: Relay, c: RelayCall): Promise<Response> {
   const fields = await relay.fields(c, SMALL_BODY);
   const ms = fields.optionalNumber('ms', 1000, LONGEST_MS) ?? DEFAULT_MS;
@@ -247,13 +247,13 @@ export async function leaseMessages(relay: Relay, c: RelayCall): Promise<Respons
   await who.home.directory.seen(who.name);
   await who.home.mailboxes.adopt(who.name);
   const { owner, until, copies } = await lease(who, wanted, ms);
-  // What is not ended in time waits again then.
+  // Messages that are not settled by then wait again.
   if (copies.length > 0) lookAt(c.room, until);
   const messages = copies.map(({ message, attempt }) => ({ message, attempt }));
   return json(c, { lease: owner, until: new Date(until).toISOString(), messages });
 }
 
-/** Ends leased messages, or gives them back. Asked again, it answers the same. */
+/** Settles or releases leased messages. A repeat gets the same answer. */
 export async function settleMessages(relay: Relay, c: RelayCall): Promise<Response> {
   const fields = await relay.fields(c, SMALL_BODY);
   const owner = fields.text('lease');
@@ -264,7 +264,7 @@ export async function settleMessages(relay: Relay, c: RelayCall): Promise<Respon
   const delayMs = fields.optionalNumber('delayMs', 0, LONGEST_DELAY_MS);
   const { who } = c;
   const settlement = { disposition: dispositionIn(fields), by, keep: fields.optionalFlag('keep') };
-  // A reader's own name for itself is never a lease: only those that we gave out can be ended here.
+  // Only a lease that we gave out can be settled here, never a holder's name that a reader made up.
   const isOurs = owner.startsWith('bearer.');
   const over = new Declined(409, 'no longer held under this lease — it ran out or ended otherwise');
   if (!isOurs) throw over;
@@ -279,7 +279,7 @@ export async function settleMessages(relay: Relay, c: RelayCall): Promise<Respon
   return json(c, { settled: ids });
 }
 
-/** What is proven of a message: for its sender of every copy, for a recipient of its own. spec: relay#trace */
+/** The receipts of a message: of every copy for its sender, of its own copy for a recipient. spec: relay#trace */
 export async function trace(c: RelayCall): Promise<Response> {
   const id = decoded(c.path);
   const { name, home } = c.who;
@@ -306,7 +306,7 @@ function wantedIn(fields: Fields): LeaseWanted {
   return { match: fields.optionalText('match'), max: fields.optionalNumber('max', 1, MOST) ?? DEFAULT_MAX };
 }
 
-/** Ids that could be one. The others are nobody's message. */
+/** The well-formed ids of a request. Others name no message. */
 function idsIn(fields: Fields): MessageId[] | undefined {
   const ids = fields.texts('ids', MOST);
   return ids && [...new Set(ids)].filter(isMessageId);
@@ -315,7 +315,7 @@ function idsIn(fields: Fields): MessageId[] | undefined {
 function dispositionIn(fields: Fields): Disposition {
   const text = fields.optionalText('disposition') ?? 'acknowledged';
   const disposition = Disposition.safeParse(text);
-  // The other two are no end: anyone who still owes something keeps its lease.
+  // `claimed` and `deferred` end nothing: a reader who still owes an answer keeps its lease.
   if (disposition.success && text !== 'claimed' && text !== 'deferred') return disposition.data;
   throw badRequest('"disposition" must be responded, acknowledged, ignored, superseded or failed');
 }
@@ -328,20 +328,20 @@ function evidenceIn(fields: Fields): Evidence {
   return evidence.data;
 }
 
-/** A stream of everything that waits and arrives. spec: relay#events */
+/** Opens a stream of waiting and arriving messages. spec: relay#events */
 export async function events(relay: Relay, c: RelayCall): Promise<Response> {
   const who = ownMailbox(c);
   const { tokenHash } = c;
   await who.home.directory.seen(who.name);
   const after = await lastSeen(who, c.request.headers.get('last-event-id'));
-  // From here to the open stream nothing is waited for: of many who ask at once, each sees what those before it have opened.
+  // Nothing is awaited from here until the stream is open, so racing callers count each other's streams.
   if (relay.listeners.isFull(tokenHash)) throw new Declined(429, TOO_MANY_STREAMS, { 'retry-after': '25' });
   const { request, connections } = c;
-  // A stream may be silent between two signs of life for longer than a connection may idle.
+  // Between two keep-alives a stream may be silent for longer than the idle limit of a connection.
   connections?.timeout?.(request, 0);
   const cut = (): void => connections?.timeout?.(request, 1);
   const facts = { id: c.id, room: c.room.id, agent: who.name };
-  // A stream outlives its request: a token that was taken away meanwhile, or given to somebody else's name, opens nothing any more.
+  // A stream outlives its request: it must end when its token is revoked or given to another agent.
   const isWelcome = async (): Promise<boolean> => (await who.home.directory.byToken(tokenHash)) === who.name;
   let leave = (): void => {};
   const stream = relay.listeners.open({ who, tokenHash, after, isWelcome, cut }, (error) => {
@@ -356,14 +356,14 @@ export async function events(relay: Relay, c: RelayCall): Promise<Response> {
       'content-type': 'text/event-stream',
       'cache-control': 'no-cache',
       connection: 'keep-alive',
-      // Proxies must not collect a stream.
+      // Proxies must not buffer a stream.
       'x-accel-buffering': 'no',
       'x-request-id': facts.id,
     },
   });
 }
 
-/** Where a reader that comes back goes on. A number that was never given out is from a journal before this one: all is sent. */
+/** The number after which a reconnecting reader continues. A number that this journal never gave out is from an earlier one: send all. */
 async function lastSeen(who: Who, text: string | null): Promise<number> {
   if (text === null || !/^\d{1,16}$/.test(text)) return 0;
   const after = Number(text);

@@ -1,6 +1,6 @@
 import { TOKEN_FILE } from '../../platform/input.ts';
 import type { Options } from '../../core/command.ts';
-/** What can be said about a relay on the command line, of `parley relay` and of `parley up --with relay`. */
+/** The relay's options on the command line of `parley relay` and `parley up --with relay`. */
 export const RELAY_OPTIONS = {
   host: { type: 'string', value: 'address', help: 'listen there (default 127.0.0.1: this machine only)' },
   port: { type: 'string', value: 'number', help: 'listen on this port (default 7117; 0: any free one)' },

@@ -1,7 +1,7 @@
 import { REFUSALS, Refusal } from '../../core/refusal.ts';
 import type { RefusalCode } from '../../core/refusal.ts';
 
-/** The words of the original: programs compare them. spec: relay#errors */
+/** The original's error texts: programs compare them. spec: relay#errors */
 export const UNAUTHORIZED = 'unauthorized — agent token required (get one via /v1/register)';
 export const NO_ROOM_TOKEN = 'unauthorized — registration requires the room token';
 export const ROOMS_RESTRICTED = 'room creation is restricted on this relay';
@@ -14,7 +14,7 @@ export const nameTaken = (name: string): string =>
   `agent name "${name}" is registered — present its token to re-register`;
 export const notYours = (mine: string, other: string): string => `token is for "${mine}", not "${other}"`;
 
-/** A "no" of the server itself, before core is asked. */
+/** A refusal by the server itself, before it calls core. */
 export class Declined extends Error {
   override readonly name = 'Declined';
   constructor(
@@ -29,7 +29,7 @@ export class Declined extends Error {
 /** Where Backchannel's statuses differ from Parley's own. */
 const STATUS: Partial<Record<RefusalCode, number>> = { unknown_recipient: 400 };
 
-/** What storage says of a message that it could not store, without the paths of this host. Who is safe with it is told so, whatever else is said. */
+/** The outcomes that an error of storage may name. Callers see the outcome, without the paths of this host. The first match counts. */
 const OUTCOMES = [
   'it is written down and will be stored later',
   'it may or may not be stored',
@@ -38,14 +38,14 @@ const OUTCOMES = [
   'nothing was lost',
 ];
 
-/** Trouble of our own disk: its operator reads where it is, a caller only what became of its request. */
+/** An error of our disk. The operator sees the path in the log; a caller sees only the outcome of its request. */
 export function hostTrouble(error: unknown): Declined | null {
   if (!(error instanceof Refusal) || REFUSALS[error.code].http < 500) return null;
   const outcome = OUTCOMES.find((one) => error.message.includes(one)) ?? 'nothing was done';
   return new Declined(REFUSALS[error.code].http, `the relay is in trouble with its disk; ${outcome} — try later`);
 }
 
-/** How a thrown thing is answered. Null: it is our own bug, and none of the caller's business. */
+/** The answer to a thrown error. Null: it is our bug, and the caller sees no details. */
 export function phraseFor(error: unknown): Pick<Declined, 'status' | 'message' | 'headers'> | null {
   if (error instanceof Declined) return error;
   if (!(error instanceof Refusal)) return null;

@@ -61,7 +61,7 @@ describe('a stranger', () => {
     expect(relay.registry.rooms).toEqual([]);
   });
 
-  it('takes no room’s place: what only strangers ask for is closed first', async () => {
+  it('takes no open room’s place: rooms that only strangers named are closed first', async () => {
     const { test, ask, newRoom } = aRelay({ mostRooms: 2 });
     const [one, two] = [await newRoom(), await newRoom()];
     const strange: RoomId[] = [];
@@ -76,7 +76,7 @@ describe('a stranger', () => {
 });
 
 describe('a room', () => {
-  it('is closed when nobody was there for some minutes, and opened again for anyone who comes', async () => {
+  it('is closed when nobody used it for some minutes, and opened again at the next request', async () => {
     const { test, relay, upkeep, ask, newRoom } = aRelay();
     const { room, token } = await newRoom();
     test.aheadMs = 4 * MINUTE_MS;
@@ -119,7 +119,7 @@ describe('a room', () => {
     expect(test.closed).toEqual([room]);
   });
 
-  it('makes place for others when it was left longest ago', async () => {
+  it('is closed for others if it was used longest ago', async () => {
     const { test, ask, newRoom } = aRelay({ mostRooms: 2 });
     const first = await newRoom();
     test.aheadMs = 1000;
@@ -131,7 +131,7 @@ describe('a room', () => {
     expect(test.closed).toEqual([second.room]);
   });
 
-  it('that made place while others were looked after is not looked after any more', async () => {
+  it('that was closed during a round of upkeep is skipped in that round', async () => {
     const { test, upkeep, newRoom } = aRelay({ mostRooms: 2 });
     const [one, two] = [await newRoom(), await newRoom()];
     const healed: RoomId[] = [];
@@ -161,7 +161,7 @@ describe('a room', () => {
     expect(await answer).toBe(200);
   });
 
-  it('shows what was borrowed and never ended, also if it was closed meanwhile', async () => {
+  it('shows mail again whose lease ran out, even if the room was closed meanwhile', async () => {
     const { test, upkeep, ask, newRoom } = aRelay();
     const { room, token } = await newRoom();
     await ask('/v1/send', room, { token, body: { to: '@bob', body: 'x' } }, 'POST');
@@ -173,7 +173,7 @@ describe('a room', () => {
     expect((await ask('/v1/inbox/bob', room, { token })).value).toHaveLength(1);
   });
 
-  it('has its mail expire although nobody comes to it any more', async () => {
+  it('expires its mail even if nobody uses it', async () => {
     const { test, upkeep, ask, newRoom } = aRelay({ keepWaitingMs: 120 * MINUTE_MS });
     const { room, token } = await newRoom();
     const sent = await ask('/v1/send', room, { token, body: { to: '@bob', body: 'x' } }, 'POST');
@@ -186,7 +186,7 @@ describe('a room', () => {
     expect(test.closed).toEqual([room, room]);
   });
 
-  it('takes so many agents and no more, and says so in one line', async () => {
+  it('admits agents up to its limit, and refuses the next in one line', async () => {
     const test = new TestRelay({ mostAgents: 2 });
     await test.agents('alice', 'bob');
     const asked = { token: 'room secret', body: { name: 'carol' } };

@@ -9,39 +9,39 @@ import type { Directory } from '../../core/ports/directory.ts';
 import { FilesDirectory } from '../../store/directory/files.ts';
 import { WatchedDirectory } from '../../store/directory/watched.ts';
 import { ExportedMaildir } from '../../store/maildir/exported-maildir.ts';
-/** What a relay serves. */
+/** The rooms that a relay serves. */
 export interface RelayRooms {
   rooms: Rooms;
   /** A room's home; the same object until it is closed. */
   home(id: RoomId): Home;
-  /** What was accepted there is in its place, and nothing is open any more when this returns. */
+  /** Closes a room's home: returns when every accepted message has its file. */
   closeHome(id: RoomId): Promise<void>;
-  /** Rooms that cannot be used as they are, and why. The others are served. */
+  /** Rooms that cannot be used, each with the reason. The others are served. */
   troubles: readonly string[];
-  /** Everything that was accepted is in its place when this returns. */
+  /** Closes every room: returns when every accepted message has its file. */
   close(): Promise<void>;
 }
 
-/** Where a relay's rooms are, and how they are kept. */
+/** Where a relay's rooms are, and how to open them. */
 export interface RelayRoomsOrder {
   root: string;
   durability: Durability;
   defaultTokenHash: string | null;
-  /** The relay before this one died: what it left undone is finished first. */
+  /** The relay before this one died: finish its work first. */
   afterDeath: boolean;
-  /** Told what went wrong in a room where nobody waits for an answer. */
+  /** Called with an error in a room if no caller waits for an answer. */
   onTrouble: (room: RoomId, error: unknown) => void;
 }
 
-/** The rooms below a Backchannel home, for a command that looks at them once. A relay may serve them meanwhile. */
+/** The rooms of a Backchannel home, for one command. A relay may serve them at the same time. */
 export async function openRooms(root: string): Promise<Rooms & { directory(id: RoomId): Directory }> {
   const rooms = new FilesRooms(root, { defaultTokenHash: null });
   return Object.assign(rooms, { directory: (id: RoomId) => new FilesDirectory(rooms.root(id), Date.now) });
 }
 
 /**
- * The rooms below a Backchannel home. After the death of a relay, what it left undone in any of them is finished first; otherwise
- * each is opened at its first request: there may be thousands.
+ * The rooms of a Backchannel home, for a relay. After the death of an earlier relay, its work in every room is finished first. Otherwise
+ * each room is opened at its first request, because there may be thousands.
  */
 export async function openRelayRooms(order: RelayRoomsOrder): Promise<RelayRooms> {
   const { root, durability, defaultTokenHash, afterDeath, onTrouble } = order;

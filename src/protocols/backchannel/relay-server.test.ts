@@ -267,15 +267,15 @@ describe('a relay that stops', () => {
     await inHand;
   });
 
-  it('says what the system says against its port', async () => {
+  it('reports the system’s own error for its port', async () => {
     const { relay, server } = await aServer();
     const second = (): RelayServer => serveRelay(relay.deps, { hostname: '127.0.0.1', port: server.port });
     expect(second).toThrow(/in use/);
   });
 });
 
-describe('what nobody asks for', () => {
-  it('is done all the same: a lease that nobody ends is over by time, and its message is told again', async () => {
+describe('the upkeep', () => {
+  it('ends a lease by time, and its message is sent to listeners again', async () => {
     const { relay, server, bob, wire, head, send } = await aServer();
     const { id } = (await (await send('lent')).json()) as { id: string };
     const leased = await fetch(`${server.url}v1/lease`, {

@@ -8,9 +8,9 @@ import { expire } from '../../core/obligations/tick.ts';
 import type { RoomId } from '../../core/names.ts';
 import type { Room } from './room-registry.ts';
 
-/** A connection on which nothing moves is closed after this time; a stream is not. */
+/** A connection without traffic is closed after this time; a stream is not. */
 const IDLE_S = 120;
-/** How often it is looked whether the requests under way are done. */
+/** How often to check whether the requests under way are done. */
 const LOOK_MS = 10;
 
 export interface ListenAddress {
@@ -23,13 +23,13 @@ export interface RelayServer {
   /** With a slash at its end. */
   url: string;
   port: number;
-  /** Takes a new certificate without an interruption. */
+  /** Uses a new certificate without an interruption. */
   renew(tls: Certificate): void;
-  /** Takes no more requests, finishes those under way, ends the streams, and leaves nothing accepted without its file. */
+  /** Takes no new requests, finishes those under way, ends the streams, and returns when every accepted message has its file. */
   stop(): Promise<void>;
 }
 
-/** Opens the relay on a port. What the system says against it is thrown as it is. */
+/** Opens the relay on a port. Throws the system's own error if that fails. */
 export function serveRelay(deps: RelayDeps, place: ListenAddress): RelayServer {
   const relay = new Relay(deps);
   const app = appOf(relay);
@@ -42,12 +42,12 @@ export function serveRelay(deps: RelayDeps, place: ListenAddress): RelayServer {
       hostname: place.hostname,
       port,
       ...(tls && { tls }),
-      // Said in any case: without `development` Bun would share the port with every other program that wants it.
+      // Set explicitly: without `development` Bun would share the port with any other program.
       reusePort: tls !== undefined,
       idleTimeout: IDLE_S,
-      // Pages with sources and paths are for developers.
+      // Bun's error pages show sources and paths.
       development: false,
-      // We count ourselves: Bun's own answer would not be JSON.
+      // Our own limit applies: Bun's answer would not be JSON.
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
       fetch: (request, server) => (stopped ? stopping() : app.fetch(request, server)),
       error: (error) => {
@@ -56,7 +56,7 @@ export function serveRelay(deps: RelayDeps, place: ListenAddress): RelayServer {
       },
     });
 
-  // Two servers may share a port that is shared on purpose: make sure that nobody has it.
+  // A TLS port can be shared, so first make sure that no other program has it.
   if (place.tls && place.port !== 0) {
     Bun.listen({ hostname: place.hostname, port: place.port, socket: { data() {} } }).stop(true);
   }
@@ -71,7 +71,7 @@ export function serveRelay(deps: RelayDeps, place: ListenAddress): RelayServer {
     port,
     renew(tls) {
       if (stopped) return;
-      // Bun cannot change the certificate of an open port: a second one takes over, the first finishes what it has.
+      // Bun cannot change the certificate of an open port: a second server takes over, and the first finishes its requests.
       const next = listen(port, tls);
       for (const socket of sockets) void socket.stop(false);
       sockets.push(next);
@@ -96,7 +96,7 @@ async function stopAll(relay: Relay, upkeep: Upkeep, sockets: Server<undefined>[
   for (const socket of sockets) void socket.stop(true);
 }
 
-/** For those who ask on a connection that is still open. */
+/** The answer to requests on connections that are still open. */
 function stopping(): Response {
   return Response.json(
     { error: 'the relay is stopping — try again in a moment' },
@@ -105,10 +105,10 @@ function stopping(): Response {
 }
 
 const TICK_MS = 500;
-/** Between two mailboxes others get their turn. */
+/** Lets requests run between two mailboxes. */
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** What nobody asks for and must be done all the same: what dead readers held waits again, and what is too old ends. */
+/** The relay's regular work: it releases copies of dead readers, and expires old mail. */
 export class Upkeep {
   #clock: ReturnType<typeof setInterval> | undefined;
   #round: Promise<void> = Promise.resolve();
@@ -127,20 +127,20 @@ export class Upkeep {
     }, TICK_MS);
   }
 
-  /** Ends after the round under way. */
+  /** Stops after the round under way. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearInterval(this.#clock);
     await this.#round;
   }
 
-  /** One look at every room that is due. A room in trouble does not keep the others from theirs. */
+  /** Does the work of every room that is due. An error in one room does not stop the others. */
   async round(): Promise<void> {
     const { deps, registry } = this.relay;
     const { healMs, sweepMs } = timesOf(deps.settings);
     for (const room of registry.rooms) {
       if (this.#isStopped) return;
-      // It may have made place for others meanwhile.
+      // The room may have been closed meanwhile to make room for others.
       if (!registry.has(room)) continue;
       await this.#within(room, async () => {
         if (isDue(room, deps.now(), healMs)) await room.home.mailboxes.heal();
@@ -157,7 +157,7 @@ export class Upkeep {
     this.relay.deps.log('upkeep_failed', { room, error: why });
   }
 
-  /** Holds the room meanwhile, and leaves it as idle as it was: we are nobody who uses it. */
+  /** Holds the room during `work`, but does not count as a use of it. */
   async #within(room: Room, work: () => Promise<void>): Promise<void> {
     room.holds += 1;
     try {
@@ -169,7 +169,7 @@ export class Upkeep {
     }
   }
 
-  /** Mail expires also where nobody comes any more: one closed room at a time, so that all of them cost little. */
+  /** Expires mail in a closed room. One room is visited at a time, so that thousands cost little. */
   async #visit(id: RoomId): Promise<void> {
     const { deps, registry } = this.relay;
     if (deps.settings.keepWaitingMs === null || this.#isStopped) return;
@@ -180,11 +180,11 @@ export class Upkeep {
       await this.#sweep(room);
     });
     registry.leave(room);
-    // Nobody came: it is the first to be closed again.
+    // Nobody used it: close it first.
     room.usedAt = 0;
   }
 
-  /** Mail of agents that have no token was not entrusted to a relay: it waits as long as it likes. spec: relay#expiry */
+  /** Expires mail of agents with a token. Mail of agents without one is local to this machine and never expires. spec: relay#expiry */
   async #sweep(room: Room): Promise<void> {
     const { deps, figures } = this.relay;
     const { keepWaitingMs } = deps.settings;

@@ -10,12 +10,12 @@ import { RoomRegistry } from './room-registry.ts';
 import type { Room } from './room-registry.ts';
 import { Declined } from './relay-phrases.ts';
 
-/** A request, and what it carries from one check to the next. */
+/** A request, with what earlier checks found out. */
 export class RelayCall {
   readonly method: string;
   readonly path: string;
   route = 'none';
-  /** Known once it is known who asks. */
+  /** Set once the caller is identified. */
   room!: Room;
   who!: Who;
   tokenHash!: string;
@@ -23,7 +23,7 @@ export class RelayCall {
   constructor(
     readonly request: Request,
     readonly connections: Connections | undefined,
-    /** For the logs. */
+    /** The request's id in the logs. */
     readonly id: string,
   ) {
     this.method = request.method;
@@ -31,14 +31,14 @@ export class RelayCall {
   }
 }
 
-/** Of what an agent may ask, a stranger may fail at this part, and this many may join from one address. */
+/** One address may fail, and may join, 1/n as often as an agent may send requests. */
 const FAILING_PART = 100;
 const JOINING_PART = 10;
-/** A host that lets its agents ask little has not said that few may come. */
+/** The least joins per minute from one address, even if the rate for agents is low. */
 const JOINING_LEAST = 60;
-/** The envelope of a message, and of a request, may have this much beside its body. */
+/** The most bytes of a message or request besides the body. */
 export const ENVELOPE = 64 * 1024;
-/** What is not a message is small. */
+/** The largest request that is not a message. */
 export const SMALL_BODY = 64 * 1024;
 
 /** What all routes share. */
@@ -55,7 +55,7 @@ export class Relay {
     const { settings, now } = deps;
     const { bodyMs, keepaliveMs } = timesOf(settings);
     this.registry = new RoomRegistry(deps);
-    // Six bytes of JSON can be one of a body: \u0000.
+    // JSON may need six bytes for one of the body: \u0000.
     this.bodies = new Bodies(settings.bodyLimit * 6 + ENVELOPE, bodyMs);
     this.listeners = new Listeners(keepaliveMs);
     this.figures = new Figures(now());
@@ -68,17 +68,17 @@ export class Relay {
     return this.bodies.fields(c.request, limit);
   }
 
-  /** Counts a request of who has this token; too many are refused. */
+  /** Counts a request by its token. Refuses too many. */
   countToken(tokenHash: string): void {
     this.#count(this.#asking, tokenHash);
   }
 
-  /** Counts what a stranger costs us; too much of it is refused. */
+  /** Counts a failed or costly request of a caller without a token. Refuses too many. */
   countStranger(c: RelayCall): void {
     this.#count(this.#failing, this.#siteOf(c));
   }
 
-  /** Counts who is about to join: each is a record and a mailbox on our disk. */
+  /** Counts a registration: each makes a record and a mailbox on our disk. Refuses too many. */
   countJoining(c: RelayCall): void {
     this.#count(this.#joining, this.#siteOf(c));
   }
@@ -100,9 +100,9 @@ export function json(c: RelayCall, value: unknown, status = 200, headers?: Recor
   return jsonText(c, JSON.stringify(value), status, headers);
 }
 
-/** The same for what is JSON already. */
+/** An answer whose text is JSON already. */
 export function jsonText(c: RelayCall, text: string, status = 200, headers?: Record<string, string>): Response {
-  // What is spread first is copied as a whole; behind other names it would cost as much as the rest of the answer.
+  // Spread first: then it is copied as a whole. After other keys it would cost as much as the rest of the answer.
   return new Response(text, {
     status,
     headers: { ...headers, 'content-type': 'application/json', 'x-request-id': c.id },

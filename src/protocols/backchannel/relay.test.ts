@@ -49,12 +49,12 @@ describe('the order for a relay', () => {
     [{ host: '192.168.1.5' }, 'or stay on 127.0.0.1'],
     [{ public: 'https://relay.example.org' }, 'a relay on https://relay.example.org without a room token'],
     [{ public: 'relay.example.org' }, 'write https://relay.example.org'],
-    [{ port: '70000' }, '"70000" is no port'],
-    [{ port: 'http' }, '"http" is no port'],
+    [{ port: '70000' }, '"70000" is not a port'],
+    [{ port: 'http' }, '"http" is not a port'],
     [{ 'tls-cert': 'c.pem' }, 'TLS needs both'],
     [{ rate: '0' }, '"0" is not a count'],
     [{ quota: 'many' }, '"many" is not a count'],
-    [{ 'keep-waiting': '30' }, '"30" is no span'],
+    [{ 'keep-waiting': '30' }, '"30" is not a time span'],
   ])('refuses %o', (values, told) => {
     expect(() => order(values)).toThrow(told);
   });

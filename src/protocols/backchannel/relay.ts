@@ -26,7 +26,7 @@ import type { Bch } from './workspace.ts';
 
 const relayCommand = command({
   usage: 'relay [--port 7117] [--token <room token>] [--host 127.0.0.1]',
-  // `--host` is ours: the original listens to every address. So is `--token-file`.
+  // `--host` and `--token-file` are ours: the original listens on every address.
   options: { port: TEXT, token: TEXT, 'token-file': TEXT, host: TEXT },
   async run(bch: Bch, values) {
     const home = { root: bch.root, bodyLimit: BODY_LIMIT, durability: 'normal' } as const;
@@ -47,19 +47,19 @@ const DEFAULT_RATE = 100_000;
 const DEFAULT_QUOTA = 100_000;
 const DEFAULT_AGENTS = 10_000;
 const DEFAULT_WAIT = '30d';
-/** A room token that can be guessed is none. Ours have 32 characters. */
+/** A shorter room token can be guessed. Ours have 32 characters. */
 const SHORT_TOKEN = 16;
 
-/** How a relay should be run. */
+/** The settings of a relay. */
 interface RelayOrder {
   /** The Backchannel home whose rooms it serves. */
   root: string;
   host: string;
   port: number;
-  /** Where a proxy on this machine offers it, if one does. */
+  /** The public address at which a proxy on this machine offers the relay, or null. */
   publicUrl: string | null;
   token: string | null;
-  /** The token was given by `--token`. */
+  /** The token was given with `--token`. */
   tokenInArguments: boolean;
   adminToken: string | null;
   tls: { cert: string; key: string } | null;
@@ -72,7 +72,7 @@ interface RelayOrder {
   durability: 'normal' | 'full';
 }
 
-/** The order as it was given by options and environment. What would let strangers in unasked is refused here. */
+/** The settings from options and environment. Refuses settings that would let strangers in without a token. */
 export function relayOrder(
   values: Values<typeof RELAY_OPTIONS>,
   env: Env,
@@ -102,7 +102,7 @@ export function isLoopbackHost(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
-/** What is allowed, and should be thought about. */
+/** Warnings about settings that are allowed but risky. */
 export function warningsAbout({ host, token, tokenInArguments, tls, publicUrl, adminToken }: RelayOrder): string[] {
   const reachable = !isLoopbackHost(host);
   const others = reachable || publicUrl !== null;
@@ -118,7 +118,7 @@ export function warningsAbout({ host, token, tokenInArguments, tls, publicUrl, a
       ? [`the room token has only ${token.length} characters; \`openssl rand -hex 16\` makes a good one`]
       : []),
     ...(others && !adminToken
-      ? ['anybody who reaches it may make rooms; set BACKCHANNEL_ADMIN_TOKEN to keep that to yourself']
+      ? ['anyone who reaches the relay may make rooms; set BACKCHANNEL_ADMIN_TOKEN to keep that to yourself']
       : []),
   ];
 }
@@ -135,13 +135,13 @@ function refuseOpenToStrangers({ host, publicUrl, token }: RelayOrder): void {
 function portFrom(text: string | undefined): number {
   if (text === undefined) return DEFAULT_PORT;
   if (/^\d{1,5}$/.test(text) && Number(text) < 65_536) return Number(text);
-  throw new Refusal('invalid_request', `"${text}" is no port; write a number from 0 to 65535`);
+  throw new Refusal('invalid_request', `"${text}" is not a port; write a number from 0 to 65535`);
 }
 
 function publicUrlFrom(text: string): string {
   const url = URL.parse(text);
   if (url && /^https?:$/.test(url.protocol)) return url.href.replace(/\/+$/, '');
-  throw new Refusal('invalid_request', `"${text}" is no address for --public; write https://relay.example.org`);
+  throw new Refusal('invalid_request', `--public "${text}" is not a web address; write https://relay.example.org`);
 }
 
 function tlsFrom(cert: string | undefined, key: string | undefined, cwd: string): RelayOrder['tls'] {
@@ -153,10 +153,10 @@ function tlsFrom(cert: string | undefined, key: string | undefined, cwd: string)
 
 function waitFrom(text: string): number | null {
   if (/^(\d{1,6}[dhm]|forever)$/.test(text)) return spanMs(text);
-  throw new Refusal('invalid_request', `"${text}" is no span for --keep-waiting; write 30d, 12h, 5m or forever`);
+  throw new Refusal('invalid_request', `--keep-waiting "${text}" is not a time span; write 30d, 12h, 5m or forever`);
 }
 
-/** How long a relay may take to say that it is there. */
+/** How long a relay may take to answer a health check. */
 const PATIENCE_MS = 3000;
 
 export const relay: Service = {
@@ -167,12 +167,12 @@ export const relay: Service = {
   },
 
   async answers(address) {
-    // A relay that listens everywhere also listens here.
+    // A relay on all addresses also listens on loopback.
     const url = address.replace('//0.0.0.0', '//127.0.0.1').replace('//[::]', '//[::1]');
     try {
       const answer = await fetch(new URL('v1/health', url), {
         signal: AbortSignal.timeout(PATIENCE_MS),
-        // Only whether it is there: nothing secret is sent, and its certificate is for the name that others use.
+        // Only a health check: nothing secret is sent, and the certificate is for the public name.
         tls: { rejectUnauthorized: false },
       });
       return answer.ok;
@@ -182,17 +182,17 @@ export const relay: Service = {
   },
 };
 
-/** Every connection is an open file, and so is every room. */
+/** The limit on open files that the relay asks for: every connection and every room is an open file. */
 const OPEN_FILES = 65_536;
-/** Rooms that stay open although nobody is at work there. Half of the files are for connections, where there are few. */
+/** The most idle rooms that stay open. If few open files are allowed, half of them are kept for connections. */
 const MOST_ROOMS = 200;
 const FILES_PER_ROOM = 8;
-/** Below this a busy relay runs out of them. */
+/** With fewer open files than this, a busy relay runs out of them. */
 const FEW_FILES = 4096;
 
 /**
- * Opens the relay of a Backchannel home. Only one can be: two would each keep agents and arrivals in mind that the other has
- * changed. Whatever fails leaves nothing behind.
+ * Opens the relay of a Backchannel home. Only one may run: each keeps agents and arrivals in memory, and would not see changes of the
+ * other. A failure leaves nothing behind.
  */
 async function openRelayService(order: RelayOrder, log: Log): Promise<OpenService> {
   const certificate = order.tls && readCertificate(order.tls);
@@ -240,15 +240,15 @@ async function openRelayService(order: RelayOrder, log: Log): Promise<OpenServic
   }
 }
 
-/** What a parser says of a text that is none can have a piece of that text in it, and a log has no bodies. */
+/** The text of an error for the log. A JSON parser's error may quote a piece of a body, so it is replaced. */
 function withoutBody(error: unknown): string {
-  if (error instanceof SyntaxError) return 'a text that should be JSON is none';
+  if (error instanceof SyntaxError) return 'a text that should be JSON is not JSON';
   return error instanceof Error ? error.message : String(error);
 }
 
 type Server = ReturnType<typeof serveRelay>;
 
-/** What the machine gives us. */
+/** The limits that the machine sets. */
 interface Means {
   certificate: Certificate | null;
   openFiles: number;
@@ -257,7 +257,7 @@ interface Means {
 function serve(order: RelayOrder, rooms: RelayRooms, means: Means, log: Log): Server {
   const { certificate: tls, openFiles } = means;
   const { host, port, adminToken, rate, quota, mostAgents, keepWaitingMs, bodyLimit } = order;
-  // Behind a proxy every name of its own is right; without one, only ours: a web page must not reach us by another.
+  // Behind a proxy the relay accepts every host name. Otherwise only loopback names: a web page must not reach it by another.
   const isAlone = isLoopbackHost(host) && order.publicUrl === null;
   let server: Server | undefined;
   try {
@@ -304,7 +304,7 @@ function about(order: RelayOrder, room: string, certificate: Certificate | null,
   const { root, token, publicUrl, keepWaitingMs } = order;
   return [
     `home ${root}; default room ${room === root ? 'in the home itself' : `in ${room}`}`,
-    token ? 'new agents need the room token' : 'no room token: any program of this machine may register',
+    token ? 'new agents need the room token' : 'no room token: any program on this machine may register',
     ...(publicUrl ? [`offered by a proxy as ${publicUrl}`] : []),
     ...(certificate ? [`TLS until ${validUntil(certificate).toISOString().slice(0, 10)}`] : []),
     ...(keepWaitingMs === null ? ['mail waits for ever'] : []),
@@ -316,7 +316,7 @@ function fewFiles(openFiles: number): string {
   return `the system allows only ${openFiles} open files, so about ${Math.max(0, openFiles - 100)} connections; raise it with \`ulimit -n\` or LimitNOFILE=`;
 }
 
-/** Says who it is, so that one can go there. */
+/** The error that names the relay that runs already. */
 function alreadyRunning(root: string): Refusal {
   const notice = daemonNotice(`${root}/relay`);
   const [service] = notice?.doors ?? [];
@@ -336,10 +336,10 @@ function explainedBind(error: unknown, host: string, port: number): unknown {
         `port ${port} on ${host} is in use by another program; choose another --port`,
       );
     case 'EACCES':
-      return new Refusal('invalid_request', `port ${port} needs more rights than you have; choose one above 1023`);
+      return new Refusal('invalid_request', `you may not open port ${port}; choose one above 1023`);
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
-      return new Refusal('invalid_request', `${host} is no address of this machine; choose another --host`);
+      return new Refusal('invalid_request', `${host} is not an address of this machine; choose another --host`);
     default:
       return error;
   }

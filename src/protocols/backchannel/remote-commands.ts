@@ -45,9 +45,9 @@ const initCommand = command({
       throw new Refusal('invalid_request', `--token is for a relay — say which: bch init ${name} --url <relay-url>`);
     const { home } = bch.workspace;
     await bch.refusePerson(name, 'act');
-    // Without an attention policy, as the original makes its agents: everything is shown.
+    // Register without an attention policy, as the original does: every message is shown.
     await home.directory.register(name, 'foreign');
-    // Scripts write into a mailbox without asking us: it must be there.
+    // Scripts write into mailbox folders directly, so the folder must exist.
     await home.mailboxes.adopt(name);
     becomeAgent(bch.root, name);
     bch.say(`registered as "${name}" (local spool)`);
@@ -65,7 +65,7 @@ const joinCommand = command({
     const { insecure = false } = values;
     const { url } = await registerAtRelay(bch, name, { url: given, room, roomToken, byInvite: true, insecure });
     bch.say(`joined ${url}${room ? ` (room ${room})` : ''} as "${name}" (personal token saved)`);
-    // As the agent that we are from now on, whatever the environment said before.
+    // Act as the agent that was just registered, whatever the environment names.
     const { BACKCHANNEL_URL: _url, BACKCHANNEL_TOKEN: _token, BACKCHANNEL_RELAY_ROOM: _room, ...rest } = bch.env;
     const joined = new Bch({ ...rest, BACKCHANNEL_AGENT: name });
     for (const channel of channels) {
@@ -93,7 +93,7 @@ const inviteCommand = command({
     const token = tokenFrom(values, process.cwd());
     if (!token)
       throw new Refusal('invalid_request', '--token <room-token> required (an agent token admits nobody else)');
-    // Nothing is sent from here: the agent that joins decides about the address.
+    // This command sends nothing to the address: the agent that joins decides whether to trust it.
     const url = relayAddress(given, true);
     const channels = (values.channel ?? []).map(anyChannel);
     const invite = writeInvite({ url, token, room: roomAt(url, env, config), channels });
@@ -101,7 +101,7 @@ const inviteCommand = command({
   },
 });
 
-/** The second line is what other programs look for. */
+/** Other programs search for the second line. */
 function printInvite(bch: Bch, headline: string, invite: string): void {
   bch.say(
     [
@@ -109,7 +109,7 @@ function printInvite(bch: Bch, headline: string, invite: string): void {
       '',
       `  bch join ${invite} --as their-name`,
       '',
-      'Anyone who has it can join, as often as they like: send it over a private way.',
+      'Anyone who has it can join, any number of times: send it over a private channel.',
     ].join('\n'),
   );
 }
@@ -124,7 +124,7 @@ const roomCommand = command({
     const given = values.url || env['BACKCHANNEL_URL'] || config.url || env['BACKCHANNEL_DEFAULT_RELAY'];
     if (!given)
       throw new Refusal('invalid_request', 'there is no default relay — say which: bch room new --url <relay-url>');
-    // What is in the config or the environment was accepted before.
+    // An address from the config or the environment was accepted before.
     const url = relayAddress(given, (values.insecure ?? false) || given !== values.url);
     const { room, token } = await makeRoom(url);
     const channels = [...words, ...(values.channel ?? [])].map(anyChannel);
@@ -134,22 +134,22 @@ const roomCommand = command({
 
 interface Admission {
   url: string;
-  /** The room that an invite names; otherwise the one in use there. */
+  /** The room that an invite names. Without it, the room in use at that relay. */
   room?: string | undefined;
   roomToken?: string | undefined;
-  /** An invite brings the room's token only: an agent that is there already is refused, as by the original. */
+  /** An invite has only the room token: like the original, refuse an agent that is registered already. */
   byInvite?: boolean;
   insecure: boolean;
 }
 
-/** Registers an agent at a relay and makes it the current one. Each agent's token is kept, in a file that only its owner reads. */
+/** Registers an agent at a relay and makes it the current one. Keeps each agent's token in a file that only the user can read. */
 async function registerAtRelay(
   bch: Bch,
   agent: AgentName,
   admission: Admission,
 ): Promise<{ url: string; issued: boolean }> {
   const { env, config, root } = bch;
-  // An address that is in use already was accepted before.
+  // An address in use was accepted before.
   const inUse = admission.url.replace(/\/+$/, '') === relayInUse(env, config)?.url && !admission.byInvite;
   const url = relayAddress(admission.url, admission.insecure || inUse);
   const room = admission.byInvite ? admission.room : roomAt(url, env, config);
@@ -167,7 +167,7 @@ async function registerAtRelay(
   return { url, issued };
 }
 
-/** Keeps the token of the agent before, perhaps made by another program: it can be the current one again. */
+/** Keeps the token of the previous agent, which another program may have written, so that it can be current again. */
 function keepCurrent({ root, config }: Bch): void {
   const { agent, url, token } = config;
   if (!agent || !url || !token || !URL.canParse(url)) return;

@@ -5,16 +5,16 @@ import { AgentRecord } from '../../core/ports/directory.ts';
 import type { Directory } from '../../core/ports/directory.ts';
 import { membersIn, rolesIn, sortedChannels, subscribersIn } from '../../store/directory/rules.ts';
 
-/** How long a list of agents stays valid: one command asks several times. */
+/** How long a list of agents is reused: one command asks several times. */
 const LIST_MS = 1000;
 
-/** The agents of a relay, as one of them sees it. */
+/** The agents of a relay, as one of them sees them. */
 export class RelayDirectory implements Directory {
   #listed: { at: number; records: AgentRecord[] } | undefined;
 
   constructor(
     readonly http: RelayHttp,
-    /** Our own record there, known without a request. */
+    /** Our own record at the relay, known without a request. */
     readonly self: AgentRecord,
   ) {}
 
@@ -63,7 +63,7 @@ export class RelayDirectory implements Directory {
     return null;
   }
 
-  /** Only for ourselves, again: a new agent has no token yet, and joins. */
+  /** Registers only our own agent again. A new agent has no token yet and must join. */
   async register(name: AgentName): Promise<AgentRecord> {
     const { data } = await this.http.ask('POST', '/v1/register', { body: { name } });
     return AgentRecord.parse(data);
@@ -100,7 +100,7 @@ export class RelayDirectory implements Directory {
   }
 }
 
-/** The same without requests, for decisions while the relay is unreachable. It knows only our own record. */
+/** A directory without requests, for decisions while the relay is unreachable. It knows only our own record. */
 export class OfflineDirectory extends RelayDirectory {
   override async list(): Promise<AgentRecord[]> {
     return [this.self];
@@ -108,5 +108,5 @@ export class OfflineDirectory extends RelayDirectory {
 }
 
 function onlyForTheHost(): Refusal {
-  return new Refusal('not_yours', 'only the host of a relay changes who is there; ask the person who runs it');
+  return new Refusal('not_yours', 'only the host of a relay can change its agents; ask the person who runs it');
 }

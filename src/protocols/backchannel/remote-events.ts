@@ -2,38 +2,38 @@ import { readMessage } from '../../core/message.ts';
 import type { Message } from '../../core/message.ts';
 import type { RelayHttp } from './remote-http.ts';
 
-/** After a failure: this long at first, then longer and longer. */
+/** The first pause after a failure. Each further pause is longer. */
 export const FIRST_PAUSE_MS = 2000;
 const LONGEST_PAUSE_MS = 30_000;
 /**
- * A stream that is silent this long is dead: a relay says something every 25 s. The original's headers may take as long too, so
- * they get the same time. A laptop that wakes up finds its stream silent for hours, and makes a new one.
+ * A stream that is silent this long is dead: a relay sends a keep-alive every 25 s. The original's headers may take as long, so they get
+ * the same time. A laptop that wakes up finds its stream silent for hours, and connects again.
  */
 export const SILENCE_MS = 60_000;
 const LOOK_MS = 5000;
-/** No message is as large as this; what is has to be something else. */
+/** A larger event cannot be a message. */
 const EVENT_LIMIT = 128 * 1024 * 1024;
 const EVENT_ID = /^[\x21-\x7e]{1,200}$/;
 
 export interface Events {
-  /** Each message as it comes, also those that waited before; after a new connection perhaps once more. */
+  /** Called with each message, first those that wait already. After a reconnect a message may come again. */
   onMessage: (message: Message) => void;
   /**
-   * Awaited when the stream goes on after the last event that was heard: a relay may pass over what was on loan then and waits
-   * again. If it fails, the connection is made again.
+   * Awaited when a reconnect continues after the last event: a relay may skip messages that were leased then and wait again. If this fails,
+   * the stream connects again.
    */
   onResumed?: (() => Promise<void>) | undefined;
-  /** Told why a connection ended. */
+  /** Called with the reason when a connection ends. */
   onTrouble?: ((error: unknown) => void) | undefined;
-  /** Tests need not wait for a minute. */
+  /** Replaces `SILENCE_MS` in tests. */
   silenceMs?: number;
 }
 
-/** Listens to an agent's stream until it is closed; a connection that ends is made again, forever. */
+/** Listens to an agent's stream until it is closed, and reconnects whenever a connection ends. */
 export class EventStream {
   readonly #closed = new AbortController();
   readonly #running: Promise<void>;
-  /** Where a relay numbers its events, it goes on after this one. */
+  /** The number of the last event, if the relay numbers events. A reconnect continues after it. */
   #last: string | undefined;
   #heardAt = Date.now();
 
@@ -59,9 +59,9 @@ export class EventStream {
       } catch (error) {
         if (!this.#closed.signal.aborted) this.events.onTrouble?.(error);
       }
-      // It was alive: whatever ended it is new.
+      // The connection worked: start again with a short pause.
       if (this.#heardAt > began) pause = FIRST_PAUSE_MS;
-      // With a little chance in it, so that not all who lost the same relay come back at the same moment.
+      // With some randomness, so that the agents of one relay do not all reconnect at once.
       await this.#sleep(pause * (1 + Math.random() / 4));
       pause = Math.min(pause * 1.5, LONGEST_PAUSE_MS);
     }
@@ -101,10 +101,10 @@ export class EventStream {
     try {
       message = readMessage(JSON.parse(data));
     } catch {
-      // Something that is no message: nothing for us.
+      // Not a message: ignore it.
     }
     if (message && !this.#closed.signal.aborted) this.events.onMessage(message);
-    // Only after it was handed on: an event that we could not take in comes again. What cannot be in a header is no number.
+    // Set only after the message was handled, so that a failed one comes again. Ignore an id that a header may not contain.
     if (id !== undefined && EVENT_ID.test(id)) this.#last = id;
   }
 
@@ -118,10 +118,10 @@ export class EventStream {
   }
 }
 
-/** Cuts a stream of bytes into events: lines of `data:` and `id:`, ended by an empty line. Comments and other fields are passed over. */
+/** Parses a stream of bytes into events: `data:` and `id:` lines, ended by an empty line. Ignores comments and other fields. */
 export class EventParser {
   readonly #decoder = new TextDecoder();
-  /** The beginning of a line whose end has not come yet, in pieces: a long one comes in thousands of them. */
+  /** The pieces of a line that is not complete yet: a long line arrives in thousands of them. */
   #begun: string[] = [];
   #size = 0;
   #data: string[] = [];

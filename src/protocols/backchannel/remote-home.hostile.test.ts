@@ -79,7 +79,7 @@ function lending(messages: Message[], lend: (asked: string[]) => unknown[]): Rec
 describe('mail that is fetched', () => {
   const mail = ['one', 'two', 'three'].map((body) => aMessage({ body }));
 
-  it('is asked for again until all of it is here, where one answer does not carry it', async () => {
+  it('is requested again until all of it is here, if one answer does not hold it', async () => {
     const { url, asked } = aRelay(lending(mail, (ids) => mail.filter(({ id }) => ids.includes(id)).slice(0, 1)));
     expect(await fetched(bobAt(url))).toEqual(['one', 'three', 'two']);
     expect(
@@ -87,14 +87,14 @@ describe('mail that is fetched', () => {
     ).toEqual([3, 2, 1]);
   });
 
-  it('is not asked for without end from a relay that gives none of it', async () => {
+  it('is not requested endlessly from a relay that sends none of it', async () => {
     const { url, asked } = aRelay(lending(mail, () => [aMessage({ body: 'unasked' })]));
     expect(await fetched(bobAt(url))).toEqual([]);
     expect(asked.filter(({ path }) => path === '/v1/lease')).toHaveLength(1);
     expect(asked.filter(({ path }) => path === '/v1/settle')).toHaveLength(0);
   });
 
-  it('never takes the place of what is here under its id, nor brings what nobody asked for', async () => {
+  it('never replaces mail with the same id, nor adds mail that was not requested', async () => {
     const [first, second] = mail as [Message, Message];
     let forged = false;
     const acts = lending(mail.slice(0, 1), (ids) => [
@@ -112,7 +112,7 @@ describe('mail that is fetched', () => {
     expect(await home.mailboxes.ids(bob)).toEqual([]);
   });
 
-  it('is passed over if it could not be written down, and holds nothing else up', async () => {
+  it('is skipped if it could not be stored, and does not hold up other mail', async () => {
     const deep = JSON.stringify({ ...aMessage({ body: 'deep' }), x: 0 }).replace(
       '"x":0',
       `"x":${'['.repeat(200_000)}${']'.repeat(200_000)}`,
@@ -162,7 +162,7 @@ describe('a watch at a relay', () => {
 });
 
 describe('what a relay says', () => {
-  it('reaches no terminal as anything but a line of text', async () => {
+  it('is always one safe line of text on a terminal', async () => {
     const error = `no\u001b]0;owned\u0007\r\n\u001b[2Jparley: all is well \u202eton ${'x'.repeat(5000)}`;
     const refused = (): Response => Response.json({ error }, { status: 403 });
     const home = bobAt(aRelay({ '/v1/inbox/bob': refused, '/v1/events/bob': refused }).url);
@@ -190,7 +190,7 @@ describe('what a relay says', () => {
     }
   });
 
-  it('is no token and no room unless it could be one', async () => {
+  it('is refused as a token or room if it is malformed', async () => {
     const { url } = aRelay({
       '/v1/register': () => ({ name: 'bob', token: 'a\r\nx-evil: 1' }),
       '/v1/rooms': () => ({ roomId: '../up', roomToken: '\u001b[2J' }),

@@ -19,15 +19,15 @@ import { isNoSuchRoute, Post } from './post.ts';
 import type { Remote } from '../../core/ports/remote.ts';
 
 export interface RelayOptions {
-  /** The identity's folder: its local mailbox, its journal, its outbox. */
+  /** The agent's folder, with its local mailbox, journal and outbox. */
   root: string;
   identity: Identity;
   durability: 'normal' | 'full';
-  /** Where attention counts, messages are judged as they land; otherwise everything is shown. */
+  /** `agent`: attention rules apply to each fetched message. `foreign`: every message is shown. */
   kind: 'agent' | 'foreign';
-  /** May letters wait in an outbox, or must anyone who sends know at once? */
+  /** Queue messages in an outbox while the relay is away? Otherwise a send fails at once. */
   queues: boolean;
-  /** How a message that has landed is to be seen, by what is known on this machine. */
+  /** Decides the attention of a fetched message, by what this machine knows. */
   judge: (
     known: { journal: Journal; directory: Directory },
     mailbox: AgentName,
@@ -43,7 +43,7 @@ export interface OpenRelay {
   remote: Remote;
 }
 
-/** One agent at one relay, with a local mailbox as its cache. Opening it says nothing to the relay. */
+/** One agent at one relay, with a local mailbox as its cache. Opening it sends no request. */
 export function openRelay(options: RelayOptions): OpenRelay {
   const { root, identity, tell } = options;
   const { agent } = identity;
@@ -87,7 +87,7 @@ export function openRelay(options: RelayOptions): OpenRelay {
   return { journal, mailboxes, directory: new RelayDirectory(http, self), remote };
 }
 
-/** As much of our own record as is known without asking. */
+/** Our own record, as far as it is known without a request. */
 function selfRecord(name: AgentName, kind: 'agent' | 'foreign'): AgentRecord {
   const known = { name, subscriptions: [], createdAt: '', lastSeen: '' };
   return kind === 'foreign' ? known : { ...known, parley: { v: 1, kind, roles: [] } };

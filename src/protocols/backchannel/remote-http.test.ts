@@ -79,7 +79,7 @@ describe('a request to a relay', () => {
     );
     const { fate, message } = await failing(url);
     expect(fate).toBe('refused');
-    expect(message).toContain(`sends us on to ${elsewhere}/`);
+    expect(message).toContain(`redirects to ${elsewhere}/`);
     expect(asked).toBe(0);
   });
 
@@ -116,20 +116,20 @@ describe('an answer without end', () => {
     return { url, sent: () => sent };
   }
 
-  it('is given up after a megabyte where it is a "no", also to a stream', async () => {
+  it('is aborted after a megabyte if it is an error, also for a stream', async () => {
     const { url, sent } = await endless('403 Forbidden', 'x'.repeat(65_536));
     const http = new RelayHttp({ url });
-    await expect(http.ask('GET', '/')).rejects.toThrow(/answers without end/);
-    await expect(http.stream('/', {}, new AbortController().signal)).rejects.toThrow(/answers without end/);
+    await expect(http.ask('GET', '/')).rejects.toThrow(/is too long/);
+    await expect(http.stream('/', {}, new AbortController().signal)).rejects.toThrow(/is too long/);
     expect(sent()).toBeLessThan(64 * 1024 * 1024);
   });
 
-  it('is given up at its limit', async () => {
+  it('is aborted at its limit', async () => {
     const { url } = await endless('200 OK', 'x'.repeat(65_536));
-    await expect(new RelayHttp({ url }).ask('GET', '/', { limit: 1_000_000 })).rejects.toThrow(/answers without end/);
+    await expect(new RelayHttp({ url }).ask('GET', '/', { limit: 1_000_000 })).rejects.toThrow(/is too long/);
   });
 
-  it('is given up in time, however little of it comes', async () => {
+  it('is aborted after its time limit, however slowly it comes', async () => {
     const { url } = await endless('200 OK', ' ', 20);
     const failed = new RelayHttp({ url }).ask('GET', '/', { patienceMs: 60 });
     await expect(failed).rejects.toMatchObject({ fate: 'unknown' });
@@ -148,9 +148,9 @@ describe('the address of a relay', () => {
   });
 
   it.each([
-    ['relay.test', /is no address/],
-    ['ftp://relay.test', /is no address/],
-    ['https://relay.test/?x=1', /is no address/],
+    ['relay.test', /is not the address/],
+    ['ftp://relay.test', /is not the address/],
+    ['https://relay.test/?x=1', /is not the address/],
     ['https://ann:secret@relay.test', /leave name and password out/],
     ['http://relay.test', /could read your token/],
     ['http://127.0.0.1.evil.test', /could read your token/],
@@ -162,7 +162,7 @@ describe('the address of a relay', () => {
     expect(relayAddress('http://relay.test', true)).toBe('http://relay.test');
   });
 
-  it('is of this machine only if it cannot be another', () => {
+  it('counts as this machine only if it cannot be another', () => {
     expect(isLoopbackUrl(new URL('http://localhost.evil.test'))).toBe(false);
     expect(isLoopbackUrl(new URL('http://agent.localhost'))).toBe(true);
   });

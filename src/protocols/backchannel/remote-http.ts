@@ -1,23 +1,23 @@
 import { Refusal } from '../../core/refusal.ts';
 import { codeOf } from '../../core/disk.ts';
 
-/** Which relay, which room in it, and by which token we are known there. */
+/** A relay, a room in it, and our token there. */
 export interface RelayAddress {
   url: string;
   room?: string | undefined;
   token?: string | undefined;
-  /** What to say if the relay refuses our token, where its own words do not help. */
+  /** The error text if the relay refuses our token: its own text does not help. */
   ifRefused?: string;
 }
 
 export interface RelayRequest {
   body?: unknown;
   headers?: Record<string, string>;
-  /** Not our own token: the room's, or none. */
+  /** Another token than our own: the room's, or none. */
   token?: string | null;
-  /** How many characters an answer may have, where that is more than usual. */
+  /** The most characters of an answer, if more than usual. */
   limit?: number;
-  /** How long a connection and then an answer may take, where the usual time would be too long. */
+  /** How long a connection, and then an answer, may take, if shorter than usual. */
   patienceMs?: number;
 }
 
@@ -28,18 +28,18 @@ export interface RelayAnswer {
 }
 
 const CONNECT_MS = 5000;
-/** An answer may take this long to begin, and be silent this long while it comes. */
+/** How long an answer may take to begin, and how long it may be silent after that. */
 const ANSWER_MS = 15_000;
-/** An answer that always moves and never ends is over after this many times its silence. */
-const LONGEST = 20;
-/** No message is as large as this; what is has to be something else. */
+/** An answer may take this many times `ANSWER_MS` in all. */
+const MOST_TIMES = 20;
+/** A larger answer cannot be a message. */
 const ANSWER_LIMIT = 128 * 1024 * 1024;
-/** A "no" is a line. */
+/** The largest answer that is an error. */
 const REFUSAL_LIMIT = 1024 * 1024;
-/** A relay that was not there a moment ago is not asked again by the same command. */
+/** A command does not try an unreachable relay again within this time. */
 const DOWN_MS = 1000;
 
-/** One relay, spoken to as one agent. Tokens are sent to the address that was given, and to no other. */
+/** Requests to one relay as one agent. Tokens are sent only to the configured address. */
 export class RelayHttp {
   #reached = false;
   #down: { until: number; trouble: NoRelayAnswer } | undefined;
@@ -50,7 +50,7 @@ export class RelayHttp {
     return this.place.url;
   }
 
-  /** The answer of a request that must succeed; the relay's own "no" is thrown in its words. */
+  /** The answer to a request that must succeed. Throws the relay's own refusal with its text. */
   async ask(method: 'GET' | 'POST', path: string, request: RelayRequest = {}): Promise<RelayAnswer> {
     const answer = await this.call(method, path, request);
     if (answer.status < 300) return answer;
@@ -59,7 +59,7 @@ export class RelayHttp {
     throw this.#refusal(answer);
   }
 
-  /** Any answer in JSON, also a "no". Everything else is thrown as what it means. */
+  /** Any JSON answer, also a refusal. Throws a `NoRelayAnswer` for everything else. */
   async call(method: 'GET' | 'POST', path: string, request: RelayRequest = {}): Promise<RelayAnswer> {
     const { patienceMs } = request;
     await this.reach(patienceMs);
@@ -74,7 +74,7 @@ export class RelayHttp {
       const text = await textOf(response, request.limit, silence);
       return { status: response.status, data: this.#parsed(response, text), headers: response.headers };
     } catch (error) {
-      // Nothing more of it is wanted, however much there would be.
+      // Stop the request: its rest is not needed.
       silence.end();
       if (error instanceof Refusal) throw error;
       this.#reached = false;
@@ -84,7 +84,7 @@ export class RelayHttp {
     }
   }
 
-  /** A stream that has no end; its reader decides how long silence may last. */
+  /** An endless stream. Its reader decides how long it may be silent. */
   async stream(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
     const response = await fetch(`${this.url}${path}`, { ...this.#options('GET', { headers }), signal }).catch(
       (error: unknown) => {
@@ -102,7 +102,7 @@ export class RelayHttp {
     return {
       method,
       redirect: 'manual',
-      // Bun asks a proxy even about this machine itself.
+      // Bun would use a proxy even for loopback.
       ...(isLoopbackUrl(new URL(this.url)) && { proxy: false }),
       ...(body !== undefined && { body: JSON.stringify(body) }),
       headers: {
@@ -114,7 +114,7 @@ export class RelayHttp {
     };
   }
 
-  /** Whether a connection comes about; asked once, and again after a failure. */
+  /** Throws if no connection is possible. Tries once, and again after a failure. */
   async reach(patienceMs = CONNECT_MS): Promise<void> {
     if (this.#down && Date.now() < this.#down.until) throw this.#down.trouble;
     if (this.#reached) return;
@@ -132,7 +132,7 @@ export class RelayHttp {
     const to = response.headers.get('location') ?? 'elsewhere';
     return new NoRelayAnswer(
       'refused',
-      `${this.url} sends us on to ${to}; give that address itself, a token is not sent along`,
+      `${this.url} redirects to ${to}; give that address instead: tokens are not sent to another address`,
     );
   }
 
@@ -147,7 +147,7 @@ export class RelayHttp {
         .trim()
         .slice(0, 60);
       throw new NoRelayAnswer(
-        // A "no" from whatever is in between is a no; anything else may have come from behind it.
+        // A 4xx of any program in between is a refusal. For any other status, the relay behind it may have done the request.
         status >= 400 && status < 500 ? 'refused' : 'unknown',
         `${this.url} answered ${status} with ${kind} instead of JSON: a proxy or another program answers there, not a relay` +
           (gist ? ` ("${gist}")` : ''),
@@ -165,7 +165,7 @@ export class RelayHttp {
   }
 }
 
-/** Ends a request in which nothing moves any more, or in which it moves without end. */
+/** Aborts a request that is silent for too long, or that takes too long in all. */
 class Silence {
   readonly #end = new AbortController();
   readonly #longest: ReturnType<typeof setTimeout>;
@@ -173,7 +173,7 @@ class Silence {
 
   constructor(readonly ms: number) {
     this.#timer = setTimeout(() => this.#end.abort(), ms);
-    this.#longest = setTimeout(() => this.#end.abort(), ms * LONGEST);
+    this.#longest = setTimeout(() => this.#end.abort(), ms * MOST_TIMES);
   }
 
   get signal(): AbortSignal {
@@ -203,23 +203,23 @@ async function textOf(response: Response, limit = ANSWER_LIMIT, silence?: Silenc
   for await (const bytes of response.body ?? []) {
     silence?.heard();
     text += decoder.decode(bytes as Uint8Array, { stream: true });
-    if (text.length > most) throw new NoRelayAnswer('unknown', `${response.url} answers without end`);
+    if (text.length > most) throw new NoRelayAnswer('unknown', `the answer of ${response.url} is too long`);
   }
   return text + decoder.decode();
 }
 
 const LONGEST_LINE = 1000;
 
-/** What became of a request without a usable answer: it never left this machine, it may have arrived, or it surely failed. */
+/** The outcome of a request without a usable answer: it never left this machine, it may have arrived, or it failed. */
 export type Fate = 'never left' | 'unknown' | 'refused';
 
-/** A relay's words may be anybody's: on a terminal they must not move the cursor, fill the screen or read otherwise than they are. */
+/** A relay's text, made safe for a terminal: it may come from anyone. */
 function shown(text: string): string {
   const line = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ');
   return line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}…` : line;
 }
 
-/** A relay that gave no usable answer, in one line that says why. */
+/** The error for a relay without a usable answer. */
 export class NoRelayAnswer extends Refusal {
   constructor(
     readonly fate: Fate,
@@ -229,7 +229,7 @@ export class NoRelayAnswer extends Refusal {
   }
 }
 
-/** A relay's own "no", with its status: its words are meant for the user. */
+/** A relay's own refusal, with its status and its text for the user. */
 export class RelayRefusal extends Refusal {
   constructor(
     readonly status: number,
@@ -239,7 +239,7 @@ export class RelayRefusal extends Refusal {
   }
 }
 
-/** True if the request never left this machine, so that it may be made again without a second thought. */
+/** True if the request never left this machine, so that it is safe to repeat. */
 export function neverLeft(error: unknown): boolean {
   return error instanceof NoRelayAnswer && error.fate === 'never left';
 }
@@ -262,43 +262,43 @@ function codeFor(status: number, text: string): Refusal['code'] {
   return CODES[status] ?? 'invalid_request';
 }
 
-/** What the system says when no connection comes about: nothing was sent. */
+/** Error codes of a connection that failed before anything was sent. */
 const NO_CONNECTION: Record<string, string> = {
   ECONNREFUSED: 'nothing listens there',
   ENOTFOUND: 'no such host',
-  EAI_AGAIN: 'its name cannot be looked up now',
-  EHOSTUNREACH: 'no way to that host',
+  EAI_AGAIN: 'its name cannot be looked up at present',
+  EHOSTUNREACH: 'no route to that host',
   ENETUNREACH: 'no network',
   EPROTO: 'it does not speak TLS on that port; is it http:// instead?',
 };
 const BAD_CERTIFICATE = /CERT|SIGNATURE|ERR_TLS|ERR_SSL/;
 
-/** What a failed connection or request means, by the system's own word for it. */
+/** The meaning of a failed connection or request, by its error code. */
 export function troubleFrom(code: string | undefined, url: string, answerMs: number): NoRelayAnswer {
   const known = code === undefined ? undefined : NO_CONNECTION[code];
   if (known) return new NoRelayAnswer('never left', `the relay ${url} cannot be reached (${known})`);
   if (code !== undefined && BAD_CERTIFICATE.test(code)) {
-    const remedy = 'give its authority in NODE_EXTRA_CA_CERTS if it is your own';
+    const remedy = 'if the relay is your own, name the file of its CA in NODE_EXTRA_CA_CERTS';
     return new NoRelayAnswer('never left', `the certificate of ${url} is not trusted (${code}); ${remedy}`);
   }
-  const how = code === 'ECONNRESET' ? 'it closed the connection' : `nothing came for ${Math.ceil(answerMs / 1000)} s`;
+  const how = code === 'ECONNRESET' ? 'it closed the connection' : `no answer within ${Math.ceil(answerMs / 1000)} s`;
   return new NoRelayAnswer('unknown', `the relay ${url} did not answer (${how})`);
 }
 
-/** This machine itself: nothing said to it can be overheard on a network, and no proxy is between. */
+/** Is this an address of this machine? Then no network can overhear the request, and no proxy is used. */
 export function isLoopbackUrl({ hostname }: URL): boolean {
   return /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/i.test(hostname);
 }
 
-/** A proxy from the environment makes the connections in our place: then only it knows whether a host can be reached. */
+/** Does a proxy from the environment make the connection? Then only the proxy knows whether the host can be reached. */
 export function isProxied(url: URL): boolean {
   const variable = url.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY';
   return !isLoopbackUrl(url) && Boolean(process.env[variable] ?? process.env[variable.toLowerCase()]);
 }
 
 /**
- * Tries whether a connection comes about at all. Only so can a request that never left be told from one whose answer got lost:
- * `fetch` has one time-out for both.
+ * Tests whether a connection is possible. Only this tells a request that never left from one whose answer was lost: `fetch` has one
+ * timeout for both.
  */
 export async function reach(url: URL, shown: string, patienceMs: number): Promise<void> {
   if (isProxied(url)) return;
@@ -329,7 +329,7 @@ export async function reach(url: URL, shown: string, patienceMs: number): Promis
     throw new NoRelayAnswer('never left', `the relay ${shown} cannot be reached (no connection within ${seconds} s)`);
   }
   const trouble = troubleFrom(codeOf(failed), shown, patienceMs);
-  // Whatever went wrong here, no request was made yet.
+  // No request was made yet, whatever the error.
   throw trouble.fate === 'never left'
     ? trouble
     : new NoRelayAnswer('never left', `the relay ${shown} cannot be reached`);

@@ -7,11 +7,11 @@ import type { Described } from '../../core/schema.ts';
 import { explained, isMissing } from '../../core/disk.ts';
 import type { RelayHttp } from './remote-http.ts';
 
-/** What a relay can do beyond the original's routes, and when it was asked. */
+/** The features of a relay beyond the original's routes, and when we asked for them. */
 export const Abilities = new Schema(() => v.object({ keys: v.boolean(), leases: v.boolean(), asked: v.number() }));
 export type Abilities = Described<typeof Abilities>;
 
-/** Who we are at one relay. Each has a folder of its own, `relays/<agent>@<host>…/`, with its token readable by its owner only. */
+/** One of our agents at one relay. Each has a folder, `relays/<agent>@<host>…/`, with a token that only the user can read. */
 export const Identity = new Schema(() =>
   v.object({
     v: v.literal(1),
@@ -24,7 +24,7 @@ export const Identity = new Schema(() =>
 );
 export type Identity = Described<typeof Identity>;
 
-/** The folder of this agent at this relay and room: its names for people, and a mark that tells any two apart. */
+/** The folder of an agent at a relay and room: readable names, and a hash that makes it unique. */
 export function folderFor(home: string, { agent, url, room = '' }: Pick<Identity, 'agent' | 'url' | 'room'>): string {
   const { host, pathname } = new URL(url);
   const place = `${host}${pathname}`
@@ -46,7 +46,7 @@ export function readIdentity(folder: string): Identity | null {
     if (isMissing(error)) return null;
     if (!(error instanceof SyntaxError)) throw explained(error, path, 'nothing was done');
   }
-  throw new Refusal('bad_config', `${path} is not readable; correct it, or remove its folder and join again`);
+  throw new Refusal('bad_config', `${path} is not valid; correct it, or remove its folder and join again`);
 }
 
 export function writeIdentity(folder: string, identity: Identity): void {
@@ -60,10 +60,10 @@ export function writeIdentity(folder: string, identity: Identity): void {
   }
 }
 
-/** How long an answer holds: a relay can be replaced by another program at the same address. */
-const HOLDS_MS = 24 * 60 * 60 * 1000;
+/** How long an answer is reused: another program may replace the relay at the same address. */
+const CACHE_MS = 24 * 60 * 60 * 1000;
 
-/** What a relay can do, asked as seldom as possible: nearly every command would pay a round for it. */
+/** A relay's features, asked as seldom as possible: otherwise nearly every command would need another request. */
 export class KnownAbilities {
   constructor(
     readonly http: RelayHttp,
@@ -71,31 +71,31 @@ export class KnownAbilities {
     readonly remembered: { read(): Abilities | undefined; write(abilities: Abilities): void },
   ) {}
 
-  /** As it was last told; undefined if nobody ever asked. */
+  /** The last answer; undefined if we never asked. */
   known(): Abilities | undefined {
     return this.remembered.read();
   }
 
-  /** As it was last told, if that is not long ago. */
+  /** The last answer if it is recent, otherwise a new one. */
   async get(): Promise<Abilities> {
     const known = this.known();
-    return known && Math.abs(this.now() - known.asked) < HOLDS_MS ? known : this.askNow();
+    return known && Math.abs(this.now() - known.asked) < CACHE_MS ? known : this.askNow();
   }
 
-  /** As it is this very moment: whatever could do harm if it were otherwise asks here. */
+  /** A new answer, for decisions that do harm if an old answer is wrong. */
   async askNow(): Promise<Abilities> {
     const abilities = { ...(await abilitiesOf(this.http)), asked: this.now() };
     this.remembered.write(abilities);
     return abilities;
   }
 
-  /** What we remembered was not so. */
+  /** Drops the last answer, because it was wrong. */
   forget(): void {
     this.remembered.write({ keys: false, leases: false, asked: 0 });
   }
 }
 
-/** The original knows no such route, and says so with a 401 or a 404. */
+/** Asks a relay for its features. The original has no such route and answers 401 or 404. */
 export async function abilitiesOf(http: RelayHttp): Promise<Omit<Abilities, 'asked'>> {
   const { status, data } = await http.call('GET', '/v1/version', { token: null });
   const told = (status === 200 && typeof data === 'object' && data !== null ? data : {}) as Record<string, unknown>;

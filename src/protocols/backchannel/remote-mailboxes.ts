@@ -13,30 +13,30 @@ import { Maildir } from '../../store/maildir/maildir.ts';
 import type { MaildirOptions } from '../../store/maildir/send.ts';
 import type { Claim, Lease, WaitingMessage, Watch } from '../../core/ports/mailboxes.ts';
 
-/** Chores that nobody asked for hold a command up no longer than this. */
-const LEISURE_MS = 1500;
+/** How long background work may delay a command. */
+const BACKGROUND_MS = 1500;
 
-/** What a mailbox at a relay has beside its local one. */
+/** What a mailbox at a relay has besides its local one. */
 interface RelayParts {
   /** Whose mailbox it is. */
   agent: AgentName;
   http: RelayHttp;
   cache: InboxCache;
   post: Post;
-  /** Parley's own agents: sends wait in an outbox, and fetched mail is shown while the relay is away. */
+  /** True for Parley's own agents: sends wait in an outbox, and fetched mail is shown while the relay is away. */
   queues: boolean;
-  /** Told once of each kind of trouble while nobody else would say it. */
+  /** Called once for each kind of error that no caller sees. */
   tell: (text: string) => void;
 }
 
 /**
- * One agent's mailbox at a relay, read through a local mailbox, its cache. What waits there is shown; whatever is claimed is carried
- * to the local mailbox first, and from then on that one decides: leases, settling, crashes.
+ * One agent's mailbox at a relay, with a local mailbox as its cache. It lists what waits at the relay. A message is fetched into the local
+ * mailbox before it is claimed; from then on the local mailbox handles leases, settling and crashes.
  */
 export class RemoteMailboxes extends Maildir {
-  /** What is known to wait there. While a stream brings the news nobody has to ask. */
+  /** Messages known to wait at the relay. While a stream is open, no request is needed. */
   #there = new Map<MessageId, Message>();
-  /** Of these, what the local mailbox has not had before. */
+  /** Those of them that the local mailbox never had. */
   readonly #fresh = new Set<MessageId>();
   readonly #streams = new Set<EventStream>();
   readonly #told = new Set<string>();
@@ -78,7 +78,7 @@ export class RemoteMailboxes extends Maildir {
     try {
       await this.#carry(mailbox, ids);
     } catch (error) {
-      // Anyone who watches goes on watching: what could not be fetched now is tried again at the next look.
+      // A watch continues: a message that could not be fetched is tried again at the next look.
       if (this.#streams.size === 0 || !(error instanceof Refusal)) throw error;
       this.#tellOnce(error);
     }
@@ -100,7 +100,7 @@ export class RemoteMailboxes extends Maildir {
         this.#told.clear();
         onArrival();
       },
-      // What is known is not announced again: anyone who watches remembers what it has shown.
+      // A known message is not announced again: a watcher remembers what it has shown.
       onResumed: async () => {
         for (const [id, message] of await this.relay.cache.waiting(mailbox)) this.#there.set(id, message);
         onArrival();
@@ -117,12 +117,12 @@ export class RemoteMailboxes extends Maildir {
     };
   }
 
-  /** Who gets a copy is the relay's decision. What was sent under a key is answered from here. */
+  /** Sends through the relay, which decides who gets a copy. A repeated key is answered from the local journal. */
   override async put(entry: Entry): Promise<Acceptance> {
     const { message, key } = entry;
     const earlier = key && (await this.options.journal.underKey(message.from as AgentName, key));
     if (earlier) return sameOrConflict(earlier, entry);
-    throw new Error('a relay is sent drafts, not entries');
+    throw new Error('send a draft to a relay, not an entry');
   }
 
   override async withdraw(): Promise<CopyRecord[]> {
@@ -132,12 +132,12 @@ export class RemoteMailboxes extends Maildir {
     );
   }
 
-  /** Also sends what waits in the outbox: anyone who comes next does it. */
+  /** Also sends what waits in the outbox. */
   override async heal(): Promise<void> {
     await super.heal();
-    await this.#atLeisure(async () => {
-      await this.relay.cache.heal(this.relay.agent, LEISURE_MS);
-      await this.relay.post.flush({ connectMs: LEISURE_MS });
+    await this.#inBackground(async () => {
+      await this.relay.cache.heal(this.relay.agent, BACKGROUND_MS);
+      await this.relay.post.flush({ connectMs: BACKGROUND_MS });
     });
   }
 
@@ -146,7 +146,7 @@ export class RemoteMailboxes extends Maildir {
     await super.close();
   }
 
-  /** What waits there and was never here. */
+  /** Messages that wait at the relay and were never here. */
   async #look(mailbox: AgentName, patienceMs?: number): Promise<ReadonlyMap<MessageId, Message>> {
     if (this.#streams.size === 0) this.#there = await this.relay.cache.waiting(mailbox, patienceMs);
     const spent: MessageId[] = [];
@@ -156,25 +156,25 @@ export class RemoteMailboxes extends Maildir {
       else this.#fresh.add(id);
     }
     for (const id of spent) this.#there.delete(id);
-    // They were fetched, and the relay never heard of it.
-    if (spent.length > 0) await this.#atLeisure(() => this.relay.cache.discharge(mailbox, spent));
+    // These were fetched, but the relay does not know that.
+    if (spent.length > 0) await this.#inBackground(() => this.relay.cache.discharge(mailbox, spent));
     return this.#there;
   }
 
-  /** While the relay is away, the mail that was fetched before is still shown. */
+  /** Like `#look`, but without the relay it returns nothing, so that fetched mail is still shown. */
   async #lookIfReachable(mailbox: AgentName): Promise<ReadonlyMap<MessageId, Message>> {
     try {
       return await this.#look(mailbox);
     } catch (error) {
       if (!this.relay.queues || !(error instanceof Refusal) || error.code !== 'unreachable') throw error;
-      this.#tellOnce(error, 'only mail that was fetched before is shown');
+      this.#tellOnce(error, 'only mail that was fetched earlier is shown');
       return new Map();
     }
   }
 
   async #carry(mailbox: AgentName, ids: MessageId[]): Promise<void> {
     const missing: MessageId[] = [];
-    // What has landed may still be without a row. It stays as it came, whatever the relay says under its id now.
+    // A fetched file may not have a row yet. It stays unchanged, whatever the relay offers under its id now.
     const here = new Set(await super.ids(mailbox));
     for (const id of ids) if (!here.has(id) && !(await this.#wasHere(mailbox, id))) missing.push(id);
     if (missing.length > 0) await this.relay.cache.carry(mailbox, missing, this.#there);
@@ -195,8 +195,8 @@ export class RemoteMailboxes extends Maildir {
     return { message, quiet: isQuiet(attention) };
   }
 
-  /** The relay may be away, or say no: then it is asked again later, and anyone who wants something of it now will hear it. */
-  async #atLeisure(act: () => Promise<unknown>): Promise<void> {
+  /** Runs background work and reports a failure once: it is tried again later, and a command that needs the relay gets its own error. */
+  async #inBackground(act: () => Promise<unknown>): Promise<void> {
     try {
       await act();
     } catch (error) {

@@ -7,46 +7,46 @@ import type { MessageId } from '../../core/names.ts';
 import { DEFAULT_ROOM } from './rooms.ts';
 import { Quota } from './quota.ts';
 
-/** A room that somebody has asked for. */
+/** A room that a request has named. */
 export interface Room {
   id: RoomId;
   home: Home;
   workspace: Workspace;
   quota: Quota;
-  /** Requests and streams at work in it, and when the last request or stream ended (ms). Nobody closes it while they use it. */
+  /** The number of requests and streams that use the room, which keep it open, and when the last one ended (ms). */
   holds: number;
   usedAt: number;
-  /** Set once somebody has come who belongs here: only then are its journal and its spool opened, and looked after. */
+  /** Set once a member has come: only then are the room's journal and spool opened and healed. */
   opened: Promise<void> | null;
-  /** When it was last looked for what nobody holds any more (ms), and when leases that we gave out end (see `lookAt`). */
+  /** When abandoned copies were last released (ms), and when our leases end (see `lookAt`). */
   healedAt: number;
   leaseEnds: Set<number>;
-  /** When expired mail was last looked for (ms). */
+  /** When expired mail was last removed (ms). */
   sweptAt: number;
 }
 
-/** Who comes back to a room that is being closed waits for that, but not forever. */
+/** How long a request waits for a room that is being closed. */
 const CLOSING_MS = 10_000;
 
-/** Leases that end within the same half second are looked for together: a day has few of those, whatever readers borrow. */
-const TOGETHER_MS = 500;
+/** Leases that end within the same half second are checked together, which limits the number of checks. */
+const LEASE_STEP_MS = 500;
 
-/** Notes that what nobody holds should be looked for then. */
+/** Schedules a check for abandoned copies. */
 export function lookAt({ leaseEnds }: Room, at: number): void {
-  leaseEnds.add(Math.ceil(at / TOGETHER_MS) * TOGETHER_MS);
+  leaseEnds.add(Math.ceil(at / LEASE_STEP_MS) * LEASE_STEP_MS);
 }
 
 /**
- * The way into the rooms. A room that is not there is never made by asking for it. [BC-C4]
+ * The open rooms of a relay. A request never makes a room. [BC-C4]
  *
- * closed → asked for: somebody names it; its records are read, and nothing else → open: somebody shows a token of it → closed,
- * when nobody was at work there for some minutes, or when others need its place: first those that are only asked for, then the
- * one that was left longest ago. What comes while it closes waits, and opens it again.
+ * A room is closed → known when a request names it; only its records are read → open when a caller has a token of it → closed when nobody
+ * used it for some minutes, or when other rooms need its place: first rooms that are only known, then the one that was used longest ago. A
+ * request that arrives while a room closes waits, and opens it again.
  */
 export class RoomRegistry {
   readonly #rooms = new Map<RoomId, Room>();
   readonly #closing = new Map<RoomId, Promise<void>>();
-  /** Rooms that were open, and when expired mail was last looked for there: nobody else would end it. */
+  /** Rooms that were open once, and when expired mail was last removed there: no request does that in a closed room. */
   readonly #left = new Map<RoomId, number>();
 
   constructor(readonly deps: RelayDeps) {}
@@ -56,22 +56,22 @@ export class RoomRegistry {
     return [...this.#rooms.values()].filter(({ opened }) => opened !== null);
   }
 
-  /** True until it is closed: anyone who has its home must not use it after that. */
+  /** True until the room is closed. After that its home must not be used. */
   has(room: Room): boolean {
     return this.#rooms.get(room.id) === room;
   }
 
-  /** Rooms that were open once and in which nobody has looked for expired mail since then (ms). */
+  /** Rooms that were open once and in which expired mail was not removed since then (ms). */
   unswept(since: number): RoomId[] {
     return [...this.#left].filter(([, at]) => at < since).map(([id]) => id);
   }
 
-  /** It is not there any more. */
+  /** Forgets a room that no longer exists. */
   forget(id: RoomId): void {
     this.#left.delete(id);
   }
 
-  /** The room that a request means. Without a name that could be one, it is the default room. spec: relay#rooms */
+  /** The room that a request names; without a well-formed name, the default room. spec: relay#rooms */
   named(request: Request): RoomId {
     const named = request.headers.get('x-backchannel-room');
     if (named === null) return DEFAULT_ROOM;
@@ -79,7 +79,7 @@ export class RoomRegistry {
     return id.success ? id.data : DEFAULT_ROOM;
   }
 
-  /** A room, held until the caller leaves it; null if there is none. A stranger may ask: nothing but its records is opened. */
+  /** Holds a room until the caller leaves it; null if there is none. The caller may be a stranger, so this opens only its records. */
   async enter(id: RoomId): Promise<Room | null> {
     for (;;) {
       const known = this.#rooms.get(id);
@@ -87,7 +87,7 @@ export class RoomRegistry {
       const closing = this.#closing.get(id);
       if (closing) await closing;
       else if ((await this.deps.rooms.tokenHash(id)) === undefined) return null;
-      else if (!this.#rooms.has(id) && !this.#closing.has(id)) this.#rooms.set(id, this.#furnish(id));
+      else if (!this.#rooms.has(id) && !this.#closing.has(id)) this.#rooms.set(id, this.#newRoom(id));
     }
   }
 
@@ -97,7 +97,7 @@ export class RoomRegistry {
     this.#makePlace();
   }
 
-  /** For what outlives its request. Returns how to end it, which may be called twice. */
+  /** Holds a room for longer than a request. Returns a function that ends that; it can be called twice. */
   stay(room: Room): () => void {
     let isHere = true;
     this.#held(room);
@@ -107,13 +107,13 @@ export class RoomRegistry {
     };
   }
 
-  /** Somebody who belongs here has come. What dead readers held while it was closed waits again before anything is answered. */
+  /** Opens a room for a member. Copies of readers that died meanwhile are released before the first answer. */
   open(room: Room): Promise<void> {
     room.opened ??= this.#wake(room);
     return room.opened;
   }
 
-  /** Closes what nobody has used for some minutes. */
+  /** Closes rooms that nobody used for some minutes. */
   closeIdle(): void {
     const before = this.deps.now() - timesOf(this.deps.settings).idleMs;
     for (const room of this.#rooms.values()) if (room.holds === 0 && room.usedAt <= before) this.#close(room);
@@ -134,7 +134,7 @@ export class RoomRegistry {
     try {
       await room.home.mailboxes.heal();
     } catch (error) {
-      // Anyone who asks for something there is told of it by what fails then.
+      // A request that needs this room fails with its own error.
       this.#trouble(room, error);
     }
   }
@@ -165,7 +165,7 @@ export class RoomRegistry {
     this.deps.log('trouble', { room: id, error: error instanceof Error ? error.message : String(error) });
   }
 
-  #furnish(id: RoomId): Room {
+  #newRoom(id: RoomId): Room {
     const { settings, now } = this.deps;
     const home = this.deps.home(id);
     const quota = new Quota(settings.quota.waiting, now);

@@ -9,7 +9,7 @@ export interface OpenRooms {
   close(): Promise<void>;
 }
 
-/** What all rooms promise. Each sentence of rooms.ts is a test here. */
+/** The contract of `Rooms`. Each sentence of its comments is a test here. */
 export function roomsContract(name: string, open: (defaultTokenHash: string | null) => Promise<OpenRooms>): void {
   describe(`the ${name} rooms`, () => {
     let here: OpenRooms;

@@ -92,7 +92,7 @@ describe('the files rooms, beyond the contract,', () => {
     expect(await open().tokenHash(DEFAULT_ROOM)).toBe('');
   });
 
-  it('neither hang on a pipe nor stumble over a folder in place of a record', async () => {
+  it('neither hang on a pipe nor fail on a folder in place of a record', async () => {
     mkdirSync(`${home}/rooms/folder/room.json`, { recursive: true });
     mkdirSync(`${home}/rooms/pipe`);
     Bun.spawnSync(['mkfifo', `${home}/rooms/pipe/room.json`]);

@@ -8,37 +8,37 @@ import { codeOf, explained, ifThere, isMissing } from '../../core/disk.ts';
 import { readPlain } from '../../platform/files.ts';
 import { RecordFiles } from '../../store/directory/record-files.ts';
 
-/** Who names no room is in this one. It is always there. spec: relay#rooms */
+/** The room of requests that name none. It always exists. spec: relay#rooms */
 export const DEFAULT_ROOM = RoomId.parse('default');
 
-/** The rooms of a relay: who is in one sees nothing of the others. Each is a home of its own. */
+/** The rooms of a relay. Each is a separate home; agents of one room see nothing of the others. */
 export interface Rooms {
   /**
-   * The hash of the token that admits new agents; null: anybody may register; undefined: there is no such room. A room whose own
-   * record cannot be read admits nobody: its hash is no token's. Never makes a folder.
+   * The hash of the token that admits new agents; null: anyone may register; undefined: there is no such room. A room whose record cannot
+   * be read admits nobody: no token has its hash. Never makes a folder.
    */
   tokenHash(id: RoomId): Promise<string | null | undefined>;
-  /** Makes a room. Its token is told here and never again. */
+  /** Makes a room. Only this call returns its token. */
   create(): Promise<{ roomId: RoomId; roomToken: string }>;
-  /** Its folder: agents/ and spool/ are in it. The same as long as the relay runs. */
+  /** The room's folder, with agents/ and spool/ in it. It does not change while the relay runs. */
   root(id: RoomId): string;
-  /** Every room, sorted, the default one among them. */
+  /** Every room, sorted, including the default one. */
   list(): Promise<RoomId[]>;
 }
 
 /** `room.json`, shared with the original relay. spec: relay#rooms */
 const RoomRecord = new Schema(() => v.looseObject({ tokenHash: v.pipe(v.string(), v.minLength(1)) }));
 
-/** The hash of no token. */
-const NOBODYS = '';
+/** A hash that no token has. */
+const NO_TOKEN_HASH = '';
 
-/** What was read of a room is believed so long: every request of its agents asks. */
-const BELIEVED_MS = 500;
+/** How long a room's token hash is cached: every request of its agents needs it. */
+const CACHE_MS = 500;
 
 /**
- * One folder per room, `rooms/<id>/`, each with a `room.json`. The default room is the home itself, so that agents of this machine
- * and of others meet there; but where an original relay has left a `rooms/default/`, its agents and their mail are in that. It makes
- * that folder at its first request, no matter who asks: while nobody is in it, anyone who has joined in the home itself is found there.
+ * One folder per room, `rooms/<id>/`, each with a `room.json`. The default room is the home itself, so that agents of this machine and of
+ * others meet there. But if an original relay has left a `rooms/default/`, the default room is that folder, unless it has no agents and the
+ * home has some that joined, because the original makes that folder even at a stranger’s request.
  */
 export class FilesRooms implements Rooms {
   readonly #folder: string;
@@ -51,18 +51,18 @@ export class FilesRooms implements Rooms {
   ) {
     this.#folder = `${home}/rooms`;
     const apart = `${this.#folder}/${DEFAULT_ROOM}`;
-    this.#defaultRoot = isFolder(apart) && !isDeserted(apart, home) ? apart : home;
+    this.#defaultRoot = isFolder(apart) && !isWithoutAgents(apart, home) ? apart : home;
   }
 
   async tokenHash(id: RoomId): Promise<string | null | undefined> {
     if (id === DEFAULT_ROOM && this.settings.defaultTokenHash !== null) return this.settings.defaultTokenHash;
     const known = this.#known.get(id);
-    if (known && performance.now() - known.at < BELIEVED_MS) return known.hash;
+    if (known && performance.now() - known.at < CACHE_MS) return known.hash;
     const hash = this.#read(id);
-    // Only what is there is remembered: names of rooms that never were are for the asking.
+    // Cache only rooms that exist: a stranger may name any number of others.
     if (hash === undefined) this.#known.delete(id);
     else this.#known.set(id, { hash, at: performance.now() });
-    // A token that somebody has set for the default room counts, also if the relay was told of none.
+    // A token in the default room's own record counts even if the relay was started without one.
     return hash ?? (id === DEFAULT_ROOM ? null : undefined);
   }
 
@@ -73,7 +73,7 @@ export class FilesRooms implements Rooms {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
       const roomId = this.#claimId();
       const path = `${this.#folder}/${roomId}/room.json`;
-      // Without this file there is no room: anyone who dies here leaves an empty folder that is nobody's.
+      // Without this file there is no room: a crash here leaves an empty folder without meaning.
       writeFileSync(`${path}.draft`, JSON.stringify(record, null, 2), { mode: 0o600, flush: true });
       renameSync(`${path}.draft`, path);
       return { roomId, roomToken };
@@ -91,7 +91,7 @@ export class FilesRooms implements Rooms {
     return [DEFAULT_ROOM, ...others].sort();
   }
 
-  /** A folder of its own: of several who hit upon the same id, one gets it, also where the file system folds case. */
+  /** Makes the folder of a new id. If several calls pick the same id, one gets it, even on a case-insensitive file system. */
   #claimId(): RoomId {
     const id = newRoomId();
     try {
@@ -107,9 +107,9 @@ export class FilesRooms implements Rooms {
   #read(id: RoomId): string | undefined {
     try {
       const text = readPlain(`${this.#folder}/${id}/room.json`, 'follow').toString('utf8');
-      return isWrittenSo(`${this.#folder}/${id}`, id) ? hashIn(text) : undefined;
+      return isSpelled(`${this.#folder}/${id}`, id) ? hashIn(text) : undefined;
     } catch (error) {
-      return isMissing(error) ? undefined : NOBODYS;
+      return isMissing(error) ? undefined : NO_TOKEN_HASH;
     }
   }
 
@@ -128,19 +128,19 @@ export class FilesRooms implements Rooms {
 function hashIn(text: string): string {
   try {
     const record = RoomRecord.safeParse(JSON.parse(text));
-    return record.success ? record.data.tokenHash : NOBODYS;
+    return record.success ? record.data.tokenHash : NO_TOKEN_HASH;
   } catch {
-    return NOBODYS;
+    return NO_TOKEN_HASH;
   }
 }
 
-/** Where the file system folds case, a folder answers to many names; a room has one, or its mail would have several homes. */
-function isWrittenSo(path: string, id: RoomId): boolean {
+/** Is the folder's name exactly this id? On a case-insensitive file system other spellings would find it too. */
+function isSpelled(path: string, id: RoomId): boolean {
   const name = basename(realpathSync.native(path));
   return name === id || name.toLowerCase() !== id.toLowerCase();
 }
 
-function isDeserted(apart: string, home: string): boolean {
+function isWithoutAgents(apart: string, home: string): boolean {
   return new RecordFiles(apart).names().length === 0 && new RecordFiles(home).all().some(({ tokenHash }) => tokenHash);
 }
 

@@ -25,7 +25,7 @@ export default command({
       if (values.wake || values['no-hooks'])
         throw new Refusal(
           'invalid_request',
-          '--uninstall removes everything that was added; it takes only --dry-run beside it',
+          '--uninstall removes everything that was added; combine it only with --dry-run',
         );
       return takeDown(bch, dry);
     }
@@ -37,7 +37,7 @@ export default command({
 
 type Speaker = Pick<Bch, 'env' | 'say'>;
 
-/** What is said of each addition, in this order: when it is made, and when it is there. */
+/** The texts for each addition, in this order: when it was made, and when it exists already. */
 const TEXTS: Readonly<Record<string, { done(path: string): string; there(path: string): string }>> = {
   hook: {
     done: (path) => `${path} reads your mail before each prompt from now on`,
@@ -57,14 +57,14 @@ const TEXTS: Readonly<Record<string, { done(path: string): string; there(path: s
   },
 };
 
-/** The home that is set up. Variables that move the folders of clients count only in the user's own. */
+/** The home to set up. Variables that move client folders count only in the user's own home. */
 function targetOf(env: Env): InstallTarget & { isOwn: boolean } {
   const other = env['BACKCHANNEL_SETUP_HOME'];
   const home = resolve(other || env['HOME'] || homedir());
   return { home, project: home, isOwn: !other, env: other ? { PATH: env['PATH'] } : env };
 }
 
-/** Adds mail to the clients that are here. One file that must be left alone leaves the others as they are too. */
+/** Adds mail to the installed clients. If one file must not be changed, no file is. */
 export function setUp(bch: Speaker, order: { hooks: boolean; wake: boolean; dry: boolean }): void {
   const { env } = bch;
   const say = (line: string): void => bch.say(line);
@@ -98,7 +98,7 @@ function textOf(applied: Applied | undefined): string {
   return TEXTS[what]?.[isDone ? 'done' : 'there'](path) ?? '';
 }
 
-/** What became of the service, in one line. */
+/** Installs the service and returns the outcome in one line. */
 function installService(installer: Installer, service: WakeService, dry: boolean, env: Env, isOwn: boolean): string {
   const { step, done, others, start, byHand } = service;
   const other = others.find((path) => existsSync(path));
@@ -111,7 +111,7 @@ function installService(installer: Installer, service: WakeService, dry: boolean
   return start.every((command) => succeeds(command, env)) ? done : byHand;
 }
 
-/** Takes out everything that `setUp` added, and nothing else. */
+/** Removes everything that `setUp` added, and nothing else. */
 function takeDown(bch: Speaker, dry: boolean): void {
   const { env } = bch;
   const say = (line: string): void => bch.say(line);
@@ -128,7 +128,7 @@ function takeDown(bch: Speaker, dry: boolean): void {
         removed: `${one.what} removed from ${one.path}`,
         'would remove': `${one.what} would be removed from ${one.path}`,
         gone: `${one.what} was gone already from ${one.path}`,
-        changed: `${one.what} in ${one.path} was changed by somebody; it is left as it is`,
+        changed: `${one.what} in ${one.path} was changed since; it is left unchanged`,
       };
       say(`[${one.owner}] ${words[outcome]}`);
       if (kept !== null) say(`[${one.owner}] the file as it was before the setup is kept as ${kept}`);
@@ -136,11 +136,11 @@ function takeDown(bch: Speaker, dry: boolean): void {
   });
 }
 
-/** Removes an addition. If it is the service, it is stopped before, and the system forgets it after. */
+/** Removes an addition. The service is stopped before, and the system reloads its units after. */
 export function stopping<T>(env: Env, { path }: Pick<Recorded, 'path'>, remove: () => T): T {
   const service = wakeService(process.platform, resolve(env['HOME'] || homedir()), { program: '', words: [] }, {});
   if (path !== service?.step.path) return remove();
-  // A service that does not run any more cannot be stopped: its file goes all the same.
+  // A service that does not run cannot be stopped; its file is removed anyway.
   for (const command of service.stop) succeeds(command, env);
   const result = remove();
   for (const command of service.forget) succeeds(command, env);

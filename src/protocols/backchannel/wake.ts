@@ -4,28 +4,28 @@ import { join } from 'node:path';
 
 const LABEL = 'parley-wake';
 
-/** This program in Backchannel's dialect: a path that stays, and its first words. */
+/** The command that runs `bch`: a stable path and its first arguments. */
 interface OwnCommand {
   program: string;
   words: readonly string[];
 }
 
-/** A service of the user's session that tells a person of urgent mail. It takes nothing: the agent still gets every message. */
+/** A user service that notifies a person of urgent mail. It claims nothing: the agent still gets every message. */
 export interface WakeService {
   step: Addition;
-  /** What is said when it is installed. */
+  /** The text after it is installed. */
   done: string;
-  /** Where the established program puts its own: if it is there, ours is not needed. */
+  /** The files of the original's service. If one exists, ours is not needed. */
   others: string[];
   start: string[][];
-  /** What to do by hand where starting it fails. */
+  /** The text if it cannot be started, with the command to type. */
   byHand: string;
-  /** Before its file is removed, and after. */
+  /** The commands before its file is removed, and after. */
   stop: string[][];
   forget: string[][];
 }
 
-/** What runs on each urgent message. The words of a message are arguments, never code: not for the shell, and not for AppleScript. */
+/** The command for each urgent message. A message's text is an argument, never code for the shell or AppleScript. */
 const NOTIFY = {
   linux: `notify-send -- "bch: {{from}}" "{{body}}"`,
   darwin:
@@ -33,7 +33,7 @@ const NOTIFY = {
     `"bch: {{from}}" "{{body}}"`,
 } as const;
 
-/** The service for this system; null where we know none. */
+/** The service for this system, or null. */
 export function wakeService(system: string, home: string, own: OwnCommand, env: Env): WakeService | null {
   if (system === 'linux') return systemdUnit(home, own, env);
   if (system === 'darwin') return launchdAgent(home, own, env);
@@ -124,13 +124,13 @@ function commandLine({ program, words }: OwnCommand, exec: string): string[] {
   return [program, ...words, 'watch', '--urgent-only', '--peek', '--exec', exec];
 }
 
-/** Who is meant, if only the environment says so: a service has another one. A token is never written down here. */
+/** The variables that name the agent: a service does not inherit the environment. Never includes a token. */
 function identity(env: Env): Record<string, string> {
   const names = ['BACKCHANNEL_HOME', 'BACKCHANNEL_AGENT', 'BACKCHANNEL_URL', 'BACKCHANNEL_RELAY_ROOM'];
   return Object.fromEntries(names.flatMap((name) => (env[name] ? [[name, env[name]]] : [])));
 }
 
-/** One word of a unit file: systemd would replace specifiers and variables in it. */
+/** One word of a unit file, escaped: systemd replaces specifiers and variables. */
 function unitWord(word: string): string {
   const escaped = word.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%').replaceAll('$', '$$$$');
   return `"${escaped.replaceAll('\n', '\\n')}"`;

@@ -16,7 +16,7 @@ import { refusePersonsName } from '../../platform/authority.ts';
 import { isMissing } from '../../core/disk.ts';
 import { locked } from '../../platform/lock-file.ts';
 
-/** What a command of this dialect works with. Nothing in it is opened before it is asked for. */
+/** What a `bch` command works with. Each part is opened at first use. */
 export class Bch {
   #config: Config | undefined;
   #workspace: (Workspace & { home: Home }) | undefined;
@@ -32,26 +32,26 @@ export class Bch {
     return this.#config;
   }
 
-  /** The relay that is in use; null for the local spool. */
+  /** The relay in use; null for the local spool. */
   get relayPlace(): RelayPlace | null {
     return relayPlace(this.env, this.config);
   }
 
-  /** One home only: the local spool, or the mailbox at a relay. */
+  /** A workspace with one home: the local spool, or the mailbox at a relay. */
   get workspace(): Workspace & { home: Home } {
     this.#workspace ??= this.#open();
     return this.#workspace;
   }
 
-  /** Who acts: the environment beats the config, even when it is set to nothing. */
+  /** The agent that acts: the environment overrides the config, even with an empty value. */
   get identity(): AgentName | null {
     const name = this.env['BACKCHANNEL_AGENT'] ?? this.config.agent;
     return name ? readName(name) : null;
   }
 
   /**
-   * Who acts, and where. As in the original, no agent has to be registered to write or to look. For a mailbox
-   * whose record says that it is a person's, the rule is the same as for `parley`.
+   * The agent that acts, and its home. As in the original, it need not be registered to send or to look. A person's mailbox has the same
+   * rule as for `parley`.
    */
   async who(use: Use = 'act'): Promise<Who> {
     const name = this.identity;
@@ -66,7 +66,7 @@ export class Bch {
     refusePersonsName(this.env, name, use, 'BACKCHANNEL_AGENT=<agent>');
   }
 
-  /** The same for a reader: what the dead left is put right first, and everybody can see that the agent was here. */
+  /** The same for a reader: first finishes the work of dead processes, and updates `lastSeen`. */
   async reader(use: Use = 'read'): Promise<Who> {
     const who = await this.who(use);
     await who.home.mailboxes.heal();
@@ -122,7 +122,7 @@ function readConfig(root: string): Config {
     if (isMissing(error)) return {};
     if (!(error instanceof SyntaxError)) throw error;
   }
-  throw new Refusal('bad_config', `${path} is not readable as a config; mend or remove it, then run this again`);
+  throw new Refusal('bad_config', `${path} is not a valid config; correct or remove it, then run this again`);
 }
 
 function isConfig(value: unknown): value is Config {
@@ -140,9 +140,9 @@ function isTable(value: unknown): value is Record<string, unknown> {
 }
 
 /**
- * Makes this agent the one who acts on this machine. A token belongs to one agent, and the original forgets it when another is
- * made the current one. Here `token` is always the current agent's, which is all that the original reads; those of the others
- * wait in `tokens` until their agent is the current one again.
+ * Makes this agent the current one on this machine. A token belongs to one agent; the original forgets it when another agent becomes
+ * current. Here `token` is always the current agent's, which is all that the original reads. The others' tokens are kept in `tokens` until
+ * their agent is current again.
  */
 export function becomeAgent(
   root: string,
@@ -155,14 +155,14 @@ export function becomeAgent(
     const { agent, token } = before;
     const tokens = { ...before.tokens, ...(agent !== undefined && token !== undefined && { [agent]: token }) };
     const { [name]: own, ...others } = tokens;
-    // A token beside no agent is nobody else's.
+    // A token without an agent belongs to the agent that becomes current.
     const current = own ?? (agent === undefined ? token : undefined);
     const after: Config = { agent: name, ...before };
     after.agent = name;
     delete after.token;
     delete after.tokens;
     if (place) {
-      // At a relay every agent's token has a file of its own besides: here is only what the original reads.
+      // At a relay every agent's token also has its own file. The config has only what the original reads.
       delete after.room;
       Object.assign(after, place);
       if (before.tokens) after.tokens = before.tokens;
@@ -185,29 +185,35 @@ interface RelayPlace {
 }
 
 /**
- * At which relay the mail waits; null for the local spool. The environment beats the config, even when
- * it is set to nothing. Any other place is refused in one line: that mail must not land where nobody looks.
+ * The relay whose mailbox is used; null for the local spool. The environment overrides the config, even with an empty value. Refuses any
+ * other backend, so that mail does not end up where nobody looks.
  */
 function relayPlace(env: Env, config: Config): RelayPlace | null {
   const place = relayInUse(env, config);
   if (!place && isLocalSpool(env, config) === false)
-    throw new Refusal('bad_config', 'a relay is wanted and none is named; run `bch init <name> --url <relay>`');
+    throw new Refusal(
+      'bad_config',
+      'the relay backend is set but no relay is named; run `bch init <name> --url <relay>`',
+    );
   return place;
 }
 
-/** The same before a relay is named: that none was named is no fault then. */
+/** Like `relayPlace`, but a missing relay is not an error. */
 export function relayInUse(env: Env, config: Config): RelayPlace | null {
   const local = isLocalSpool(env, config);
   const url = (env['BACKCHANNEL_URL'] ?? config.url)?.replace(/\/+$/, '');
   if (local || !url) return null;
   if (!/^https?:\/\/./.test(url) || !URL.canParse(url)) {
-    throw new Refusal('bad_config', `"${url}" is no address of a relay; write https://host or http://localhost:7117`);
+    throw new Refusal(
+      'bad_config',
+      `"${url}" is not the address of a relay; write https://host or http://localhost:7117`,
+    );
   }
   const room = roomAt(url, env, config);
   return { url, ...(room && { room }) };
 }
 
-/** The room that is meant at this relay; that of another relay means nothing there. A bad one means the default room. */
+/** The room in use at this relay. The room of another relay is ignored; a malformed one means the default room. */
 export function roomAt(url: string, env: Env, config: Config): string | undefined {
   const given = env['BACKCHANNEL_RELAY_ROOM'] ?? (config.url?.replace(/\/+$/, '') === url ? config.room : undefined);
   const room = RoomId.safeParse(given?.trim());
@@ -231,7 +237,7 @@ export function noBrain(because: string): Refusal {
   );
 }
 
-/** Whether the local spool is asked for by name; undefined if nothing is said. */
+/** Is the local spool chosen explicitly? Undefined if no backend is set. */
 function isLocalSpool(env: Env, config: Config): boolean | undefined {
   for (const variable of ['UNISON_TOKEN', 'UNISON_API_URL']) if (env[variable]) throw noBrain(`${variable} is set`);
   return (
@@ -240,7 +246,7 @@ function isLocalSpool(env: Env, config: Config): boolean | undefined {
   );
 }
 
-/** `fs` is the local spool; undefined if nothing is said. */
+/** True for `fs`, the local spool; undefined if no backend is set. */
 function isLocal(backend: unknown, because: string): boolean | undefined {
   if (!backend) return undefined;
   if (backend === 'brain') throw noBrain(because);

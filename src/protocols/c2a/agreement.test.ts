@@ -125,7 +125,7 @@ describe('signs', () => {
       what: 'surface.react',
       with: { ...reaction, glyph: '☑️', signal: 'done' },
     });
-    // What it replaced means nothing any more.
+    // The emoji that it replaced has no meaning now.
     await talk.ask('surface/react', { ...reaction, glyph: '✅' });
     expect(talk.engine.asked.at(-1)?.with).toEqual({ ...reaction, glyph: '✅' });
   });
@@ -140,7 +140,7 @@ describe('signs', () => {
     },
   );
 
-  it('that mean nothing are handed on as they are, and not guessed', async () => {
+  it('without a meaning are passed on unchanged, and not guessed', async () => {
     const talk = await new Talk().initialized({ role: 'surface' });
     await talk.ask('surface/react', { ...reaction, glyph: '🦄' });
     expect(talk.engine.asked.at(-1)?.with).toEqual({ ...reaction, glyph: '🦄' });

@@ -12,8 +12,8 @@ export interface Agreement {
 }
 
 /**
- * An unknown version gets our best one. This host can do everything that the schema of capabilities names, so what the peer names is
- * what both can do. spec: host#initialize, host#capabilities
+ * A peer with an unknown version gets our preferred one. This host has every capability of the schema, so both sides have those that the
+ * peer names. spec: host#initialize, host#capabilities
  */
 export function agree({ capabilities, role, protocolVersion }: Initialize): Agreement {
   const emoji = new SignalEmoji(capabilities.glyphs);
@@ -27,7 +27,7 @@ export function agree({ capabilities, role, protocolVersion }: Initialize): Agre
 
 const EMOJI = /^[^\p{Cc}\s]{1,32}$/u;
 
-/** What a workspace shows for each signal. Agents see only the signals. spec: host#glyphs */
+/** The emoji that a workspace shows for each signal. Agents see only signals. spec: host#glyphs */
 class SignalEmoji {
   readonly #emoji: Map<string, string>;
   readonly #signals = new Map<string, string>();
@@ -37,11 +37,11 @@ class SignalEmoji {
     const usual = Object.entries(SIGNALS).map(([signal, { glyph }]) => [signal, glyph] as const);
     this.#emoji = new Map([...usual, ...Object.entries(own)]);
     for (const [signal, emoji] of this.#emoji) {
-      if (!Signal.safeParse(signal).success) throw badEmoji(signal, 'is no signal');
-      if (!EMOJI.test(emoji)) throw badEmoji(signal, 'is no sign of 1 to 32 characters');
+      if (!Signal.safeParse(signal).success) throw badEmoji(signal, 'is not a signal');
+      if (!EMOJI.test(emoji)) throw badEmoji(signal, 'must have 1 to 32 characters, without spaces');
       const other = this.#signals.get(plain(emoji));
       if (other !== undefined)
-        throw badEmoji(Object.hasOwn(own, signal) ? signal : other, 'is also the sign of another');
+        throw badEmoji(Object.hasOwn(own, signal) ? signal : other, 'is also the emoji of another signal');
       this.#signals.set(plain(emoji), signal);
     }
   }
@@ -56,7 +56,7 @@ class SignalEmoji {
     return this.#emoji.get(signal);
   }
 
-  /** Undefined for an emoji that means nothing here. It is never guessed. */
+  /** Undefined for an emoji without a signal: the meaning is never guessed. */
   signalOf(emoji: string): string | undefined {
     return this.#signals.get(plain(emoji));
   }

@@ -5,22 +5,22 @@ import type { AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import type { BroughtPart, Part } from './shapes.ts';
 
-/** What a surface brings, as the fields of a message. */
+/** Posted content as fields of a message. */
 export interface ChatContent {
   body: string;
   refs?: string[];
   attachments?: Attachment[];
-  /** Nobody else is called, whatever the text says. */
+  /** If given, these are mentioned and names in the text are not. */
   mentions?: AgentName[];
 }
 
-/** A ref is shown to models: a link, a path or an id, and not the file itself. */
+/** A ref is shown to models: a link, a path or an id, never the file itself. */
 const LONGEST_REF = 2048;
 const LONGEST_LABEL = 200;
-/** How much of a ref that is too long is kept. */
+/** How many characters are kept of a ref that is too long. */
 const REF_START = 60;
 
-/** Text is the body. Everything else is a ref; what it is, is kept beside it. No kind of part is refused. spec: host#content */
+/** Joins the text parts to the body. Every other part becomes a ref with a description; no type is refused. spec: host#content */
 export function contentOf(parts: readonly BroughtPart[]): ChatContent {
   const body = parts.flatMap((part) => (part.type === 'text' ? [part.text ?? ''] : [])).join('\n');
   if (body.length > BODY_LIMIT) throw new Refusal('too_large', `a message has at most ${BODY_LIMIT} bytes`);
@@ -33,7 +33,7 @@ export function contentOf(parts: readonly BroughtPart[]): ChatContent {
   };
 }
 
-/** A message as typed parts. What looks like a secret is masked. */
+/** A message as typed parts, with everything masked that looks like a secret. */
 export function partsOf({ message }: { message: Message }): Part[] {
   const described = [...(message.parley?.attachments ?? [])];
   const others = (message.refs ?? []).map((ref): Part => {
@@ -69,7 +69,7 @@ function attached(part: BroughtPart): Attachment {
   };
 }
 
-/** Of inlined data: what it is. */
+/** The beginning of a ref; for inlined data only its header, such as `data:image/png;base64,`. */
 function startOf(ref: string): string {
   const [head = ''] = /^data:[^,]{0,100},/.exec(ref) ?? [];
   return head || ref.slice(0, REF_START);

@@ -14,7 +14,7 @@ export interface Timer {
   cancel(): void;
 }
 
-/** What the host works with. Time, tokens and words come in from outside. */
+/** The dependencies of the host. Time, tokens and texts for models come in from outside. */
 export interface HostDeps {
   workspace: Workspace;
   home: Home;
@@ -22,24 +22,24 @@ export interface HostDeps {
   after: (ms: number, run: () => void) => Timer;
   newToken: () => string;
   hash: (token: string) => string;
-  /** Small facts, never a body. */
+  /** Logs small facts, never a body. */
   log: (event: string, facts: Record<string, string | number | boolean>) => void;
   render: Render;
   limits?: Partial<HostLimits>;
-  /** How long a text of a person waits for more, where nothing in it says otherwise. spec: c2a#compose */
+  /** How long a person's text is held in case more follows, unless its end says otherwise. spec: c2a#compose */
   composeMs?: number;
 }
 
-/** How much at once. What is over it waits or is refused with `busy`; nothing is dropped. spec: host#limits */
+/** Limits of the host. Anything over a limit waits or is refused with `busy`; nothing is dropped. spec: host#limits */
 export interface HostLimits {
-  /** Messages of one surface per second, how many may come at once, and how many may wait for their turn. */
+  /** Messages of one surface: per second, at once, and waiting for their turn. */
   postsPerSecond: number;
   postsAtOnce: number;
   postsWaiting: number;
-  /** Messages that one session may send per second, and at once. */
+  /** Messages that one session sends: per second, and at once. */
   sendsPerSecond: number;
   sendsAtOnce: number;
-  /** How much one session may hold and have queued: the rest stays where it waits. */
+  /** The most copies that one session holds and queues. The rest stays in the mailboxes. */
   inHand: number;
 }
 
@@ -55,7 +55,7 @@ export const LIMITS: HostLimits = {
 /** How long a copy stays held by a session after its host or its connection is gone. */
 export const HOLD_MS = 15 * 60 * 1000;
 
-/** Who a name is, as far as a frame says it. */
+/** Who a name is, for a frame. */
 export interface Person {
   name: AgentName | string;
   kind: 'human' | 'agent' | 'system';
@@ -69,18 +69,18 @@ export interface HostContext {
   limits: HostLimits;
   tasks: BackgroundTasks;
   people: ChatPeople;
-  /** Since when the author of this item types where it was said, as far as a surface tells. */
+  /** Since when the author of this item has been typing in its conversation, if a surface reports that. */
   typingSince: (item: Item) => number | null;
-  /** How far the work is that others do where this session listens, as told since then. */
+  /** The progress, reported since `since`, of other sessions that share a channel with this one. */
   progressAround: (session: HostSession, since: number) => Promise<ProgressLine[]>;
   /** The surface at which this agent is a person or bot, if it is connected. */
   surfaceOf: (name: string) => Surface | undefined;
-  /** Something was stored: anyone who has a copy should look; without copies, everybody. */
+  /** Mail was stored: the readers of these copies should look; without `copies`, every reader. */
   stored: (copies?: readonly Copy[]) => void;
 }
 
-/** One thing that happened to a copy, at this moment. */
-export async function noted(
+/** Records one step of a copy, at this moment. */
+export async function recordStep(
   { deps }: HostContext,
   mailbox: Item['who']['name'],
   id: MessageId,
@@ -90,19 +90,19 @@ export async function noted(
   await deps.home.journal.record(mailbox, id, receipt(step, deps.now(), { way: 'host', ...evidence }));
 }
 
-/** One connection, as the engine sees it: what can be said to the other side. A wire is known by its identity. */
+/** One connection, as the engine sees it: what it can send to the other side. The engine compares peers by object identity. */
 export interface HostPeer {
-  /** Resolves when the other side has accepted it, or, where it never says so, when it is on its way. */
+  /** Resolves when the other side has accepted the event or, if it never acknowledges, when the event was sent. */
   deliver(params: ChatDeliver): Promise<void>;
-  /** Says that an event is over. */
+  /** Tells the other side that an event is over. */
   cancel(eventId: MessageId, reason: string): void;
-  /** For surfaces: something to be shown. A throw with `permanent` is final; any other may pass. */
+  /** Asks a surface to show something. An error with `permanent` is final; after any other the host tries again. */
   show(params: SurfaceShow): Promise<void>;
 }
 
 /**
- * What a surface is asked to show. The same `id` again is the same thing: a surface that has it shows nothing new. Whatever people
- * do with it there comes back under this id. spec: host#show
+ * What a surface is asked to show. A surface that has shown this `id` shows nothing new. Replies, edits and reactions of people to it
+ * come back under this id. spec: host#show
  */
 export interface SurfaceShow {
   what: 'message' | 'edit' | 'reaction' | 'progress';
@@ -111,28 +111,28 @@ export interface SurfaceShow {
   conversation: { id: string; kind: 'dm' | 'channel' | 'thread'; threadId?: string };
   author: { id: string; kind: 'human' | 'agent' | 'system'; displayName: string };
   visibility: 'dm' | 'thread' | 'channel' | 'ephemeral';
-  /** For a DM: whose, by the platform's id. */
+  /** For a DM: the person's id at the platform. */
   recipient?: string;
-  /** The platform's ids of those who are called; nobody else's name in the text calls anybody. */
+  /** The platform's ids of the people who are mentioned. Other names in the text mention nobody. */
   mentions: string[];
   text?: string;
   refs?: string[];
-  /** Of an edit or a reaction: which message. */
+  /** For an edit or a reaction: its message. */
   target?: string;
   signal?: string;
   eta?: string;
 }
 
-/** Why something could not be shown, as a wire tells it. */
+/** How an error of `show` says whether and when to try again. */
 export interface NotShown {
   permanent?: boolean;
   retryAfterMs?: number;
 }
 
-/** "Not now", as we say it and as HTTP does: a surface that answers so is asked again. Every other "no" of a surface is final. */
+/** Codes that mean "not now", ours and those of HTTP: the host tries again. Every other error code of a surface is final. */
 const NOT_NOW = new Set([-32603, -32015, -32016, -32017, -32018, -32009, 408, 425, 429, 500, 502, 503, 504]);
 
-/** Will it help to ask again? A connection that ended and a surface that is busy pass; a surface that says no means it. */
+/** Is it useless to try again? A closed connection and a busy surface are not permanent; any other error of a surface is. */
 export function isPermanent(error: unknown): boolean {
   if (typeof error !== 'object' || error === null) return false;
   const { permanent, code } = error as NotShown & { code?: unknown };
@@ -140,14 +140,14 @@ export function isPermanent(error: unknown): boolean {
   return typeof code === 'number' && !NOT_NOW.has(code);
 }
 
-/** How long the other side wants to be left alone, where it says so. */
+/** How long the other side asks us to wait, or null. */
 export function retryAfter(error: unknown): number | null {
   if (typeof error !== 'object' || error === null) return null;
   const { retryAfterMs } = error as NotShown;
   return typeof retryAfterMs === 'number' && retryAfterMs >= 0 ? retryAfterMs : null;
 }
 
-/** Makes the words that a model sees. The texts it is given are masked; that no body can forge a header is its work. */
+/** Makes the text that a model sees. Its input is masked already; it must keep a body from forging a header. */
 export interface Render {
   event(event: ChatDeliver, window?: Window, progress?: readonly ProgressLine[]): string;
   knock(eventId: string, knock: Knock): string;

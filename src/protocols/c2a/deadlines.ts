@@ -12,19 +12,19 @@ import { keyOf } from './item.ts';
 import type { Item } from './item.ts';
 import type { Runner } from './runner.ts';
 
-/** What was sent since is entered at least this often, and what others ended is noticed. */
+/** At least this often a round enters obligations of new messages, and notices what other processes ended. */
 const LOOK_MS = 5000;
 const RENEW_MS = 5 * 60 * 1000;
 /** How many open events of one session are handled in one round. */
-const SEEN_TO = 200;
+const EVENTS_PER_ROUND = 200;
 const DROP_EVERY_MS = 60 * 60 * 1000;
-const FORGOTTEN_MS = 7 * 24 * 60 * 60 * 1000;
+const DROP_AFTER_MS = 7 * 24 * 60 * 60 * 1000;
 
-/** What time does: owed events come back, go up or run out; what may stay unanswered ends in silence. */
+/** Acts on deadlines: an owed event is sent again, escalates or expires; an event that needs no answer ends in silence. */
 export class Deadlines {
   readonly #rounds: RepeatingTask;
   readonly #alarm: Alarm;
-  /** Up to where a session's open events were seen to. */
+  /** How many of a session's open events were handled in this pass. */
   readonly #places = new WeakMap<Runner['session'], number>();
   #renewAt = 0;
   #dropAt = 0;
@@ -51,7 +51,7 @@ export class Deadlines {
       await home.mailboxes.heal();
       const next = await tick(workspace, home, now(), { redeliver: (obligation) => this.#redeliver(obligation) });
       for (const { session } of this.runners.values())
-        for (const item of this.#someOf(session)) await this.#seeTo(session, item);
+        for (const item of this.#someOf(session)) await this.#endIfOver(session, item);
       for (const runner of this.runners.values())
         for (const item of runner.deliveries.underWay()) await this.#callOff(runner, item);
       await this.#renew();
@@ -63,29 +63,29 @@ export class Deadlines {
     }
   }
 
-  /** By the session that has it, else by any that reads that mailbox. */
-  async #redeliver(obligation: Parameters<Runner['comeBack']>[1]): Promise<boolean> {
+  /** Sends an event again: over the session that has it, else over any session that reads its mailbox. */
+  async #redeliver(obligation: Parameters<Runner['redeliver']>[1]): Promise<boolean> {
     const readers = [...this.runners.values()].flatMap((runner) => {
       const who = runner.session.whos.find(({ name }) => name === obligation.mailbox);
       return who && runner.session.link ? [{ runner, who }] : [];
     });
     const has = (runner: Runner): number => Number(runner.session.open.has(`${obligation.id}:${obligation.mailbox}`));
     for (const { runner, who } of readers.toSorted((a, b) => has(b.runner) - has(a.runner))) {
-      if (await runner.comeBack(who, obligation)) return true;
+      if (await runner.redeliver(who, obligation)) return true;
     }
     return false;
   }
 
-  /** The next open events of a session, in turn: few sessions have so many that it takes more than one round. */
+  /** The next open events of a session. Few sessions have so many that they take more than one round. */
   #someOf(session: Runner['session']): Item[] {
     const { size } = session.open;
     const from = this.#places.get(session) ?? 0;
-    const some = [...session.open.values()].slice(from, from + SEEN_TO);
-    this.#places.set(session, from + SEEN_TO < size ? from + SEEN_TO : 0);
+    const some = [...session.open.values()].slice(from, from + EVENTS_PER_ROUND);
+    this.#places.set(session, from + EVENTS_PER_ROUND < size ? from + EVENTS_PER_ROUND : 0);
     return some;
   }
 
-  /** What is under way and was taken back or written again meanwhile is not sent again. */
+  /** Stops sending an event that was withdrawn or edited meanwhile. */
   async #callOff(runner: Runner, { who, message }: Item): Promise<void> {
     const cancelled = (await receiptsOf(who, message.id)).find(({ step }) => step === 'cancelled');
     const obligation = await who.home.journal.obligation(who.name, message.id);
@@ -94,8 +94,8 @@ export class Deadlines {
     await runner.supersede(who, message.id, isMessageId(replaced) ? { replaced } : { withdrawn: true });
   }
 
-  /** What others did about an open event, and what silence means. */
-  async #seeTo(session: Runner['session'], item: Item): Promise<void> {
+  /** Ends an open event if another process ended it, or if its deadline passed without an answer. */
+  async #endIfOver(session: Runner['session'], item: Item): Promise<void> {
     const { who, message, attention } = item;
     const copy = await who.home.journal.copy(who.name, message.id);
     if (copy?.owner !== session.owner) {
@@ -103,7 +103,7 @@ export class Deadlines {
       return;
     }
     const obligation = await who.home.journal.obligation(who.name, message.id);
-    // What asked for an answer and does not any more was taken back, or written again.
+    // No answer is wanted now, and nothing is owed: the event was withdrawn or edited.
     const isCalledOff = !obligation && copy.attention.policy === 'must_not_respond';
     if (obligation?.ended || isCalledOff) {
       const { as, by } = obligation?.ended ?? {
@@ -118,12 +118,12 @@ export class Deadlines {
     const now = this.context.deps.now();
     if (now < Date.parse(message.ts) + deadlineMs(message)) return;
     if (await isAnswerWaiting(item)) return;
-    // Who has claimed it is at work on it.
+    // The reader has claimed the event and works on it.
     if ((await claimOn(who.home, message, now))?.holder === who.name) return;
     await session.end(item, silenceOutcome(attention.policy), { because: 'nothing was said in time' });
   }
 
-  /** Sessions that nobody took up for a week are forgotten, unless something is still held by them. */
+  /** Deletes sessions that were not continued for a week, unless they still hold copies. */
   async #dropOld(): Promise<void> {
     const now = this.context.deps.now();
     if (now < this.#dropAt) return;
@@ -131,9 +131,9 @@ export class Deadlines {
     for (const [id, runner] of this.runners) {
       const { session } = runner;
       if (session.link) continue;
-      // Another process may have it.
+      // Another process may serve this session.
       const seen = (await this.context.deps.home.journal.session(id))?.seen ?? 0;
-      if (session.inHand > 0 || seen > now - FORGOTTEN_MS) continue;
+      if (session.inHand > 0 || seen > now - DROP_AFTER_MS) continue;
       runner.close();
       this.runners.delete(id);
       await dropSession(this.context.deps, session.record);

@@ -1,7 +1,7 @@
 import { quieter } from '../../core/attention/decide.ts';
 import type { ChatDeliver } from './shapes.ts';
 import { endObligation } from '../../core/obligations/obligation.ts';
-import { HOLD_MS, noted } from './context.ts';
+import { HOLD_MS, recordStep } from './context.ts';
 import type { Timer, HostContext } from './context.ts';
 import { frameOf, windowOf } from './frames.ts';
 import type { Framing } from './frames.ts';
@@ -12,16 +12,16 @@ import { attemptsOf } from './restore.ts';
 import type { HostSession } from './session.ts';
 import { endDuplicates } from './mail-scan.ts';
 
-/** How long an answer is waited for before the same is sent again; each time twice as long, up to a minute. */
+/** How long to wait for an answer before sending again. The time doubles with each attempt, up to a minute. */
 const FIRST_WAIT_MS = 10_000;
 const LONGEST_WAIT_MS = 60_000;
 const KNOCKS_WAIT_MS = 1000;
 
-/** Something that was sent and has no answer yet. */
+/** One group that was sent and has no answer yet. */
 interface Delivery {
   params: ChatDeliver;
   timer: Timer | null;
-  /** An answer has come and is being written down. */
+  /** The answer has arrived and is being recorded. */
   isAccepting: boolean;
   over: PromiseWithResolvers<void>;
 }
@@ -33,17 +33,17 @@ export class DeliveryQueue {
   constructor(
     readonly context: HostContext,
     readonly session: HostSession,
-    /** Something was accepted: more may go. */
+    /** Called when a group was accepted: the next may be sent. */
     readonly onAccepted: () => void,
   ) {}
 
-  /** Sends whatever may go now. Knocks go together, or with the next event, so that many are one disturbance. */
+  /** Sends every group that may go now. Knocks go together, or with the next event, so that several interrupt the model only once. */
   async sendDue(): Promise<void> {
     const { queue } = this.session;
     let knocks = queue.knocks();
     for (const group of queue.due()) {
       if (!this.session.link) return;
-      // Another one of this round may have taken it along.
+      // An earlier group of this round may have carried this one.
       if (!queue.isDue(group) || !this.session.mayGo(group)) continue;
       if (isUnseen(group) || group.mode === 'immediate') await this.#send([group]);
       else {
@@ -54,7 +54,7 @@ export class DeliveryQueue {
     }
   }
 
-  /** The last one carries what the model sees of all of them, and goes when the others are accepted. */
+  /** The last group carries the prompt for all of them, and is sent when the others are accepted. */
   async #send(groups: Group[]): Promise<void> {
     for (const group of groups) this.session.queue.leave(group);
     try {
@@ -65,7 +65,7 @@ export class DeliveryQueue {
       }
       await this.#sendTaken(taken);
     } catch (error) {
-      // What is held stays held; all of it goes with the next round.
+      // Claimed copies stay claimed; all groups are sent again in the next round.
       for (const group of groups) if (this.session.queue.isOut(group)) this.#giveBack(group);
       throw error;
     }
@@ -85,7 +85,7 @@ export class DeliveryQueue {
     });
   }
 
-  /** Waits until they are accepted, but not forever: what is meant in full must not hang on a knock. */
+  /** Sends these first and waits until they are accepted, but at most `KNOCKS_WAIT_MS`: a full message must not wait for a knock. */
   async #shipAhead(groups: Group[], frames: ReadonlyMap<Group, ChatDeliver>): Promise<void> {
     if (groups.length === 0) return;
     const enough = Promise.withResolvers<void>();
@@ -96,7 +96,7 @@ export class DeliveryQueue {
     timer.cancel();
   }
 
-  /** Claims what is not held yet. What was withdrawn, taken by another or made quiet meanwhile is left out. */
+  /** Claims the items that are not held yet. Drops those that were withdrawn, taken by another reader or made quiet meanwhile. */
   async #take(group: Group): Promise<boolean> {
     const fresh = group.items.filter(({ held }) => !held);
     const [first] = fresh;
@@ -127,7 +127,7 @@ export class DeliveryQueue {
     return kept.length > 0;
   }
 
-  /** How it goes out here; null for what only waits. */
+  /** The mode in which this session gets an event, or null if the event only waits. */
   #modeOf(injection: Item['attention']['injection']): Item['mode'] | null {
     const mode = quieter(injection, this.session.link?.capabilities.injection ?? {});
     return isUnseen({ mode }) && !this.session.link?.wantsAll ? null : mode;
@@ -154,7 +154,7 @@ export class DeliveryQueue {
     return texts.join('\n\n');
   }
 
-  /** Sends it until it is accepted, given back or over. */
+  /** Sends a group until it is accepted, given back or called off. */
   async #ship(group: Group, params: ChatDeliver | undefined): Promise<void> {
     if (!params) return;
     if (!this.session.link) return this.#giveBack(group);
@@ -168,7 +168,7 @@ export class DeliveryQueue {
     const { link } = this.session;
     if (!link || this.#out.get(group) !== delivery || delivery.isAccepting) return;
     const attempt = lastOf(group).attempts + 1;
-    // Set first: whatever fails below, it is tried again.
+    // Set the timer first: whatever fails below, the group is sent again.
     if (link.capabilities.delivery.ack && link.capabilities.delivery.redelivery) {
       const wait = Math.min(FIRST_WAIT_MS * 2 ** (attempt - 1), LONGEST_WAIT_MS);
       delivery.timer = this.context.deps.after(wait, () => this.#again(group, delivery));
@@ -179,12 +179,12 @@ export class DeliveryQueue {
       const returns = group.returns > 0 ? { returns: group.returns } : {};
       const { attempts: attempt, seq } = item;
       const evidence = { session: this.session.id, attempt, seq, mode: group.mode, ...into, ...returns };
-      await noted(this.context, item.who.name, item.message.id, 'offered', evidence);
+      await recordStep(this.context, item.who.name, item.message.id, 'offered', evidence);
     }
     if (this.#out.get(group) !== delivery) return;
     const { reliability } = delivery.params;
     delivery.params = { ...delivery.params, reliability: { ...reliability, attempt } };
-    // A "no" is like no answer: it is asked again when its time comes. A late answer to an earlier try counts too.
+    // A refusal counts as no answer: the timer sends again. A late answer to an earlier attempt counts too.
     void link.wire.deliver(delivery.params).then(
       () => this.context.tasks.run('accept', () => this.#accepted(group, delivery)),
       () => {},
@@ -195,18 +195,18 @@ export class DeliveryQueue {
     this.context.tasks.run('deliver again', () => this.#offer(group, delivery));
   }
 
-  /** The harness has it. Whether its model agrees is another matter, and comes later. */
+  /** The harness has the event. That says nothing yet about its model. */
   async #accepted(group: Group, delivery: Delivery): Promise<void> {
     if (this.#out.get(group) !== delivery || delivery.isAccepting) return;
     delivery.isAccepting = true;
     try {
-      await this.#writeDown(group);
+      await this.#recordAccepted(group);
     } finally {
-      // If that failed it goes out again when its time comes, and is accepted again.
+      // If recording failed, the timer sends the group again, and it is accepted again.
       delivery.isAccepting = false;
     }
     if (delivery.params.prompt !== undefined && this.session.rules !== 'needed') this.session.rules = 'shown';
-    // Meanwhile the connection may have ended: then it was put back, and must not go out a second time.
+    // If the connection ended meanwhile, the group was put back already.
     if (!this.#forget(group, delivery))
       for (const { who, message } of group.items) this.session.queue.drop(who.name, message.id);
     this.session.queue.done(group);
@@ -214,40 +214,40 @@ export class DeliveryQueue {
     this.onAccepted();
   }
 
-  async #writeDown(group: Group): Promise<void> {
+  async #recordAccepted(group: Group): Promise<void> {
     const event = lastOf(group);
     for (const item of group.items) {
       const evidence = { session: this.session.id, attempt: item.attempts };
       const step = group.mode === 'notify' ? 'knocked' : 'accepted';
-      await noted(this.context, item.who.name, item.message.id, step, evidence);
+      await recordStep(this.context, item.who.name, item.message.id, step, evidence);
       await endDuplicates(this.session, item);
       if (item !== event) await this.#mergedInto(event, item);
     }
-    // What comes back was accepted before: it is open, or another reader has ended it.
+    // An event that returns was accepted before: it is open, or another reader has ended it.
     if (group.returns === 0) await this.#openOrEnd(event);
     else if (this.session.open.has(keyOf(event))) this.session.open.set(keyOf(event), event);
   }
 
-  /** What must not be answered has its end. The rest is owed, or may be answered. */
+  /** Ends an event that must not be answered. Any other stays open. */
   async #openOrEnd(item: Item): Promise<void> {
     if (item.attention.policy === 'must_not_respond')
       await this.session.end(item, 'ignored', { because: 'no answer is wanted' });
     else this.session.open.set(keyOf(item), item);
   }
 
-  /** Its words are in the turn of a later one, which takes its place. */
+  /** Ends an item whose text was shown in the turn of a later event. */
   async #mergedInto(event: Item, item: Item): Promise<void> {
     const by = { merged: event.message.id };
     await endObligation(item.who.home, item.who.name, item.message.id, 'superseded', by, this.context.deps.now());
     await this.session.end(item, 'superseded', by);
   }
 
-  /** What was sent and has no answer yet. */
+  /** The items that were sent and have no answer yet. */
   underWay(): Item[] {
     return [...this.#out.keys()].flatMap(({ items }) => items);
   }
 
-  /** Takes one message out of what is under way, because it is over. The others of its group go on without it. */
+  /** Removes one message from a group that was sent. The rest of the group stays under way. */
   callOff(item: Pick<Item, 'who' | 'message'>): Item | null {
     for (const [group, delivery] of this.#out) {
       const found = group.items.find((one) => keyOf(one) === keyOf(item));
@@ -262,7 +262,7 @@ export class DeliveryQueue {
     return null;
   }
 
-  /** The connection is gone: what was not accepted goes out again over the next one. */
+  /** The connection is gone: groups that were not accepted are sent again over the next one. */
   hangUp(): void {
     for (const [group, delivery] of this.#out) {
       this.#forget(group, delivery);
@@ -278,7 +278,7 @@ export class DeliveryQueue {
     this.session.queue.putBack(group);
   }
 
-  /** False if it was over before. */
+  /** False if the delivery had ended before. */
   #forget(group: Group, delivery: Delivery): boolean {
     if (this.#out.get(group) !== delivery) return false;
     delivery.timer?.cancel();

@@ -17,15 +17,15 @@ import type { Timer, HostContext } from './context.ts';
 
 type Link = Pick<NonNullable<HostSession['link']>, 'capabilities'>;
 
-/** At most one in this time. */
+/** At most one digest in this time. */
 export const DIGEST_MS = 15 * 60 * 1000;
 const PAGE = 128;
-/** What one digest holds, of each mailbox. */
+/** The most messages of each mailbox in one digest. */
 const MOST = 500;
-/** How much text is shown in full. What has no room waits for the next digest. */
+/** How many characters of text one digest shows. Messages that do not fit wait for the next. */
 const MOST_TEXT = 32_000;
 
-/** What a digest tells of, and which copies are done with by it. */
+/** The content of a digest, and the copies that it settles. */
 export interface Gathered {
   items: Item[];
   params: ChatDeliver;
@@ -38,7 +38,7 @@ interface Noted {
   seq: number;
 }
 
-/** What waits for the digest of a session, as one event: where how much was said and by whom. Null if there is nothing. spec: c2a#digest */
+/** A session's digest as one event: per channel, how many messages and from whom. Null if there is nothing. spec: c2a#digest */
 export async function gather(session: HostSession, progress: readonly ProgressLine[]): Promise<Gathered | null> {
   const [first] = session.whos;
   const { link } = session;
@@ -94,7 +94,7 @@ export async function gather(session: HostSession, progress: readonly ProgressLi
     author: { id: HOST_NAME, kind: 'system', displayName: 'Parley' },
     target: { mentions: [], recipient: `agent:${first.name}`, directedness: isMeant ? 'to_me' : 'ambient' },
     content: [{ type: 'text', text: prompt }],
-    // A digest has no number of its own: its time only grows.
+    // A digest has no sequence number: its time serves as one.
     timing: { createdAt: new Date(now).toISOString(), sequence: now },
     attention: { policy, reason: 'digest', priority: 'normal', deadlineMs: DIGEST_MS },
     injection: { mode: 'digest', context: 'none', role: 'user' },
@@ -122,7 +122,7 @@ async function notesFor(who: Who): Promise<Noted[]> {
   return notes;
 }
 
-/** A guard kept it for this digest: its text is shown here or nowhere. spec: c2a#loops */
+/** A loop guard kept this message for the digest: no other place shows its text. spec: c2a#loops */
 function isShown({ attention }: Noted): boolean {
   return attention.reason === 'loop';
 }
@@ -147,12 +147,12 @@ async function saidIn({ id, from, ts, body }: Message, people: ChatPeople, link:
   return { id, author: { kind, displayName }, at: ts, text: shown };
 }
 
-/** Named, or handed work: then the digest is more than news. */
+/** Is the reader named or asked to do something? */
 function isForReader({ attention: { directedness, policy } }: Noted): boolean {
   return directedness === 'to_me' && policy !== 'must_not_respond';
 }
 
-/** As strong as the strongest that is meant for the reader; otherwise nobody is to answer it. */
+/** The strongest policy among the messages for the reader; without such a message, `must_not_respond`. */
 function policyOf(notes: readonly Noted[]): Attention['policy'] {
   const meant = notes.filter(isForReader).map(({ attention }) => attention.policy);
   return (
@@ -174,15 +174,16 @@ function sourcesIn(notes: readonly Noted[]): Source[] {
 const FIRST_WAIT_MS = 10_000;
 const LONGEST_WAIT_MS = 60_000;
 
-/** One that was sent and has no answer yet. */
+/** A digest that was sent and has no answer yet. */
 interface Out {
   gathered: Gathered;
   timer: Timer | null;
 }
 
 /**
- * One digest at a time, at a boundary, at most every quarter of an hour. What it tells of is held meanwhile; when the harness has the
- * digest, what wants no answer is done with, and the rest stays open. Lost on the way, all of it waits again.
+ * Sends one digest at a time, at a boundary of a turn, at most every quarter of an hour. Its messages are held meanwhile. When the
+ * harness has accepted the digest, messages that want no answer are settled and the rest stays open. If the digest is lost, all of them
+ * wait again.
  */
 export class Digests {
   #out: Out | null = null;
@@ -196,7 +197,7 @@ export class Digests {
     return this.session.digestAt + DIGEST_MS;
   }
 
-  /** Sends one if it is time and there is anything to tell. */
+  /** Sends a digest if one is due and there is something to put in it. */
   async offer(): Promise<void> {
     const { session, context } = this;
     const now = context.deps.now();
@@ -209,7 +210,7 @@ export class Digests {
     this.#send(1);
   }
 
-  /** The connection is gone: what it told of waits again. */
+  /** The connection is gone: the digest's messages wait again. */
   async hangUp(): Promise<void> {
     const out = this.#out;
     if (!out) return;
@@ -260,15 +261,15 @@ export class Digests {
   }
 }
 
-/** How many pieces of work are remembered of one session. */
+/** The most progress tokens remembered for one session. */
 const MOST_PROGRESS = 50;
 
-/** Does somebody ask how far the work is? Only then progress is put before a model. spec: host#progress */
+/** Does this message ask how far the work is? Only then a model sees progress. spec: host#progress */
 export function asksForStatus(body: string): boolean {
   return body.length < 500 && /\b(?:status|progress|how far|how's it going|how is it going|eta)\b/i.test(body);
 }
 
-/** Remembers how far a piece of work is: the newest word on each. */
+/** Remembers the latest progress of each token. */
 export function keepProgress(session: HostSession, progress: Parameters<HostSession['progress']['set']>[1]): void {
   session.progress.delete(progress.progressToken);
   session.progress.set(progress.progressToken, progress);
@@ -276,7 +277,7 @@ export function keepProgress(session: HostSession, progress: Parameters<HostSess
   if (oldest !== undefined) session.progress.delete(oldest);
 }
 
-/** How far the work of a session is, as told since then. */
+/** The progress that a session reported since `since`. */
 export function linesOf(session: HostSession, since: number): ProgressLine[] {
   const from = session.whos[0]?.name ?? session.id;
   return [...session.progress.values()]
@@ -284,7 +285,7 @@ export function linesOf(session: HostSession, since: number): ProgressLine[] {
     .map(({ progressToken: token, progress, total, message }) => ({ from, token, progress, total, message }));
 }
 
-/** What others tell who listen to a channel that this session listens to: of the others' work nothing is told. */
+/** The progress of the other sessions that share a channel with this one. */
 export async function linesAround(
   session: HostSession,
   all: Iterable<HostSession>,

@@ -9,7 +9,7 @@ import { answer, send } from '../../core/mail/send.ts';
 const PAGE = { limit: 20 };
 
 describe('an edit', () => {
-  it('is all that a reader gets who had not taken the message', async () => {
+  it('before the reader took the message is all that the reader gets', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const old = await send(workspace, alice, aDraft({ body: 'first words', intent: 'question' }));
     const now = await edit(workspace, alice, workspace.own, old.message.id, { body: 'better words' });
@@ -34,7 +34,7 @@ describe('an edit', () => {
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(0);
   });
 
-  it('of an old version means the last one', async () => {
+  it('of an old version edits the latest one', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft({ body: 'one' }));
     await edit(workspace, alice, workspace.own, message.id, { body: 'two' });
@@ -46,7 +46,7 @@ describe('an edit', () => {
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(0);
   });
 
-  it('is its author’s alone', async () => {
+  it('is refused to anyone but the author', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
     await expect(edit(workspace, bob, workspace.own, message.id, { body: 'x' })).rejects.toMatchObject({
@@ -66,7 +66,7 @@ describe('deleting', () => {
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(0);
   });
 
-  it('by somebody else leaves what its author waits for, if work stands still for it', async () => {
+  it('by somebody else does not end an obligation: the author still waits for the answer', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft({ obligation: { blocks: 'halted' } }));
     await remove(workspace, carol, workspace.own, message.id);

@@ -14,12 +14,13 @@ import { refuseTooLarge } from '../../core/mail/send.ts';
 import type { Sent } from '../../core/mail/send.ts';
 import type { ChatContent } from './content.ts';
 
-/** So often a message can be edited before its first version is forgotten. */
+/** The most versions of a message that are followed from its first to its latest. */
 const VERSIONS = 200;
 
 /**
- * Puts another content in the place of a message, for the same readers. Who has not taken the old one gets only the new one; who owes
- * something for the old one owes it for the new one, as long as before. Who has answered is told that it was edited since.
+ * Replaces the content of a message, for the same readers. A reader who has not taken the old version gets only the new one. A reader who
+ * owes an answer to the old version owes it to the new one, with the same deadline. A reader who has answered gets the new version as an
+ * edit.
  */
 export async function edit(
   workspace: Workspace,
@@ -72,8 +73,8 @@ export async function edit(
 }
 
 /**
- * Takes a message back, as far as nobody took it. By its author that ends what is owed for it, an obligation too. Anybody else's
- * deleting ends what is owed as a reply, and no obligation.
+ * Withdraws the copies of a message that nobody has taken. If its author deletes it, everything owed for it ends, obligations too. If
+ * anybody else does, only owed replies end.
  */
 export async function remove(
   workspace: Workspace,
@@ -105,7 +106,7 @@ export async function remove(
   return { copies, ended };
 }
 
-/** A copy held by somebody for which nothing is owed: no answer is wanted any more, and anyone who has it can see that. */
+/** Marks a held copy for which nothing is owed as `must_not_respond`, so that its holder sees that no answer is wanted now. */
 async function callOff(home: Home, mailbox: AgentName, id: MessageId): Promise<void> {
   const copy = await home.journal.copy(mailbox, id);
   if (copy?.state !== 'held' || copy.attention.policy === 'must_not_respond') return;
@@ -114,7 +115,7 @@ async function callOff(home: Home, mailbox: AgentName, id: MessageId): Promise<v
   await home.journal.reconsider(mailbox, id, { ...copy.attention, policy: 'must_not_respond' });
 }
 
-/** The old obligation ends, and what is left of it goes on for the new message: its age and how often it came back stay. */
+/** Moves an open obligation from the old version to the new one. It keeps its age and its number of returns. */
 async function inherit(
   home: Home,
   mailbox: AgentName,
@@ -125,12 +126,12 @@ async function inherit(
 ): Promise<void> {
   const owed = await home.journal.obligation(mailbox, old);
   if (!owed || owed.ended) return;
-  // First the new one: a crash in between leaves two, never none.
+  // Add the new obligation first: a crash in between leaves two, never none.
   await home.journal.addObligation({ ...owed, id, state: owed.state === 'paused' ? 'open' : owed.state });
   await discharge(home, mailbox, old, 'superseded', by, now);
 }
 
-/** What is in its place by now: anyone who names an old version means that. */
+/** The latest version of a message: a caller who names an old version means the latest. */
 async function latestOf(home: Home, id: MessageId): Promise<MessageId> {
   let latest = id;
   for (let n = 0; n < VERSIONS; n += 1) {

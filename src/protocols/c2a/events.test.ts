@@ -20,13 +20,13 @@ describe('an event', () => {
     });
     await Bun.sleep(0);
     expect(isAccepted).toBe(false);
-    // Whatever stands in the answer: it accepts the event and says nothing of what will become of it.
+    // Any answer accepts the event, whatever its content, and does not end it.
     expect(await talk.say({ jsonrpc: '2.0', id: frame?.id, result: { disposition: 'responded' } })).toEqual([]);
     await accepted;
     expect(talk.engine.asked.map(({ what }) => what)).toEqual(['bind']);
   });
 
-  it('that comes again has an id of its own, and a late answer to the first still counts', async () => {
+  it('that is sent again has a new request id, and a late answer to the first request still counts', async () => {
     const talk = await new Talk().initialized();
     const wire = await talk.wire();
     const first = wire.deliver(anEvent());
@@ -35,11 +35,11 @@ describe('an event', () => {
     expect(talk.told.at(-1)?.id).not.toBe(id);
     await talk.say({ jsonrpc: '2.0', id, result: {} });
     await Promise.all([first, second]);
-    // A second answer is nobody's.
+    // A second answer is ignored.
     expect(await talk.say({ jsonrpc: '2.0', id: talk.told.at(-1)?.id, result: {} })).toEqual([]);
   });
 
-  it('that the other side refuses was not accepted', async () => {
+  it('that the other side refuses is not accepted', async () => {
     const talk = await new Talk().initialized();
     const wire = await talk.wire();
     const refused = wire.deliver(anEvent());
@@ -57,7 +57,7 @@ describe('an event', () => {
     expect(talk.told.at(-1)).toMatchObject({ method: 'chat/deliver', params: { eventId: 'evt_123' } });
   });
 
-  it('is refused when a thousand others have no answer, and goes when they have', async () => {
+  it('is refused while a thousand others have no answer, and is sent once they have', async () => {
     const talk = await new Talk().initialized();
     const wire = await talk.wire();
     const under = Array.from({ length: 1000 }, (_, at) => wire.deliver(anEvent({ eventId: `e${at}` })));
@@ -114,7 +114,7 @@ describe('an event', () => {
     const wire = await talk.wire();
     const before = talk.told.length;
     wire.cancel(ID, 'edited');
-    // Nor is word sent of what is wrong, to anyone who did not offer to log it.
+    // A peer without the logging capability gets no notification of errors either.
     await talk.notify('notifications/turn', { sessionId: 'one', state: 'dreaming' });
     expect(talk.told).toHaveLength(before);
   });
@@ -141,7 +141,7 @@ describe('for a peer of the draft of 2026-06-24', () => {
       policy: 'must_respond',
       content: 'Look\nhere (src/a.ts:1)',
       conversation: { id: 'S', kind: 'dm' },
-      // What the other drafts have stands beside it.
+      // The fields of the other drafts are there too.
       target: { directedness: 'to_me' },
       attention: { policy: 'must_respond' },
       reliability: { attempt: 1 },

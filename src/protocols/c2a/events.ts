@@ -5,12 +5,12 @@ import type { MessageId } from '../../core/names.ts';
 import type { JsonRpcPeer } from '../../wire/jsonrpc.ts';
 import type { Agreement } from './agreement.ts';
 
-/** Accepted events that can still be cancelled by the id of their request. */
+/** How many events are remembered with the ids of their requests, so that they can be cancelled by them. */
 const MOST_REMEMBERED = 2000;
 
 /** What the engine sends over one connection, in the shape that both sides agreed on. */
 export class PeerWire implements HostPeer {
-  /** The last request id of an event, by session. */
+  /** The last request id of each event, by session. */
   readonly #ids = new Map<MessageId, Map<string, string>>();
 
   constructor(
@@ -18,7 +18,7 @@ export class PeerWire implements HostPeer {
     readonly agreement: Agreement,
   ) {}
 
-  /** A request if the other side acknowledges, otherwise a notification that nobody waits for. spec: host#deliver */
+  /** Sends a request if the other side acknowledges events, otherwise a notification. spec: host#deliver */
   async deliver(event: ChatDeliver): Promise<void> {
     const { version, capabilities } = this.agreement;
     const params = hasFlatEvents(version) ? flatEvent(event, version) : event;
@@ -29,14 +29,14 @@ export class PeerWire implements HostPeer {
     await answer;
   }
 
-  /** Names the requests that brought the event, and the event: an earlier connection may have brought it. spec: host#cancelled */
+  /** Cancels by the ids of the event's requests; by the event's own id if an earlier connection brought it. spec: host#cancelled */
   cancel(eventId: MessageId, reason: string): void {
     if (!this.agreement.capabilities.utilities.cancellation) return;
     for (const requestId of this.#ids.get(eventId)?.values() ?? [eventId])
       this.peer.notify('notifications/cancelled', { requestId, eventId, reason });
   }
 
-  /** A signal is shown as the workspace's emoji for it. The same key again is the same thing. spec: host#show */
+  /** Shows a signal as the workspace's emoji. The same key again shows nothing new. spec: host#show */
   async show(params: SurfaceShow): Promise<void> {
     if (params.what === 'progress' && !this.agreement.capabilities.utilities.progress) return;
     const glyph = params.signal === undefined ? undefined : this.agreement.emoji.emojiOf(params.signal);

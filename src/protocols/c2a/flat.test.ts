@@ -51,7 +51,7 @@ describe('for a peer of the draft of 2026-08-11', () => {
     expect(line.prompts[1]).toContain('otherwise: "keep the deploy paused"');
   });
 
-  it('a delegate can be named as the draft does, and is the coordinator where nobody is named', async () => {
+  it('a delegate can be named in the shape of the draft, and is the coordinator if none is named', async () => {
     const { host, line } = await aDesk();
     const send = (text: string, obligation: object) =>
       line.done('chat.send_message', {
@@ -71,7 +71,7 @@ describe('for a peer of the draft of 2026-08-11', () => {
     expect(await Promise.all(delegates)).toEqual(['bob', 'chief']);
   });
 
-  it('a reaction is an event in its own right, and done of another says nothing of one’s own work', async () => {
+  it('a reaction is an event with its own id, and `done` of another agent does not end one’s own work', async () => {
     const { host, line } = await aDesk('ada');
     const { message } = await host.send('ada', '@bob', 'please approve', { intent: 'approval' });
     await line.done('session/bind', { sessionId: 'all', identities: ['ada'], deliver: 'all' });
@@ -94,7 +94,7 @@ describe('for a peer of the draft of 2026-08-11', () => {
     expect(listed).not.toHaveProperty('means');
   });
 
-  it('a surface may bring reactions, recipients and delegates as the draft has them', async () => {
+  it('a surface may send reactions, recipients and delegates in the shape of the draft', async () => {
     const talk = await new Talk().initialized({ protocolVersion: DRAFT, role: 'surface' });
     await talk.ask('surface/react', {
       reactionId: 'rxn_9',
@@ -119,7 +119,7 @@ describe('for a peer of the draft of 2026-08-11', () => {
     ]);
   });
 
-  it('a DM with several recipients is refused: nobody is left out in silence', async () => {
+  it('a DM with several recipients is refused, so that none is left out silently', async () => {
     const talk = await new Talk().initialized({ protocolVersion: DRAFT, role: 'surface' });
     const post = { eventId: 'evt_1', author: { id: 'U123', kind: 'human' }, content: 'hello' };
     const recipients = ['bob', 'ada'].map((id) => ({ id, kind: 'agent' }));
@@ -129,7 +129,7 @@ describe('for a peer of the draft of 2026-08-11', () => {
     expect(talk.engine.asked.map((one) => one.with)).toMatchObject([{ conversation: { id: 'C1' } }]);
   });
 
-  it('what it owes and what it waits for are one call each, what halts work first', async () => {
+  it('one call lists what it owes, one what it waits for, both with what halts work first', async () => {
     const { host, line } = await aDesk();
     const other = await new HostLine(host).bind('ada');
     const slow = await host.send('ada', '@bob', 'no hurry', { obligation: { blocks: 'none' } });

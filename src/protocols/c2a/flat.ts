@@ -12,7 +12,7 @@ export function hasFlatEvents(version: ProtocolVersion): boolean {
   return version !== '2026-06-02';
 }
 
-/** An event as these drafts have it. What the first draft has, and they have not, stands beside it. */
+/** An event in the shape of these drafts, with the fields that only the first draft has beside theirs. */
 export function flatEvent(event: ChatDeliver, version: ProtocolVersion): Params {
   const { content, conversation, attention, target, prompt } = event;
   const isMine = target.directedness === 'to_me';
@@ -23,7 +23,7 @@ export function flatEvent(event: ChatDeliver, version: ProtocolVersion): Params 
     addressedToMe: isMine,
     policy: flatPolicy(attention.policy),
     ...(content && { content: content.map(plainText).join('\n') }),
-    // A line of the header: lines of a message are quoted and never look like one.
+    // This pattern matches only the header: every line of a message is quoted.
     ...(prompt !== undefined && {
       prompt: prompt.replaceAll(/^response_policy: ack_only$/gm, 'response_policy: must_not_respond'),
     }),
@@ -31,8 +31,8 @@ export function flatEvent(event: ChatDeliver, version: ProtocolVersion): Params 
 }
 
 /**
- * Replaces every `policy` in an event or the answer of a tool. In the draft of 2026-08-11 `done` of another only says that this one is
- * finished on its side.
+ * Replaces every `policy` in an event or in a tool's result. The draft of 2026-08-11 has no `already_handled`: there another agent's
+ * `done` only says that its own side is finished.
  */
 export function flatResult(result: unknown, version: ProtocolVersion): unknown {
   if (Array.isArray(result)) return result.map((one) => flatResult(one, version));
@@ -48,20 +48,20 @@ export function flatResult(result: unknown, version: ProtocolVersion): unknown {
   );
 }
 
-/** A peer that does not know `ack_only` stays silent rather than answer thanks. */
+/** A peer that does not know `ack_only` must stay silent, so that it does not answer thanks. */
 function flatPolicy(policy: string): string {
   return policy === 'ack_only' ? 'must_not_respond' : policy;
 }
 
 /**
- * What a peer brings, in our shape: a text is one part, an event's id is its message's, a reaction names its target event and its actor,
- * and parties are known by their ids.
+ * Parameters of a peer with flat events, in our shape: a text becomes one part, `eventId` the message's id, a reaction's `targetEventId`
+ * and `actor` our fields, and each party its id.
  */
 export function fromFlat({ content, eventId, targetEventId, actor, recipients, ...others }: Params): Params {
   const id = targetEventId ?? eventId;
   const named: unknown[] = Array.isArray(recipients) ? recipients : [];
   if (named.length > 1 && isDirect(others['conversation']))
-    throw new Refusal('invalid_request', 'a DM has one recipient; post it once for each of them');
+    throw new Refusal('invalid_request', 'a DM has one recipient; post it once for each recipient');
   const recipient = partyName(others['recipient'] ?? named[0]);
   return {
     ...(typeof id === 'string' && { messageId: id }),
@@ -86,7 +86,7 @@ function plainText(part: Part): string {
   return part.label === undefined ? part.ref : `${part.label} (${part.ref})`;
 }
 
-/** `dischargeDelegate` is what we call the delegate. */
+/** Their `dischargeDelegate` is our `delegate`. */
 export function fromObligation(obligation: unknown): unknown {
   if (typeof obligation !== 'object' || obligation === null) return obligation;
   const { dischargeDelegate, ...others } = obligation as Record<string, unknown>;

@@ -40,7 +40,7 @@ describe('a frame', () => {
     for (const frame of talk.told) expect(frame).toMatchObject({ jsonrpc: '2.0' });
   });
 
-  it('of bytes that are no UTF-8 is no JSON', async () => {
+  it('of bytes that are not UTF-8 is refused as no JSON', async () => {
     const talk = await new Talk().initialized();
     talk.peer.receive(new Uint8Array([0x22, 0xff, 0x22]));
     expect(talk.told.at(-1)).toMatchObject({ id: null, error: { code: -32700 } });
@@ -79,7 +79,7 @@ describe('a frame', () => {
     expect(error).toEqual({ code: rpc, message: 'do this instead', data: { refusal: code } });
   });
 
-  it('on which our own code fails is answered, and what failed stands in the log alone', async () => {
+  it('on which our own code fails is answered, and only the log names the error', async () => {
     const talk = await new Talk().initialized();
     talk.engine.answer = () => {
       throw new Error('/home/secret is gone');

@@ -19,10 +19,10 @@ import { HOST_NAME } from '../../core/signal.ts';
 import type { AgentRecord } from '../../core/ports/directory.ts';
 import type { HostDeps, Person } from './context.ts';
 
-/** Root and the last six of a thread; the event itself is one more. */
+/** How many messages of a thread are read: the last six and the event itself. The root is added. */
 const WINDOW = 7;
 
-/** What a frame needs to know beside its group. */
+/** What a frame needs besides its group. */
 export interface Framing {
   sessionId: string;
   whos: readonly Who[];
@@ -73,7 +73,7 @@ export async function frameOf(group: Group, framing: Framing): Promise<ChatDeliv
   };
 }
 
-/** Of a reaction: what it is about, and what it says to do, where that is the reader's own message. */
+/** The target of a reaction and, if the target is the reader's own message, the reaction's meaning. */
 async function reactionOf({ message, who }: Item): Promise<Pick<ChatDeliver, 'reaction'>> {
   const { signal } = message.parley ?? {};
   if (signal === undefined || !isMessageId(message.thread)) return {};
@@ -81,7 +81,7 @@ async function reactionOf({ message, who }: Item): Promise<Pick<ChatDeliver, 're
   return { reaction: { target: message.thread, signal, ...(means && { means }) } };
 }
 
-/** What the draft of 2026-08-11 adds: everybody concerned by name and kind, and a reaction as an event in its own right. spec: host#flat */
+/** The fields that the draft of 2026-08-11 adds: all parties with name and kind, and a reaction's own id and actor. spec: host#flat */
 async function partiesOf(group: Group, framing: Framing): Promise<Partial<ChatDeliver>> {
   const item = lastOf(group);
   const { message, attention, who } = item;
@@ -112,13 +112,13 @@ async function partiesOf(group: Group, framing: Framing): Promise<Partial<ChatDe
   };
 }
 
-/** How long its reader has, or how long it is news, from when it was said (ms). */
+/** How long a reader has to answer, or how long the message is news, from when it was sent (ms). */
 export function deadlineMs(message: Message): number {
   const { deadline } = message.parley ?? {};
   return deadline === undefined ? DEADLINE_MS : Math.max(1, Date.parse(deadline) - Date.parse(message.ts));
 }
 
-/** What a knock says: not a word of the body. spec: c2a#knock */
+/** The facts of a knock, without the text. spec: c2a#knock */
 export function knockOf(group: Group, framing: Pick<Framing, 'capabilities' | 'now'>): Knock {
   const item = lastOf(group);
   const { message, attention, conversation, author } = item;
@@ -148,12 +148,12 @@ export function knockOf(group: Group, framing: Pick<Framing, 'capabilities' | 'n
   };
 }
 
-/** The tool that reads the rest, as this session knows it. */
+/** The tool of this session that reads the rest. */
 export function pullWith({ chatTools }: Pick<Capabilities, 'chatTools'>): string {
   return chatTools.readThread ? 'chat.read_thread' : 'chat.list_events';
 }
 
-/** What was said in the thread before an event, as far as its reader may see it. */
+/** The messages of the thread before an event that its reader may see. */
 export async function windowOf(group: Group, framing: Framing): Promise<Window | undefined> {
   const item = lastOf(group);
   if (item.message.thread === undefined) return undefined;
@@ -167,7 +167,7 @@ export async function windowOf(group: Group, framing: Framing): Promise<Window |
 
 type Spoken = Pick<EventView, 'id' | 'from' | 'at' | 'body'>;
 
-/** The message that opened the thread, where the last ones do not reach back to it. */
+/** The first message of the thread, unless the window has it already. */
 async function rootBefore({ message, who }: Item, before: readonly EventView[]): Promise<Spoken | null> {
   const root = rootOf(message);
   if (root === message.id || before.some(({ id }) => id === root)) return null;
@@ -175,7 +175,7 @@ async function rootBefore({ message, who }: Item, before: readonly EventView[]):
     const seen = await visible([who], root);
     return { id: seen.message.id, from: seen.message.from, at: seen.message.ts, body: seen.message.body };
   } catch {
-    // Not here, or not for this reader.
+    // The message does not exist here, or this reader may not see it.
     return null;
   }
 }
@@ -185,7 +185,7 @@ async function saidIn({ id, from, at, body = '' }: Spoken, people: ChatPeople): 
   return { id, author: { kind, displayName }, at, text: masked(body) };
 }
 
-/** A thread around it, or a call by name, which usually has one. */
+/** Does the event have a thread around it, or mention the reader? A mention usually has one. */
 function hasWindow({ message, attention }: Item): boolean {
   return message.thread !== undefined || attention.reason === 'direct_mention';
 }
@@ -200,12 +200,12 @@ function blockOf(obligation: Blocking): Blocking {
   return defaultAction === undefined ? obligation : { ...obligation, defaultAction: masked(defaultAction) };
 }
 
-/** Who has this role may interrupt those whom it leads. */
+/** Agents with this role may interrupt the agents that they lead. */
 const LEAD = 'lead' as AgentName;
-/** How many names in one text are looked up. */
+/** The most names in one text that are looked up. */
 const MENTIONS = 20;
 
-/** Who is who, for frames. */
+/** Looks up the people, agents and platforms that frames name. */
 export class ChatPeople {
   constructor(readonly deps: Pick<HostDeps, 'home'>) {}
 
@@ -225,7 +225,7 @@ export class ChatPeople {
     return { id: name, kind, displayName };
   }
 
-  /** What somebody calls itself, unless another has that for a name: in a header the two could not be told apart. */
+  /** The display name of an agent, unless another agent has it as its name: a header could not tell the two apart. */
   async #nameShown(name: string, called = name): Promise<string> {
     const plain = called.normalize('NFKC').replace(/^@/, '').trim();
     for (const other of new Set([plain, plain.toLowerCase()])) {
@@ -234,14 +234,14 @@ export class ChatPeople {
     return called;
   }
 
-  /** The platform and workspace whose people and messages have this name before theirs. */
+  /** The platform and workspace whose people and messages have names that begin with `origin`. */
   async source(origin: string): Promise<{ platform: string; workspaceId: string }> {
     const { platform = origin, workspaceId = origin } =
       (await this.#record(bridgeName(origin as AgentName)))?.parley?.surface ?? {};
     return { platform, workspaceId };
   }
 
-  /** The agents, people and roles that a message calls, as `agent:name`, `human:name` and `role:name`. */
+  /** The agents, people and roles that a message mentions, as `agent:name`, `human:name` and `role:name`. */
   async called(message: Message): Promise<string[]> {
     const called: string[] = [];
     for (const name of calledIn(message).slice(0, MENTIONS)) {

@@ -5,7 +5,7 @@ import { seeded } from '../../../test/support/seeded.ts';
 import type { ChatDeliver } from './shapes.ts';
 import { AgentName } from '../../core/names.ts';
 
-/** A harness that accepts what reaches it, keeps each event once, and answers each of them. */
+/** A harness that accepts every event that reaches it, keeps each once, and answers each. */
 class Harness {
   readonly accepted: string[] = [];
   readonly lines = new Map<string, number[]>();
@@ -15,7 +15,7 @@ class Harness {
     this.connect();
   }
 
-  /** A new connection, on which one frame in ten is lost, and the answer to one in ten. */
+  /** A new connection that loses one frame in ten and one answer in ten. */
   connect(): void {
     const wire = new FakeWire();
     wire.deliver = (params: ChatDeliver) => {
@@ -64,7 +64,7 @@ it('loses nothing, doubles nothing and keeps every order, whatever is dropped, a
           await host.bind(harness.wire, 'lead', { token });
         }
         if (fate() < 0.05) {
-          // Killed: it does nothing more, and nothing is given back.
+          // Killed: it does nothing more and releases nothing.
           host.host.gone(harness.wire);
           host = new TestHost(host.workspace);
           await host.host.start();

@@ -107,7 +107,7 @@ describe('what somebody writes in pieces', () => {
     );
   });
 
-  it('is joined for an agent only if it came at once: each of its texts is one of its own', async () => {
+  it('is joined for an agent only if it arrives at once: otherwise each text is an event of its own', async () => {
     const host = await aHost('lead', 'bob');
     const wire = new FakeWire();
     for (const [body, after] of [

@@ -98,7 +98,7 @@ describe('what is delivered', () => {
     first.accepts = false;
     const two = await before.send('bob', '@lead', 'two');
     await before.pass(1000);
-    // Killed: nothing of it is closed or given back.
+    // Killed: it closes and releases nothing.
     const after = new TestHost(before.workspace);
     await after.host.start();
     const three = await after.send('bob', '@lead', 'three');
@@ -107,12 +107,12 @@ describe('what is delivered', () => {
     await after.pass(1000);
     expect(second.ids).toEqual([two.message.id, three.message.id]);
     expect(second.delivered[0]?.reliability).toEqual({ attempt: 2, idempotencyKey: `${two.message.id}:lead` });
-    // What was accepted before is still owed, and can be ended.
+    // An event that was accepted before is still owed, and can be ended.
     await after.call(second, 'chat.react', { inReplyTo: one.message.id, signal: 'done' });
     expect(await after.ended('lead', one.message.id)).toBe('responded');
   });
 
-  it('waits again for anybody if its session stays away', async () => {
+  it('waits again for any reader if its session stays away', async () => {
     const host = await aHost('lead', 'bob');
     await host.host.start();
     const first = new FakeWire();
@@ -246,7 +246,7 @@ describe('what is delivered', () => {
     expect(messages).toMatchObject([{ text: 'chatter 99' }]);
   });
 
-  it('is everything for a harness that asks for it, and still nothing of it is for a model', async () => {
+  it('is everything for a harness that asks for it, but quiet mail still has no prompt for the model', async () => {
     const host = await aHost('lead', 'bob');
     await inChannel(host.workspace, '#c', 'lead', 'bob');
     const wire = new FakeWire();
@@ -309,7 +309,7 @@ describe('what is delivered', () => {
     expect(wire.delivered).toHaveLength(1);
   });
 
-  it('arrives also if something fails on the way: at every step it is tried again', async () => {
+  it('arrives even if any step on the way fails: each is tried again', async () => {
     for (const step of ['claim', 'record', 'settle', 'waitingCopies', 'newest'] as const) {
       const host = await aHost('lead', 'bob');
       const journal = host.workspace.own.journal as MailboxJournal;
@@ -335,7 +335,7 @@ describe('what is delivered', () => {
     }
   });
 
-  it('is no more at once than a session may have in hand; the rest waits', async () => {
+  it('is at most as much at once as a session may hold; the rest waits', async () => {
     const workspace = (await aHost('lead', ...Array.from({ length: 30 }, (_, n) => `w${n}`))).workspace;
     const host = new TestHost(workspace, { limits: { inHand: 10 } });
     const wire = new FakeWire();

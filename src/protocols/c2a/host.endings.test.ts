@@ -12,7 +12,7 @@ const bob = AgentName.parse('bob');
 const FINAL = ['responded', 'acknowledged', 'ignored', 'superseded', 'failed'];
 const HOUR = 3_600_000;
 
-/** Things to say that must, may, need not or must not be answered. */
+/** Messages that must, may, need not or must not be answered. */
 const aText = fc.constantFrom(
   { to: '@lead', body: 'is it done?' },
   { to: '@lead', body: 'please merge', fields: { intent: 'approval' } },
@@ -75,7 +75,7 @@ it('every event that was delivered ends in one way, whatever is done about it or
       };
       for (const [n, { text, isSoon, acts }] of said.entries()) {
         const { message } = await host.send('bob', text.to, text.body, text.fields);
-        // What comes at once becomes one event.
+        // Messages that arrive at once become one event.
         await host.pass(isSoon ? 10 : 6000);
         for (const act of acts) {
           await does(act, message.id, `${n}`).catch((error: Error) => expect(error.name).toBe('Refusal'));

@@ -8,7 +8,7 @@ import { Directedness, Injection, Policy, Reason } from '../../core/attention/at
 import { ChatDeliver } from './shapes.ts';
 import { AgentName } from '../../core/names.ts';
 
-/** Lead, who is bound; bob, who writes; will, who is a person; and a channel. */
+/** A host with lead, whose session is bound; bob, who writes; will, who is a person; and a channel. */
 async function aTown(fields: object = {}, capabilities?: object) {
   const host = await aHost('lead', 'bob', 'dev');
   await host.host.start();
@@ -110,7 +110,7 @@ describe('an event', () => {
     expect(sorted(lines.keys())).toEqual(['#c', 'digest:lead', 'dm:bob,lead', 'dm:dev,lead', 'dm:lead,slack.U1']);
     for (const events of lines.values()) {
       expect(events.length).toBeGreaterThan(1);
-      // What comes again is the same event with the same number.
+      // An event that is sent again has the same number.
       const numbers = [...new Map(events.map(({ eventId, timing }) => [eventId, timing.sequence])).values()];
       expect(numbers).toEqual([...new Set(numbers)].toSorted((a, b) => a - b));
       for (const { eventId, timing } of events) {
@@ -216,7 +216,7 @@ describe('an event', () => {
   it('can be directed, asked and shown in any combination [C2A-52]', async () => {
     const { host, line } = await aTown({}, { ...EVERYTHING, injection: { immediate: true, notify: true } });
     const full = await new HostLine(host).bind('dev');
-    // To one that can only be knocked for, what must be answered is a knock; to another, what may be is all of its text.
+    // A harness that can only get knocks gets a knock even for what must be answered; another gets the full text even of what may be.
     await host.send('bob', '@lead', 'please look');
     await host.send('bob', '@dev', 'the build is green again', { intent: 'fyi' });
     await host.pass(6000);

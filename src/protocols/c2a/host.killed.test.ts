@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire, TestHost } from '../../../test/support/host.ts';
 import { TestSurface } from '../../../test/support/surface.ts';
 
-/** The next host on the same home. The one before was killed: nothing of it runs any more. */
+/** The next host on the same home, after the first was killed. */
 async function restarted({ workspace }: TestHost): Promise<TestHost> {
   const host = new TestHost(workspace);
   await host.host.start();
@@ -11,7 +11,7 @@ async function restarted({ workspace }: TestHost): Promise<TestHost> {
 }
 
 describe('after the host was killed', () => {
-  it('an answer that was on its way to a chat is shown as soon as the chat is connected again', async () => {
+  it('an answer that was being shown in a chat is shown as soon as the chat connects again', async () => {
     const host = await aHost('lead');
     const wire = new FakeWire();
     await host.bind(wire, 'lead');
@@ -38,7 +38,7 @@ describe('after the host was killed', () => {
     expect(await next.ended('lead', eventId)).toBe('responded');
   });
 
-  it('what a failed turn left is offered again, with its text', async () => {
+  it('the events of a failed turn are offered again, with their text', async () => {
     const host = await aHost('lead', 'bob');
     const wire = new FakeWire();
     const { token } = await host.bind(wire, 'lead');

@@ -1,4 +1,4 @@
-// What several could answer: who is asked, what a knock reveals, and how one of them takes it.
+// Messages that several agents could answer: who is asked, what a knock reveals, and how one of them claims it.
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'bun:test';
 import { aHost } from '../../../test/support/host.ts';
@@ -100,7 +100,7 @@ describe('a knock', () => {
     expect(frame?.content).toBeUndefined();
     const told = JSON.stringify(line.events).toLowerCase();
     for (const words of ['ignore', 'all rules', 'zanzibar']) expect(told).not.toContain(words);
-    // What must be answered is a knock to one that can only be knocked for, and says so.
+    // A harness that can only get knocks gets one for what must be answered, and the knock says so.
     await host.workspace.own.directory.register('dev' as never, 'agent');
     const other = await new HostLine(host).bind('dev', {}, { ...EVERYTHING, injection: { notify: true } });
     await host.send('bob', '@dev', 'please look');

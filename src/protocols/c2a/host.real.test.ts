@@ -13,7 +13,7 @@ import { Host } from './host.ts';
 const LEAD = AgentName.parse('lead');
 const BOB = AgentName.parse('bob');
 
-it('a host on a real home delivers what others store there, and another finds again what the first held', async () => {
+it('a host on a real home delivers mail that others store there, and the next host finds the copies that the first held', async () => {
   const workspace = await aDurableWorkspace('lead', 'bob');
   const start = async (): Promise<Host> => {
     const host = new Host({

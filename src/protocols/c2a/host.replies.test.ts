@@ -1,4 +1,4 @@
-// What a session may say and when it may be disturbed, and that nobody's words change that.
+// Which replies a session may send and when it may be interrupted, and that no text of a message changes that.
 import { describe, expect, it } from 'bun:test';
 import { aHost } from '../../../test/support/host.ts';
 import { EVERYTHING } from '../../../test/support/host-server.ts';
@@ -49,7 +49,7 @@ describe('a reply', () => {
     expect(await say(events[0], LONG)).toEqual(told(long));
     expect(await say(events[1], 'noted')).toEqual(told(short));
     if (long) expect(await host.ended('lead', events[0] ?? '')).toBe('responded');
-    // What must be answered is not closed by having been seen, nor by silence; what may be is.
+    // Neither seeing it nor silence ends an event that must be answered. Silence ends one that may be answered.
     if (policy === 'must_respond') await line.done('chat.react', { inReplyTo: events[2], signal: 'seen' });
     expect(await host.ended('lead', events[2] ?? '')).toBeNull();
     await host.pass(3_600_000);
@@ -109,7 +109,7 @@ describe('a model at work', () => {
     expect(came()).toEqual([]);
     await turn('boundary');
     expect(came()).toEqual([words('the disk is full', false)]);
-    // Nor by what is not urgent, however long it waits, and by what comes back because it is still owed.
+    // Neither mail that is not urgent interrupts it, however long it waits, nor a return of an event that is still owed.
     await host.send('boss', '@lead', 'take your time');
     await host.pass(200_000);
     expect(came()).toHaveLength(1);
@@ -123,7 +123,7 @@ describe('a model at work', () => {
         const { host, line, turn, came, work } = await busy(can);
         await withRole(host.workspace, 'lead', 'boss');
         if (cause === 'a cancellation of its work') {
-          // Told in the middle of the turn, also to who cannot be interrupted by an event.
+          // A cancellation arrives during the turn, even at a harness that no event can interrupt.
           await edit(host.workspace, AgentName.parse('bob'), host.workspace.own, work, { body: 'please do not look' });
           await host.pass(6000);
           const cancelled = line.told.filter(({ method }) => method === 'notifications/cancelled');
@@ -182,7 +182,7 @@ describe('what people write', () => {
     const parsed = parsePrompt(line.prompts[0] ?? '');
     expect(parsed).toMatchObject({ event_id: String(eventId), response_policy: 'must_respond', directedness: 'to_me' });
     expect(parsed['author']).toStartWith('human:Root C2A EVENT');
-    // A name and a ref that say more than that stand in quotes.
+    // A name or ref with other text in it is quoted.
     expect(line.prompts[0]).toMatch(/^author: human:"Root C2A EVENT [^"]*"$/m);
     expect(line.prompts[0]).toMatch(/^refs: "x\\", C2A EVENT [^"]*"$/m);
     expect(line.prompts.join('')).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u202a-\u202e]/);

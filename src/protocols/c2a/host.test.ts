@@ -30,7 +30,7 @@ describe('a session', () => {
     expect(await host.ended('lead', message.id)).toBe('responded');
   });
 
-  it('is taken up only with the token that it was bound with', async () => {
+  it('can be continued only with the token that it was bound with', async () => {
     const host = await aHost('lead');
     const { token } = await host.bind(new FakeWire(), 'lead');
     const again = host.bind(new FakeWire(), 'lead', { token: 'a guess, of thirty-two characters or more' });
@@ -39,14 +39,14 @@ describe('a session', () => {
     expect(await host.bind(new FakeWire(), 'lead', { token })).toMatchObject({ sessionId: 'lead', token });
   });
 
-  it('can have a token of its harness’s own making: then no lost answer locks it out', async () => {
+  it('can have a token that its harness chose: then a lost answer does not lock the harness out', async () => {
     const host = await aHost('lead');
     const token = 'made up by the harness, and long enough';
     expect(await host.bind(new FakeWire(), 'lead', { token })).toMatchObject({ token });
     expect(await host.bind(new FakeWire(), 'lead', { token })).toMatchObject({ token });
   });
 
-  it('is heard only on its own connection', async () => {
+  it('can be used only on its own connection', async () => {
     const host = await aHost('lead', 'dev');
     const [mine, other] = [new FakeWire(), new FakeWire()];
     await host.bind(mine, 'lead');
@@ -82,7 +82,7 @@ describe('a session', () => {
     expect(directed).toEqual(['ambient', 'to_my_role', 'ambient']);
   });
 
-  it('can be taken up at another host of the same home, which knows what the first one did', async () => {
+  it('can be continued at another host of the same home, which knows what the first one did', async () => {
     const one = await aHost('lead', 'bob');
     const other = new TestHost(one.workspace);
     await one.host.start();
@@ -109,7 +109,7 @@ describe('a session', () => {
     expect(await one.ended('lead', first.message.id)).toBe('responded');
   });
 
-  it('is forgotten after a week in which nobody took it up, and owns nothing any more', async () => {
+  it('is deleted after a week without a connection, and then owns nothing', async () => {
     const host = await aHost('lead');
     await host.host.start();
     const wire = new FakeWire();
@@ -125,7 +125,7 @@ describe('a session', () => {
     expect((await host.workspace.own.directory.get(AgentName.parse('lead')))?.parley?.owns ?? []).toEqual([]);
   });
 
-  it('that is bound to another mailbox gets nothing more of the first, and holds nothing in its name', async () => {
+  it('that is bound to another mailbox gets no more mail of the first, and holds none of it', async () => {
     const host = await aHost('lead', 'bob', 'carol');
     const wire = new FakeWire();
     wire.accepts = false;
@@ -148,7 +148,7 @@ describe('a session', () => {
     expect(other.ids).toEqual([first.message.id, second.message.id]);
   });
 
-  it('is refused a person’s mailbox: no model says yes for a person', async () => {
+  it('cannot be bound to a person’s mailbox: no model may answer for a person', async () => {
     const host = await aHost('lead');
     const { message } = await host.send('lead', '@will', 'may I deploy?', { intent: 'approval' });
     const wire = new FakeWire();
@@ -158,7 +158,7 @@ describe('a session', () => {
     expect(await host.workspace.own.journal.session('lead')).toBeNull();
   });
 
-  it('names channels as channels are named', () => {
+  it('accepts only valid channel names', () => {
     expect(Bind.safeParse({ sessionId: 'one', identities: [], streams: ['no channel'] })).toMatchObject({
       success: false,
       path: 'streams.0',
@@ -179,7 +179,7 @@ describe('a session', () => {
     expect(wire.cancelled).toEqual([]);
   });
 
-  it('is told that what it may answer is over, when it was taken back or written again', async () => {
+  it('is told when an event that it may answer was deleted or edited', async () => {
     const host = await aHost('lead', 'bob');
     const wire = new FakeWire();
     await host.bind(wire, 'lead');
@@ -200,7 +200,7 @@ describe('a session', () => {
     expect(wire.delivered.find(({ merged }) => merged)?.merged ?? [one.message.id]).toContain(one.message.id);
   });
 
-  it('with several mailboxes gets a channel message once, for the one of which most is asked', async () => {
+  it('with several mailboxes gets a channel message once, in the mailbox with the most demanding policy', async () => {
     const host = await aHost('lead', 'dev', 'bob');
     const wire = new FakeWire();
     await host.bind(wire, ['lead', 'dev']);
@@ -220,7 +220,7 @@ describe('a session', () => {
     expect(wire.ids.slice(before)).toEqual([reply.message.id]);
   });
 
-  it('keeps its place when its host ends in order, and gives nothing back twice', async () => {
+  it('keeps its place when its host stops cleanly, and releases nothing twice', async () => {
     const host = await aHost('lead', 'bob');
     const wire = new FakeWire();
     await host.bind(wire, 'lead');

@@ -88,7 +88,7 @@ describe('time', () => {
     expect(wire.prompts.filter((text) => text.includes('zanzibar'))).toHaveLength(1);
   });
 
-  it('ends a copy in hand as soon as another has ended what was owed for it', async () => {
+  it('ends a held copy as soon as another process has ended its obligation', async () => {
     const { host, wire } = await aDay();
     const one = await host.send('bob', '@lead', 'please look');
     await host.pass(1000);
@@ -161,13 +161,13 @@ describe('a digest', () => {
     expect(wire.prompts[0]).toMatch(/#ci.*4 messages, from bob/);
     expect(wire.prompts[0]).not.toContain('zebra');
     expect(await Promise.all(ids.map((id) => host.ended('lead', id)))).toEqual(ids.map(() => 'ignored'));
-    // The next one waits for its quarter of an hour.
+    // The next digest waits for a quarter of an hour.
     await host.send('bob', '#ci', 'build 4 zebra', { intent: 'status' });
     await host.pass(5 * 60_000);
     expect(wire.delivered).toHaveLength(1);
     await host.pass(10 * 60_000);
     expect(wire.delivered).toHaveLength(2);
-    // Never an empty one.
+    // There is never an empty digest.
     await host.pass(60 * 60_000);
     expect(wire.delivered).toHaveLength(2);
   });

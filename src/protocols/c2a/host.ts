@@ -24,14 +24,14 @@ import { Surfaces } from './surface.ts';
 import { Deadlines } from './deadlines.ts';
 import { onTurn } from './turns.ts';
 
-/** The attention host, without any wire: sessions of harnesses on one side, surfaces on the other, one home between them. */
+/** The attention host, independent of any transport: sessions of harnesses, surfaces, and one home between them. */
 export class Host {
   readonly context: HostContext;
-  /** What surfaces bring, and what is shown at them. */
+  /** The connected surfaces. */
   readonly surface: Surfaces;
   readonly #runners = new Map<string, Runner>();
   readonly #time: Deadlines;
-  /** Of two who bind a session at once, the second sees what the first did. */
+  /** Binds of one session run one after the other, so the second sees the result of the first. */
   readonly #binding: ConversationOrder;
 
   constructor(deps: HostDeps) {
@@ -50,7 +50,7 @@ export class Host {
     this.#binding = new ConversationOrder(deps);
   }
 
-  /** Finds the sessions that were there before, and begins to keep time. */
+  /** Restores the sessions of an earlier host, and starts the deadlines. */
   async start(): Promise<void> {
     const { home } = this.context.deps;
     for (const record of await home.journal.sessions()) {
@@ -62,7 +62,7 @@ export class Host {
     this.#time.start();
   }
 
-  /** Takes nothing more, lets what is under way finish. What is held stays held, and is found again. */
+  /** Takes no new work and finishes the work under way. Held copies stay held, and the next host finds them. */
   async close(): Promise<void> {
     this.#time.close();
     this.surface.close();
@@ -88,7 +88,7 @@ export class Host {
     const { record, whos, token, warnings, before } = await bindSession(this.context.deps, request);
     const known = this.#runners.get(record.id);
     const left = (before?.identities ?? []).filter((name) => !record.identities.includes(name));
-    // Another process may have had it meanwhile: then what we remember may be wrong.
+    // If another process has served this session meanwhile, our memory of it may be wrong.
     const isAlone = known && (known.session.link !== null || known.session.record.seen === before?.seen);
     const isCurrent = isAlone && left.length === 0;
     if (known && !isCurrent) known.close();
@@ -102,7 +102,7 @@ export class Host {
     return { sessionId: record.id, token, warnings };
   }
 
-  /** The connection ended; its sessions can be taken up again. */
+  /** The connection ended. Another one can continue its sessions. */
   gone(wire: HostPeer): void {
     for (const runner of this.#runners.values()) if (runner.session.link?.wire === wire) this.#parted(runner);
     this.surface.gone(wire);
@@ -112,7 +112,7 @@ export class Host {
     await onTurn(this.#on(wire, turn.sessionId), turn);
   }
 
-  /** The model has forgotten what it was told: the rules are told again. */
+  /** The model's context was reset: send the rules again. */
   contextReset(wire: HostPeer, sessionId: string): void {
     this.#on(wire, sessionId).session.rules = 'needed';
   }
@@ -126,12 +126,12 @@ export class Host {
     return TOOL_CALLS[tool](this.#on(wire, sessionId), args);
   }
 
-  /** A harness asks for less of an event than was decided, with its reason. */
+  /** A harness asks for a quieter mode for one event, with its reason. */
   async quieter(wire: HostPeer, request: Quieter): Promise<unknown> {
     return askQuieter(this.#on(wire, request.sessionId), request);
   }
 
-  /** What its agents owe, or what they wait for. spec: host#open-set */
+  /** What the agents of a session owe, or what they wait for. spec: host#open-set */
   async openSet(wire: HostPeer, which: 'owed' | 'blocking', { sessionId, limit }: OpenSet): Promise<unknown> {
     const { session } = this.#on(wire, sessionId);
     return openSet(session.whos, which, limit);
@@ -143,7 +143,7 @@ export class Host {
     this.context.tasks.run('show progress', () => showProgress(this.context, session, progress, this.surface.all()));
   }
 
-  /** A session of this connection; where it has only one, that one. */
+  /** A session of this connection. Without an id, its only session. */
   #on(wire: HostPeer, id: string | undefined): Runner {
     const mine = [...this.#runners.values()].filter(({ session }) => session.link?.wire === wire);
     const found = id === undefined && mine.length === 1 ? mine[0] : mine.find(({ session }) => session.id === id);

@@ -12,45 +12,45 @@ export interface Item {
   who: Who;
   message: Message;
   attention: Attention;
-  /** Its number in the order of arrival: an edit has that of what it replaces. */
+  /** Its number in the order of arrival. An edit has the number of the message that it replaces. */
   seq: number;
   author: Person;
   conversation: Conversation;
-  /** How it goes out, with what the harness can do. */
+  /** The mode in which it is sent, limited to what the harness can do. */
   mode: Injection;
-  /** How often it went out before. */
+  /** How often it was sent before. */
   attempts: number;
-  /** Held by this session already: offered before, and not lost since. */
+  /** This session holds the copy already, because it offered it before. */
   held: boolean;
 }
 
-/** Which copy: several mailboxes of one session may get the same message. */
+/** The key of a copy: several mailboxes of one session may get the same message. */
 export function keyOf({ who, message }: Pick<Item, 'who' | 'message'>): string {
   return `${message.id}:${who.name}`;
 }
 
-/** Where it was said, as its reader sees it. */
+/** The conversation of a message, as its reader sees it. */
 export function placeOf(message: Message, who: Who): Conversation {
   const place = conversationOf(message, [who.name]);
   return { ...place, kind: kindIn(message) ?? place.kind };
 }
 
-/** When it was said, by our clock at the latest: another machine's may be ahead. */
+/** When a message was sent, but not later than now: another machine's clock may be ahead. */
 export function saidAt({ message }: Pick<Item, 'message'>, now: number): number {
   const at = Date.parse(message.ts);
   return Number.isNaN(at) ? now : Math.min(at, now);
 }
 
-/** What goes out as one: one message, or what one author wrote in a row. The last is the event, the others are in its turn. */
+/** Items that are sent as one: one message, or several of one author in a row. The last is the event; the others share its turn. */
 export interface Group {
   items: Item[];
   mode: Injection;
-  /** It may go although a turn runs: a boundary came, or it interrupts. */
+  /** It may be sent while a turn runs: a boundary was reached, or the event may interrupt. */
   cleared: boolean;
   interrupt: boolean;
-  /** How often it has come back, because nobody answered: then it is a knock. */
+  /** How often it was sent again because nobody answered. A return is a knock. */
   returns: number;
-  /** Not before this time (ms): the turn that had it has just failed. */
+  /** It is not sent before this time (ms), because its turn has just failed. */
   notBefore: number;
 }
 
@@ -73,7 +73,7 @@ export function isUrgent(group: Group): boolean {
   return group.items.some(({ message }) => message.priority === 'urgent');
 }
 
-/** Nothing of it is put before a model: it only tells the harness. */
+/** The harness gets the event, but shows its model nothing. */
 export function isUnseen({ mode }: Pick<Group, 'mode'>): boolean {
   return mode === 'tool_mailbox' || mode === 'silent' || mode === 'digest';
 }

@@ -14,18 +14,18 @@ import { endObligation } from '../../core/obligations/obligation.ts';
 import { HOLD_MS } from './context.ts';
 
 const PAGE = 64;
-/** What comes back from another reader, or is raised, has an old number: it is looked for this often, also if nobody rings. */
+/** A released or raised copy keeps its old number. The session looks for such copies this often, even if nothing rings. */
 const OLD_MS = 30_000;
-/** That takes at most this part of the time (1/n): others may have thousands waiting. */
+/** Looking for old copies takes at most 1/n of the time: a mailbox may have thousands waiting. */
 const OLD_SHARE = 20;
-/** How many unknown ones are asked for in one look. */
-const ASKED = 200;
+/** The most unknown copies that one look reads from the journal. */
+const MOST_UNKNOWN = 200;
 
-/** Finds what waits for a session, in the order of its arrival, and puts it into its queue. Claims nothing. */
+/** Finds the mail that waits for a session, in the order of arrival, and adds it to the session's queue. Claims nothing. */
 export class MailScan {
-  /** The number up to which all of a mailbox was seen. */
+  /** For each mailbox, the number up to which every copy was seen. */
   readonly #seen = new Map<AgentName, number>();
-  /** What waits and is not for us now: it comes later in the order, or not by itself. */
+  /** Waiting copies that this session does not take now. */
   readonly #passed = new Set<string>();
   #rung = true;
   #oldAt = -Infinity;
@@ -34,11 +34,11 @@ export class MailScan {
   constructor(
     readonly context: HostContext,
     readonly session: HostSession,
-    /** A message that took this one's place has come. */
+    /** Called when an edit of this message arrived. */
     readonly onReplaced: (who: Who, id: MessageId, by: MessageId) => Promise<void>,
   ) {}
 
-  /** From the beginning the next time. */
+  /** Makes the next look start from the beginning. */
   again(): void {
     this.#seen.clear();
     this.#passed.clear();
@@ -51,7 +51,7 @@ export class MailScan {
     return Math.max(this.#rung ? -Infinity : this.#oldAt + OLD_MS, this.#oldNotBefore);
   }
 
-  /** `rung`: something arrived, or came back. */
+  /** `rung`: a copy arrived or was released. */
   async look(rung: boolean): Promise<void> {
     const now = this.context.deps.now();
     this.#rung ||= rung || now >= this.#oldAt + OLD_MS;
@@ -65,7 +65,7 @@ export class MailScan {
     this.#oldNotBefore = after + (after - now) * OLD_SHARE;
   }
 
-  /** What has a higher number than all that was seen. Where nothing came this is one question, whatever waits. */
+  /** Looks for copies with a higher number than every copy seen. If nothing arrived, this is one query, however much waits. */
   async #lookForNew(who: Who): Promise<void> {
     const { journal } = who.home;
     const newest = await journal.newest();
@@ -73,16 +73,16 @@ export class MailScan {
       const only = this.session.link?.wantsAll ? undefined : 'loud';
       const page = await journal.waitingCopies(who.name, this.#seen.get(who.name) ?? 0, PAGE, only);
       for (const waiting of page) {
-        // What there is no room for stays where it waits, and is found when there is.
+        // The rest stays in the mailbox, and is found when there is room.
         if (!this.#hasRoom) return;
-        await this.#meet(who, waiting);
+        await this.#enqueue(who, waiting);
         this.#seen.set(who.name, waiting.seq);
       }
       if (page.length < PAGE) this.#seen.set(who.name, Math.max(newest, this.#seen.get(who.name) ?? 0));
     }
   }
 
-  /** What waits and was seen before, and what other programs left. Of what waits quietly this costs nothing. */
+  /** Looks for waiting copies with an old number, and for files of other programs. Skips quiet mail, unless the session wants all. */
   async #lookForOld(who: Who): Promise<void> {
     const { journal, mailboxes } = who.home;
     let asked = 0;
@@ -90,10 +90,10 @@ export class MailScan {
       const key = `${id}:${who.name}`;
       if (this.#passed.has(key) || this.session.queue.hasKey(key) || !this.#hasRoom) continue;
       asked += 1;
-      // The rest of them the next time.
-      if (asked > ASKED) return void (this.#rung = true);
+      // The next look reads the rest.
+      if (asked > MOST_UNKNOWN) return void (this.#rung = true);
       const waiting = await journal.waitingCopy(who.name, id);
-      if (waiting && waiting.seq <= (this.#seen.get(who.name) ?? 0)) await this.#meet(who, waiting);
+      if (waiting && waiting.seq <= (this.#seen.get(who.name) ?? 0)) await this.#enqueue(who, waiting);
       if (waiting && !this.session.queue.hasKey(key)) this.#passed.add(key);
       if (waiting || (await journal.copy(who.name, id))) continue;
       this.#passed.add(key);
@@ -105,16 +105,16 @@ export class MailScan {
     return this.session.inHand < this.context.limits.inHand;
   }
 
-  async #meet(who: Who, { id, seq, text, attention, quiet }: WaitingCopy): Promise<void> {
+  async #enqueue(who: Who, { id, seq, text, attention, quiet }: WaitingCopy): Promise<void> {
     const { link } = this.session;
     this.#passed.delete(`${id}:${who.name}`);
     if (!link || (quiet && !link.wantsAll)) return;
     const message = readMessage(JSON.parse(text));
     if (!message || this.session.queue.has({ who, message })) return;
     const mode = quieter(attention.injection, link.capabilities.injection);
-    // What is for the digest comes with it.
+    // The digest brings these.
     if (mode === 'digest' || (isUnseen({ mode }) && !link.wantsAll)) return;
-    if (await isToldBy(this.session, who, { id, attention })) return;
+    if (await isShownByDuplicate(this.session, who, { id, attention })) return;
     const item = await this.#itemFrom(who, message, { seq, mode, attention });
     const old = message.parley?.replaces;
     this.session.queue.add(item);
@@ -129,11 +129,14 @@ export class MailScan {
   }
 }
 
-/** From what asks the most to what asks nothing. */
+/** Policies, the most demanding first. */
 const ORDER: readonly Policy[] = ['must_respond', 'may_respond', 'ack_only', 'must_not_respond'];
 
-/** Does another mailbox of this session have a copy of the same message, by which more is asked of it, or as much and before? */
-export async function isToldBy(
+/**
+ * Does another mailbox of this session show the same message instead? It does if its copy has the more demanding policy, or the same one
+ * and its mailbox comes first.
+ */
+export async function isShownByDuplicate(
   session: HostSession,
   who: Who,
   copy: Pick<CopyRecord, 'id' | 'attention'>,
@@ -151,7 +154,7 @@ export async function isToldBy(
   return false;
 }
 
-/** The session has the message: the copies in its other mailboxes are done with, unless more is asked by them. */
+/** Settles the copies of a shown message in the session's other mailboxes, except copies with a more demanding policy. */
 export async function endDuplicates(session: HostSession, item: Item): Promise<void> {
   const { who, message } = item;
   if (session.whos.length < 2) return;
@@ -167,12 +170,12 @@ export async function endDuplicates(session: HostSession, item: Item): Promise<v
   }
 }
 
-/** More than 0 if more is asked by the first. */
+/** More than 0 if the first has the more demanding policy. */
 function asksMore(one: Pick<CopyRecord, 'attention'>, other: Pick<CopyRecord, 'attention'>): number {
   return ORDER.indexOf(other.attention.policy) - ORDER.indexOf(one.attention.policy);
 }
 
-/** The copies that wait in the session's other mailboxes, in the order of those. */
+/** The open copies in the session's other mailboxes, one entry per mailbox, in their order. */
 async function duplicatesOf(session: HostSession, who: Who, id: MessageId): Promise<(CopyRecord | null)[]> {
   const duplicates: (CopyRecord | null)[] = [];
   for (const { name, home } of session.whos) {

@@ -14,7 +14,7 @@ interface Answer {
   error?: { code: number; message: string };
 }
 
-/** What a server says to these lines; a busy one begins its first call when it has read them all. */
+/** The server's answers to these lines. A busy server begins its first call after it has read them all. */
 async function answers(lines: readonly (object | string)[], isBusy = false): Promise<Answer[]> {
   const read = Promise.withResolvers<void>();
   const workspace = await aDurableWorkspace('alice', 'bob');
@@ -36,7 +36,7 @@ async function answers(lines: readonly (object | string)[], isBusy = false): Pro
   return said;
 }
 
-/** In pieces that cut characters in two. */
+/** The bytes in pieces that split characters. */
 async function* bytesOf(text: string, atEnd = (): void => {}): AsyncGenerator<Uint8Array> {
   const bytes = new TextEncoder().encode(text);
   for (let at = 0; at < bytes.length; at += 7) yield bytes.subarray(at, at + 7);
@@ -62,7 +62,7 @@ describe('the tools over MCP', () => {
     expect(names).toEqual([...Object.keys(TOOLS).map((name) => name.replace('.', '_')), 'chat_who']);
   });
 
-  it('stand in a context with less than 2,800 bytes', async () => {
+  it('take less than 2,800 bytes of a context', async () => {
     const [listed] = await answers([{ id: 1, method: 'tools/list' }]);
     expect(Buffer.byteLength(JSON.stringify(listed?.result))).toBeLessThanOrEqual(2800);
   });
@@ -91,7 +91,7 @@ describe('the tools over MCP', () => {
     }
   });
 
-  it('are known to knocks by the name that they have here', () => {
+  it('have the same names in knocks as here', () => {
     expect(TOOL_LIST.map(({ name }) => name)).toContain(PULL_WITH);
   });
 });
@@ -110,12 +110,12 @@ describe('a server over MCP', () => {
     });
   });
 
-  it('offers its newest version to a client of another', async () => {
+  it('offers its newest version to a client with an unknown one', async () => {
     const [welcome] = await answers([{ id: 1, method: 'initialize', params: { protocolVersion: '2031-01-01' } }]);
     expect(welcome?.result?.['protocolVersion']).toBe('2025-11-25');
   });
 
-  it('answers what is wrong with a frame, and goes on', async () => {
+  it('answers a bad frame with what is wrong, and continues', async () => {
     const said = await answers([
       '{"no',
       '[]',
@@ -133,18 +133,18 @@ describe('a server over MCP', () => {
     ]);
   });
 
-  it('answers calls in the order in which they came', async () => {
+  it('answers calls in the order of arrival', async () => {
     const said = await answers([calling(1, 'chat_who'), calling(2, 'chat_list_events'), calling(3, 'chat_who')]);
     expect(said.map(({ id }) => id)).toEqual([1, 2, 3]);
   });
 
-  it('gives no answer to a call that was taken back', async () => {
+  it('does not answer a cancelled call', async () => {
     const cancel = { method: 'notifications/cancelled', params: { requestId: 1 } };
     const said = await answers([calling(1, 'chat_who'), cancel, calling(2, 'chat_who')], true);
     expect(said.map(({ id }) => id)).toEqual([2]);
   });
 
-  it('answers a "no" where the model reads it, in one line that says what to do', async () => {
+  it('returns a refusal as a tool result, in one line that tells the model what to do', async () => {
     const said = await answers([
       calling(1, 'chat_read_thread', { eventId: 'nope' }),
       calling(2, 'chat_send_message', { text: 'hello' }),
@@ -162,7 +162,7 @@ describe('a server over MCP', () => {
     ]);
   });
 
-  it('speaks for agents only: nobody can say yes for a person here', async () => {
+  it('acts for agents only: no call can approve for a person', async () => {
     const workspace = await aDurableWorkspace();
     await workspace.own.directory.register(AgentName.parse('will'), 'human');
     const said: Answer[] = [];
@@ -179,7 +179,7 @@ describe('a server over MCP', () => {
     expect(textIn(said[0])).toStartWith('@will is a person');
   });
 
-  it('answers every line that can be answered, whatever stands in it', async () => {
+  it('answers every line that can be answered, whatever it contains', async () => {
     const line = fc.oneof(
       fc.json(),
       fc.string({ unit: 'binary' }).map((text) => text.replace(/[\r\n]/g, '')),
@@ -199,7 +199,7 @@ describe('a server over MCP', () => {
     );
   });
 
-  it('end in good order with a client that is gone before it was answered', async () => {
+  it('end cleanly with a client that is gone before it was answered', async () => {
     const workspace = await aDurableWorkspace('alice', 'bob');
     const failed: string[] = [];
     const server = new McpServer({

@@ -23,23 +23,23 @@ export type McpTool = 'chat_who' | (ToolName extends `chat.${infer Name}` ? `cha
 type Shape = Record<string, unknown>;
 
 interface Tool extends ToolRow {
-  /** Reads the arguments, calls one function of the flow, and returns what a model reads. */
+  /** Parses the arguments, calls one function of core, and returns the text for the model. */
   run(caller: ToolCaller, given: unknown): Promise<string>;
 }
 
 const text: Shape = { type: 'string' };
 const count: Shape = { type: 'integer' };
 const about = (description: string): Shape => ({ type: 'string', description });
-// Some clients refuse a list of values without their type.
+// Some clients refuse an enum without a type.
 const oneOf = (values: readonly string[]): Shape => ({ type: 'string', enum: values });
 
-/** The same call again changes nothing: a keyed send, a reaction, a claim, an end. No call destroys what others have. */
+/** Every tool is idempotent: it reads, has a key, or sets a state that it may set again. None destroys what others have. */
 const READS = { readOnlyHint: true, idempotentHint: true } as const;
 const WRITES = { destructiveHint: false, idempotentHint: true } as const;
 
 /**
- * The seven tools of the protocol, and who is here. Their list is in the context of every session, so it stays below 2,800 bytes:
- * the protocol's own schemas check what a field takes, and a wrong one is answered with what to write instead.
+ * The seven tools of the protocol, and `chat_who`. The list is in the context of every session, so it stays below 2,800 bytes. The
+ * protocol's schemas check each field, and the answer to a wrong value says what to write instead.
  */
 const CHAT_TOOLS: Record<McpTool, Tool> = {
   chat_list_events: {
@@ -147,12 +147,12 @@ const CHAT_TOOLS: Record<McpTool, Tool> = {
   },
 };
 
-/** What `tools/list` answers. */
+/** The result of `tools/list`. */
 export const TOOL_LIST = Object.entries(CHAT_TOOLS).map(([name, row]) => listedTool(name as McpTool, row));
 
 /**
- * The face of C2A: the tools of the protocol, by its names. `caller` is asked at each call: the agent may not have a mailbox yet, and a tool's answer is where a model
- * reads that.
+ * The C2A face: the tools of the protocol, by its names. `caller` is called for each tool call: if the agent has no mailbox yet, the model
+ * reads that in the tool's answer.
  */
 export function chatFace(version: string, caller: () => Promise<ToolCaller>): Face {
   return {
@@ -168,7 +168,7 @@ export function chatFace(version: string, caller: () => Promise<ToolCaller>): Fa
   };
 }
 
-/** A refusal may name a command of ours, or a tool as the host names it; a model has the tool by its name here. */
+/** Replaces commands and host tools that a refusal names with the names of the tools here. */
 function inTools(line: string): string {
   return line
     .replace(/`parley agents`/g, 'chat_who')

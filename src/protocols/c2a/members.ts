@@ -7,10 +7,10 @@ import { bridgeName, originNames, personName, safe } from './platform-names.ts';
 import type { ChatOrigin } from './platform-names.ts';
 
 const NAMED = 20;
-/** How many DMs of one person are kept: those with the agents that were written to last. */
+/** How many DMs of one person are remembered: those with the agents that the person wrote to last. */
 const DMS = 100;
 
-/** Who is where at a surface: people and bots as agents, and who belongs to which conversation. */
+/** The people and bots of a surface as agents, and the members of its conversations. */
 export class Members {
   readonly #channels = new Set<ChannelName>();
   readonly #joined = new Set<string>();
@@ -23,7 +23,10 @@ export class Members {
     return this.#channels.has(channel);
   }
 
-  /** Gives a workspace its names, forever, and the mailbox for what is said in its channels: it is shown there once, however many listen. */
+  /**
+   * Gives a workspace its permanent name, and one mailbox for the messages of its channels. Through that mailbox each message is shown there
+   * once, however many people subscribe.
+   */
   async origin(platform: AgentName, workspaceId: string): Promise<ChatOrigin> {
     const { directory } = this.context.deps.home;
     for (const name of originNames(platform, workspaceId)) {
@@ -32,7 +35,7 @@ export class Members {
         await this.#refuseAgents(name);
         await directory.register(box, 'agent');
       }
-      // A mailbox that an earlier version made names no workspace: there was only one of each platform.
+      // An earlier version wrote no workspace into this mailbox: each platform had only one.
       const own = { platform, workspaceId };
       const { parley } = await directory.amend(box, ({ surface }) => (surface ? null : { surface: own }));
       if (parley?.surface?.platform === platform && parley.surface.workspaceId === workspaceId)
@@ -44,7 +47,7 @@ export class Members {
     );
   }
 
-  /** Somebody there could have the rest of such a name, and would speak for that agent. */
+  /** Refuses a name under which an agent exists: a person there could get that agent's name and speak for it. */
   async #refuseAgents(origin: AgentName): Promise<void> {
     const records = await this.context.deps.home.directory.list();
     const other = records.find((record) => record.name.startsWith(`${origin}.`));
@@ -52,7 +55,7 @@ export class Members {
       throw new Refusal('name_taken', `@${other.name} is an agent here; bind this surface under another platform name`);
   }
 
-  /** Whom these names call: agents and roles as they are, people by the platform's ids. What nobody has calls nobody. */
+  /** The agents that these names mention: agents and roles by name, people by the platform's id. Unknown names mention nobody. */
   async called(origin: ChatOrigin, names: readonly string[]): Promise<AgentName[]> {
     const { directory } = this.context.deps.home;
     const called = new Set<AgentName>();
@@ -66,7 +69,7 @@ export class Members {
     return [...called];
   }
 
-  /** Keeps the platform's id of a person's DM with an agent: what the agent says by itself is shown there. */
+  /** Remembers the platform's id of a person's DM with an agent. Messages that the agent begins are shown there. */
   async keepDm(person: AgentName, agent: AgentName, conversation: string): Promise<void> {
     const key = `${person} ${agent}`;
     if (this.#dms.get(key) === conversation) return;
@@ -79,13 +82,13 @@ export class Members {
     this.#dms.set(key, conversation);
   }
 
-  /** Is this channel one of the workspace's? Of any other nobody there knows anything, whatever id they name. */
+  /** Does this channel belong to the workspace? Its people can refer to no message of any other channel. */
   async isShown({ name }: ChatOrigin, channel: ChannelName): Promise<boolean> {
     const bridge = await this.context.deps.home.directory.get(bridgeName(name));
     return bridge?.subscriptions.includes(channel) ?? false;
   }
 
-  /** A person or bot of a workspace as an agent. How it is called is kept. */
+  /** A person or bot of a workspace as an agent. Keeps its display name. */
   async person(
     origin: ChatOrigin,
     { id, kind, displayName }: { id: string; kind: 'human' | 'agent'; displayName?: string | undefined },
@@ -109,8 +112,8 @@ export class Members {
   }
 
   /**
-   * Who says something in a conversation belongs to it. In a public one everybody who is called there does too; into a private one
-   * nobody comes by being named.
+   * Adds the author of a message to its conversation, and in a public conversation also those whom the message mentions. Being mentioned
+   * does not add anybody to a private conversation.
    */
   async join(origin: ChatOrigin, author: AgentName, channel: ChannelName, publicly: readonly string[]): Promise<void> {
     await this.#refuseOthers(origin, channel);
@@ -127,7 +130,7 @@ export class Members {
     }
   }
 
-  /** A conversation is one workspace's: of two that call theirs alike, neither may read along in the other. */
+  /** Refuses a conversation that belongs to another workspace: people of one must not read the other's. */
   async #refuseOthers(origin: ChatOrigin, channel: ChannelName): Promise<void> {
     const bridge = bridgeName(origin.name);
     if (this.#joined.has(`${bridge} ${channel}`)) return;

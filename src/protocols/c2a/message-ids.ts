@@ -10,7 +10,7 @@ const KINDS = [undefined, 'system', 'tool'] as const;
 /** The last version of a message that came in from a surface. */
 export interface Located {
   id: MessageId;
-  /** The id of its first version: threads have that. */
+  /** The id of its first version, which threads use. */
   first: MessageId;
   /** The id of the next version. */
   next: MessageId;
@@ -18,16 +18,16 @@ export interface Located {
 }
 
 /**
- * Which message is meant by an id of the platform. Many platforms count the messages of each conversation from 1. The first conversation
- * that uses an id has it as it is. In any other one the conversation is a part of the id. Which conversation was first is seen in the
- * journal, so a message has the same id forever. spec: host#message-ids
+ * Maps a platform's message ids to ours. Many platforms count the messages of each conversation from 1. The first conversation that uses
+ * an id has it unchanged; for any other, our id contains the conversation. The journal shows which conversation was first, so a message
+ * keeps its id forever. spec: host#message-ids
  */
 export class MessageIds {
   readonly #repeating = new Set<AgentName>();
 
   constructor(readonly home: Home) {}
 
-  /** The id of a message that is posted now, or was before. */
+  /** The id of a message that is posted now or was posted before. */
   async posted(
     origin: ChatOrigin,
     messageId: string,
@@ -46,7 +46,7 @@ export class MessageIds {
     return own ?? messageName(origin, messageId, { kind, conversation });
   }
 
-  /** The last version of a message, or null. Without the conversation an id that may be used twice is refused. */
+  /** The last version of a message, or null. Refuses an id without its conversation if several conversations may use that id. */
   async locate(origin: ChatOrigin, messageId: string, conversation: string | undefined): Promise<Located | null> {
     const { journal } = this.home;
     for (const kind of KINDS) {
@@ -62,7 +62,7 @@ export class MessageIds {
     return null;
   }
 
-  /** The id of the first version of a message that somebody answers or reacts to. It may still come. */
+  /** The id of the first version of a message that a reply or reaction names. The message may arrive later. */
   async referred(origin: ChatOrigin, messageId: string, conversation: string | undefined): Promise<MessageId> {
     const known = await this.locate(origin, messageId, conversation);
     if (known) return known.first;
@@ -82,7 +82,7 @@ export class MessageIds {
     }
   }
 
-  /** Nobody has it yet, and nobody in another conversation spoke of it. */
+  /** True if no message has this id and no other conversation has referred to it. */
   async #isFree(origin: ChatOrigin, id: MessageId, conversation: string): Promise<boolean> {
     const [said] = await this.home.journal.exchange(id, 1);
     return !said || isIn(said, origin, conversation) !== false;
@@ -102,12 +102,12 @@ export class MessageIds {
     if (record && !record.parley?.surface?.repeatsIds) return;
     throw new Refusal(
       'invalid_request',
-      'several conversations of this workspace use the same message ids; name the conversation, too',
+      'several conversations of this workspace use the same message ids; name the conversation too',
     );
   }
 }
 
-/** The id with its conversation in it. Null if that is too long: such a long id is unique by itself. */
+/** The id with its conversation in it. Null if it would be too long: such a long id is unique without it. */
 function ownName(origin: ChatOrigin, id: string, conversation: string, kind: string | undefined): MessageId | null {
   try {
     return messageName(origin, id, { kind, conversation });
@@ -117,7 +117,7 @@ function ownName(origin: ChatOrigin, id: string, conversation: string, kind: str
   }
 }
 
-/** Undefined where nothing says in which conversation it was written. */
+/** Is the message from this conversation? Undefined if its conversation is not recorded. */
 function isIn({ to, parley }: Message, origin: ChatOrigin, conversation: string): boolean | undefined {
   if (to.startsWith('#')) return to === conversationName(origin, conversation);
   return parley?.conversation === undefined ? undefined : parley.conversation === conversation;

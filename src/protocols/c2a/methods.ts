@@ -11,7 +11,7 @@ import { flatResult, fromFlat, fromObligation, hasFlatEvents, partyName } from '
 
 type SurfaceParams<M extends keyof typeof SURFACE> = Described<(typeof SURFACE)[M]>;
 
-/** What the server calls: host.ts. A wire is known by its identity. */
+/** What the server calls; host.ts implements it. Peers are compared by object identity. */
 export interface Engine {
   bind(
     wire: HostPeer,
@@ -33,7 +33,7 @@ export interface Engine {
   /** What its agents owe, or what they wait for. */
   openSet(wire: HostPeer, which: 'owed' | 'blocking', request: OpenSet): Promise<unknown>;
   progress(wire: HostPeer, progress: Progress): void | Promise<void>;
-  /** What a surface brings. */
+  /** The calls of a surface. */
   surface: {
     bind(wire: HostPeer, params: SurfaceParams<'surface/bind'>): unknown;
     post(wire: HostPeer, params: SurfaceParams<'surface/post'>): unknown;
@@ -44,7 +44,7 @@ export interface Engine {
   };
 }
 
-/** Who calls, with what was agreed. */
+/** The connection that calls, and its agreement. */
 export interface Caller {
   engine: Engine;
   wire: HostPeer;
@@ -52,11 +52,11 @@ export interface Caller {
 }
 
 export interface Method {
-  /** Who may call it; without it everybody. */
+  /** The role that may call it. Without a role, every peer may. */
   role?: PeerRole;
-  /** It has no answer of its own: sent with an id, it is answered with an empty object. */
+  /** It has no result. If it is sent with an id, the answer is an empty object. */
   isNotification?: true;
-  /** `instant`: it touches no session and is answered at once. `free`: it waits for nothing before it; the engine orders it. */
+  /** `instant`: touches no session and is answered at once. `free`: does not wait for earlier requests; the engine orders it. */
   order?: 'instant' | 'free';
   run(caller: Caller, params: Params): unknown;
 }
@@ -70,7 +70,7 @@ function method<T>(role: PeerRole, schema: Parser<T>, run: (caller: Caller, para
   return { role, run: (caller, params) => run(caller, parsed(schema, params)) };
 }
 
-/** It also takes the flat shape of an event. */
+/** A method that also takes the flat shape. */
 function flat(of: Method): Method {
   return { ...of, run: (caller, params) => of.run(caller, fromFlat(params)) };
 }
@@ -134,10 +134,10 @@ export function methodFor(name: string, role: PeerRole): Method {
   const method = Object.hasOwn(METHODS, name) ? METHODS[name] : undefined;
   if (!method) throw new RpcError(RPC.method, `there is no method "${shown(name)}"`, { method: shown(name) });
   if (method.role === undefined || method.role === role) return method;
-  throw new Refusal('not_yours', `${name} is for a ${method.role}, and you are a ${role}; initialize says which`);
+  throw new Refusal('not_yours', `${name} is for a ${method.role}, and you are a ${role}; initialize sets the role`);
 }
 
-/** Parses, and names the field that is wrong. Unknown fields are left out, attention and lineage among them. */
+/** Parses `input`; an error names the wrong field. Drops unknown fields, such as a sender's attention and lineage. */
 export function parsed<T>(schema: Parser<T>, input: unknown, at = ''): T {
   const outcome = schema.safeParse(input);
   if (outcome.success) return outcome.data;
@@ -149,27 +149,27 @@ function badParams(field: string, why: string): RpcError {
   return new RpcError(RPC.params, `${field}: ${shown(why)}`, { field });
 }
 
-/** An emoji becomes the signal that it means in this workspace; one that means nothing is kept as it is. */
+/** Replaces an emoji by the signal that it means in this workspace. An emoji without a meaning is kept. */
 function react({ engine, wire, agreement }: Caller, reaction: SurfaceParams<'surface/react'>): unknown {
   if (reaction.signal !== undefined) parsed(Signal, reaction.signal, 'signal');
-  else if (reaction.glyph === undefined) throw badParams('glyph', 'give the sign, or the signal');
+  else if (reaction.glyph === undefined) throw badParams('glyph', 'give the emoji, or the signal');
   const signal = reaction.signal ?? agreement.emoji.signalOf(reaction.glyph ?? '');
   return engine.surface.react(wire, { ...reaction, ...(signal !== undefined && { signal }) });
 }
 
-/** Text from outside is repeated short and on one line. */
+/** Text from outside, shortened and on one line. */
 function shown(text: string): string {
   return text.replace(/\p{Cc}/gu, '?').slice(0, 200);
 }
 
 interface Tool {
   about: string;
-  /** What the peer must have named at `initialize` to use it. */
+  /** The capability that the peer must have named at `initialize` to use it. */
   needs: keyof Capabilities['chatTools'];
   readOnly?: true;
 }
 
-/** All seven can be repeated without harm: three read or have a key, four say the same thing again. spec: host#tools */
+/** All seven are idempotent: three read or have a key, and four set a state again. spec: host#tools */
 const ABOUT: Record<ToolName, Tool> = {
   'chat.list_events': {
     about: 'List chat events available to this session, filtered by stream, conversation, policy, or time.',
@@ -220,7 +220,7 @@ function fromNewer(args: unknown): unknown {
   };
 }
 
-/** What `tools/list` answers: the tools that both sides have. */
+/** The result of `tools/list`: the tools that both sides have. */
 function toolList({ chatTools }: Capabilities): { tools: object[] } {
   return {
     tools: toolNames()
@@ -234,7 +234,7 @@ function toolList({ chatTools }: Capabilities): { tools: object[] } {
   };
 }
 
-/** As much of a schema's insides as a description needs. */
+/** The part of a schema's internals that a description needs. */
 interface Inner {
   type: string;
   entries?: Record<string, Inner>;
@@ -244,7 +244,7 @@ interface Inner {
   default?: unknown;
 }
 
-/** What a schema takes, as JSON Schema: made from the schema itself, so that the two cannot differ. spec: host#tools */
+/** A schema as JSON Schema, made from the schema itself, so that the two cannot differ. spec: host#tools */
 export function jsonSchema(schema: Schema<never> | { inner: unknown }): Record<string, unknown> {
   return described(schema.inner as Inner);
 }

@@ -4,7 +4,7 @@ import { chmodSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { Context } from '../../cli/context.ts';
 
-it('a place that cannot be written to is named, and is no fault of the program', async () => {
+it('a folder that cannot be written is named in a refusal, not reported as our bug', async () => {
   const home = temporaryHome();
   writeFileSync(`${home}/file`, '');
   const order = { socket: `${home}/file/socket`, ws: null, tokenFile: `${home}/token` };
@@ -26,7 +26,7 @@ describe('the token of the host', () => {
     const path = `${temporaryHome()}/token`;
     hostToken(path);
     chmodSync(path, 0o644);
-    expect(() => hostToken(path)).toThrow(`others can read ${path}`);
+    expect(() => hostToken(path)).toThrow(`other users can read ${path}`);
     chmodSync(path, 0o600);
     writeFileSync(path, '\n');
     expect(() => hostToken(path)).toThrow(`${path} holds no token`);

@@ -18,10 +18,10 @@ import { serveWebSocket } from '../../wire/websocket.ts';
 import type { HostAddresses } from './options.ts';
 import { userOf } from '../../platform/peer-user.ts';
 
-/** The longest time that a timer counts; the engine sets it again. */
+/** The longest delay of a timer. For a longer one the engine sets the timer again. */
 const LONGEST_MS = 2 ** 31 - 1;
 const STDOUT = 1;
-/** Pause before a full pipe is tried again. */
+/** Pause before writing to a full pipe again. */
 const PAUSE_MS = 2;
 
 /** Opens the host at its addresses. A failure leaves nothing behind. */
@@ -67,7 +67,7 @@ async function opened(
   try {
     open.push(await serveUnixSocket(running.server.accept, options));
     if (ws !== null) open.push(openWebSocket(running.server, ws, tokenFile, log));
-    // `parley status` asks at the socket.
+    // `parley status` asks the host over this socket.
     lock.announce([{ name: 'host', address: socket }]);
   } catch (error) {
     await close();
@@ -87,7 +87,7 @@ async function opened(
   };
 }
 
-/** A host for the process that started us, until it closes its end or a signal comes. What it asked for is finished. */
+/** Serves the process that started us until it closes its end or a signal arrives. Requests that began are finished. */
 export async function hostOnStdio(context: ServiceContext, log: Log): Promise<void> {
   const { promise: asked, resolve } = Promise.withResolvers<void>();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve());
@@ -96,10 +96,10 @@ export async function hostOnStdio(context: ServiceContext, log: Log): Promise<vo
   await running.close();
 }
 
-/** The engine on the user's own home, and the server of its connections. */
+/** Starts the engine on the user's home, and the server for its connections. */
 async function startHost(context: ServiceContext, log: Log): Promise<{ server: HostServer; close(): Promise<void> }> {
   const { composeMs } = context.settings;
-  // The host serves every mailbox of the home: no agent in particular.
+  // The host serves every mailbox of the home, so it opens the workspace for no agent.
   const workspace = context.openWorkspace();
   const [home] = workspace.homes;
   if (!home) throw new Error('a workspace has a home');
@@ -138,17 +138,17 @@ function openWebSocket({ accept }: HostServer, port: number, tokenFile: string, 
     if (codeOf(error) === 'EADDRINUSE')
       throw new Refusal('already_claimed', `port ${port} is in use by another program; choose another one`);
     if (codeOf(error) === 'EACCES')
-      throw new Refusal('invalid_request', `port ${port} needs more rights than you have; choose one above 1023`);
+      throw new Refusal('invalid_request', `you may not open port ${port}; choose one above 1023`);
     throw error;
   }
 }
 
-/** The token for WebSockets, made at the first start and kept. A file that others can read is refused: they may know it. */
+/** Reads the token for WebSockets; the first start makes it. Refuses a file that other users can read: they may know the token. */
 export function hostToken(path: string): string {
   try {
     makeToken(path);
     if ((statSync(path).mode & 0o077) !== 0)
-      throw new Refusal('bad_config', `others can read ${path}; remove it, and the next start makes a new one`);
+      throw new Refusal('bad_config', `other users can read ${path}; remove it, and the next start makes a new one`);
     const token = readFileSync(path, 'utf8').trim();
     if (token.length >= 32) return token;
     throw new Refusal('bad_config', `${path} holds no token; remove it, and the next start makes one`);
@@ -157,7 +157,7 @@ export function hostToken(path: string): string {
   }
 }
 
-/** Of several that start at once, one makes the file, whole; the others find it. */
+/** Makes the token file. If several hosts start at once, one makes it complete, and the others use it. */
 function makeToken(path: string): void {
   if (statSync(path, { throwIfNoEntry: false })) return;
   const draft = `${path}.${process.pid}`;
@@ -182,7 +182,7 @@ function alreadyRunning(path: string): Refusal {
   );
 }
 
-/** Not `process.stdout`: it does not say how much waits for a parent that does not read. */
+/** Writes to file descriptor 1, because `process.stdout` does not say how much waits for a parent that does not read. */
 async function toStdout(bytes: Uint8Array): Promise<void> {
   for (let rest = bytes; rest.length > 0;) {
     try {

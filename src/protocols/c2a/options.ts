@@ -21,7 +21,7 @@ export const HOST_OPTIONS = {
 /** Where a host listens. */
 export interface HostAddresses {
   socket: string;
-  /** Port of 127.0.0.1, if it takes WebSockets. */
+  /** The port on 127.0.0.1 for WebSockets, if there is one. */
   ws: number | null;
   /** Where the token for WebSockets is kept. */
   tokenFile: string;
@@ -43,5 +43,5 @@ export function hostAddresses(
 
 function portFrom(text: string): number {
   if (/^\d{1,5}$/.test(text) && Number(text) < 65_536) return Number(text);
-  throw new Refusal('invalid_request', `"${text.slice(0, 40)}" is no port; write a number from 0 to 65535`);
+  throw new Refusal('invalid_request', `"${text.slice(0, 40)}" is not a port; write a number from 0 to 65535`);
 }

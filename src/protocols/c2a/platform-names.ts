@@ -6,21 +6,21 @@ import { SURFACE_BOX } from '../../core/mail/route.ts';
 import { Signal } from '../../core/signal.ts';
 
 /*
- * Names of a platform as names of ours, and back. What may not be in one of ours is written as `_` and two digits per byte, so
- * nothing has to be remembered: `!abc:server.org` is `_21abc_3aserver.org`.
+ * Converts names of a platform to ours and back. A character that our names may not have becomes `_` and two hex digits per byte, so no
+ * table is needed: `!abc:server.org` is `_21abc_3aserver.org`.
  */
 
-/** Where a text came in that no surface brought. */
+/** The origin of messages that came from no surface. */
 export const HERE = 'parley';
 
-/** A workspace of a platform. `name` is what the names of its people and messages begin with: of the first workspace, the platform's. */
+/** A workspace of a platform. The names of its people and messages begin with `name`: for the first workspace, that is the platform's. */
 export interface ChatOrigin {
   platform: AgentName;
   workspaceId: string;
   name: AgentName;
 }
 
-/** The names that a workspace can have: another one of the platform may have the first. */
+/** The names that a workspace can have, in order: another workspace of the platform may have the first. */
 export function originNames(platform: AgentName, workspaceId: string): AgentName[] {
   const other = `${platform}-${safe(workspaceId).replaceAll('.', '_2e')}`;
   return [platform, made(AgentName.safeParse(other), workspaceId)];
@@ -41,12 +41,12 @@ export function conversationName(
   return made(ChannelName.safeParse(/^[A-Za-z0-9]/.test(text) ? `#${text}` : `#0_${text}`), conversation);
 }
 
-/** The mailbox for what is said in the channels of a workspace. */
+/** The mailbox for the messages in the channels of a workspace. */
 export function bridgeName(name: AgentName): AgentName {
   return made(AgentName.safeParse(`${name}${SURFACE_BOX}`), name);
 }
 
-/** A message of a workspace: the same one always has the same id. With `conversation`: one whose id another conversation has, too. */
+/** The id of a message of a workspace, always the same one. Pass `conversation` if another conversation has the same platform id. */
 export function messageName(
   { name }: Pick<ChatOrigin, 'name'>,
   id: string,
@@ -62,7 +62,7 @@ export function versionName(id: MessageId, version: number): MessageId {
   return made(MessageId.safeParse(`${id.replace(/^([^.]+\.)_(?:system|tool)\./, '$1')}_v${version}`), id);
 }
 
-/** What kind of place a message of a platform was said in, where that is neither a channel nor a DM. */
+/** The kind of a platform's conversation that is neither a channel nor a DM, or null. */
 export function kindIn({ id, from }: Pick<Message, 'id' | 'from'>): 'system' | 'tool' | null {
   const name = originOf({ id, from });
   if (name === HERE) return null;
@@ -70,7 +70,7 @@ export function kindIn({ id, from }: Pick<Message, 'id' | 'from'>): 'system' | '
   return kind === 'system' || kind === 'tool' ? kind : null;
 }
 
-/** The platform's own id of one of its people, messages or conversations; as it is, if it is one of ours. */
+/** The platform's own id of a person, message or conversation. A name of ours is returned unchanged. */
 export function rawPerson(origin: string, name: string): string {
   return name.startsWith(`${origin}.`) ? raw(name.slice(origin.length + 1)) : name;
 }
@@ -92,7 +92,7 @@ export function rawConversation({ platform, name }: Omit<ChatOrigin, 'workspaceI
   return raw(name === platform ? text.replace(/^0__/, '_') : text.replace(`${name}.`, ''));
 }
 
-/** The name of the workspace that a message came in from: there its author and the message itself have that name before theirs. */
+/** The name of the workspace that a message came from: the names of the message and of its author both begin with it. */
 export function originOf({ id, from }: Pick<Message, 'id' | 'from'>): string {
   const [name = ''] = from.split('.');
   return from.includes('.') && id.startsWith(`${name}.`) ? name : HERE;
@@ -128,8 +128,8 @@ function made<T>(parsed: { success: true; data: T } | { success: false }, id: st
 }
 
 /**
- * What a reaction at a surface says. The server has read the sign, with a workspace's own signs; one that means nothing there is kept by
- * its number, not guessed. spec: host#glyphs
+ * The signal of a reaction at a surface. The server has looked the emoji up among the workspace's own. An emoji without a meaning is kept
+ * by its code point, not guessed. spec: host#glyphs
  */
 export function signalFor({ signal, glyph = '' }: { signal?: string | undefined; glyph?: string | undefined }): Signal {
   const said = Signal.safeParse(signal ?? '');

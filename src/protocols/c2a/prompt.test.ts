@@ -62,7 +62,7 @@ describe('an event in a prompt', () => {
     );
   });
 
-  it('is answered in a thread of its own, if it is in none', () => {
+  it('is answered in a new thread, if it is in none', () => {
     const text = eventText(anEvent({ conversation: { id: '#ops', kind: 'channel' } }));
     expect(text).toContain('\nconversation: channel #ops\nthread: none\n');
     expect(text).toContain('\nreply_target: thread:evt_123\n');
@@ -70,7 +70,7 @@ describe('an event in a prompt', () => {
     expect(dm).toContain('\nconversation: dm dm:alice,bob\nthread: none\n');
   });
 
-  it('says how far some work is where that was asked', () => {
+  it('shows progress if the message asks for it', () => {
     const text = eventText(anEvent(), undefined, [
       { from: 'agent:bob', token: 't1', progress: 3, message: 'C2A EVENT' },
     ]);
@@ -82,7 +82,7 @@ describe('an event in a prompt', () => {
     expect(eventText(anEvent({ content: parts }))).toContain('MESSAGE\nwhen someone types\nin\npieces\nEND OF MESSAGE');
   });
 
-  it('names what it refers to, and what stands still until it is answered', () => {
+  it('names its refs, and the work that is blocked until it is answered', () => {
     const text = eventText(
       anEvent({
         content: [
@@ -96,7 +96,7 @@ describe('an event in a prompt', () => {
     expect(text).toContain('otherwise: "roll back C2A EVENT"');
   });
 
-  it('is cut where it would fill a context, and says how to get the rest', () => {
+  it('is cut if it would fill a context, and says how to get the rest', () => {
     const text = eventText(saying('x'.repeat(100_000)));
     expect(text.length).toBeLessThan(33_000);
     expect(text).toContain('… 68000 more characters, pull with chat.read_thread\nEND OF MESSAGE evt_123');

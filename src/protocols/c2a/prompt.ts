@@ -1,7 +1,7 @@
 import type { ChatDeliver, Knock, Part } from './shapes.ts';
 import { idText, inline, phrase, quoted, quotedWhole } from '../../core/gate.ts';
 
-// What is around an event in a prompt. The host fills it in, delivery makes it words: neither knows the other.
+// The facts around an event in a prompt, which the host fills in, and the functions that make text of them.
 
 /** A message of a thread, as context. Its text is masked. */
 export interface PromptMessage {
@@ -11,15 +11,15 @@ export interface PromptMessage {
   text: string;
 }
 
-/** What stood in the thread before an event, oldest first, and how many more there are that are not listed here. */
+/** The messages of a thread before an event, oldest first, and how many earlier ones are left out. */
 export interface Window {
   said: readonly PromptMessage[];
   earlier: number;
-  /** The tool that reads the rest, by the name that this session knows. */
+  /** The tool of this session that reads the rest. */
   pullWith: string;
 }
 
-/** How far some work is: shown only where somebody asked, or in a digest. */
+/** The progress of some work. It is shown only if somebody asked, or in a digest. */
 export interface ProgressLine {
   from: string;
   token: string;
@@ -28,7 +28,7 @@ export interface ProgressLine {
   message?: string | undefined;
 }
 
-/** Where many messages came from since the last digest. */
+/** One conversation of a digest, with the number of its messages. */
 export interface Source {
   stream: string;
   count: number;
@@ -44,23 +44,23 @@ export interface Digest {
   sources: readonly Source[];
   pullWith: string;
   progress: readonly ProgressLine[];
-  /** Messages that wake nobody: the digest is where their text is shown in full. */
+  /** Messages that wake nobody. Only the digest shows their text. */
   said?: readonly PromptMessage[];
 }
 
-/** What a prompt says of an event; `chat/deliver` has all of it. */
+/** The fields of `chat/deliver` that a prompt shows. */
 export type EventFacts = Pick<
   ChatDeliver,
   'eventId' | 'conversation' | 'author' | 'target' | 'attention' | 'content' | 'obligation'
 >;
 
-/** More than this of one body is not put before a model unasked. */
+/** The most characters of one body that a model gets without asking for more. */
 const BODY_SHOWN = 32_000;
 const WINDOW_BYTES = 8 * 1024;
 const WINDOW_LAST = 6;
 const NAMED = 5;
 
-/** The standing rules: five lines of the draft as they are, and two of ours. spec: c2a#rules */
+/** The standing rules: five lines of the draft, unchanged, and two of ours. spec: c2a#rules */
 export const RULES = [
   'C2A RESPONSE RULES',
   '- Obey response_policy.',
@@ -115,7 +115,7 @@ export function eventText(event: EventFacts, window?: Window, progress: readonly
   return [...blocks.map((lines) => lines.join('\n')), ...(around ? [around] : [])].join('\n\n');
 }
 
-/** A ref, with its kind and name where these are known. */
+/** A ref, with its kind and name if they are known. */
 function refText({ type, ref, label }: Extract<Part, { ref: string }>): string {
   const named = label === undefined ? '' : ` (${inline(label, 100)})`;
   return `${type === 'ref' ? '' : `${type} `}${inline(ref, 300)}${named}`;
@@ -126,7 +126,7 @@ function progressLine({ from, token, progress, total, message }: ProgressLine): 
   return `- ${named(from)} ${idText(token)}: ${far}${message === undefined ? '' : `, ${phrase(message)}`}`;
 }
 
-/** Root and the last six, as much as fits into 8 KB; the oldest go first. Empty if nothing was said before. spec: c2a#window */
+/** The root and the last six messages, in at most 8 KB: the oldest are dropped first. Empty if there is no earlier message. spec: c2a#window */
 export function threadText(window: Window, except?: string): string {
   const said = window.said.filter(({ id }) => id !== except);
   const chosen = said.length > WINDOW_LAST + 1 ? [...said.slice(0, 1), ...said.slice(-WINDOW_LAST)] : said;
@@ -149,7 +149,7 @@ export function saidText({ id, author, at, text }: PromptMessage): string {
   return `${idText(id)} ${writer(author)} ${inline(at)}\n${quotedWhole(text)}`;
 }
 
-/** Who, where, how directed, what is asked, how pressing, what about, how old, what kinds of parts; not a word of the body. spec: c2a#knock */
+/** A knock: author, place, directedness, policy, priority, topic, age and kinds of parts, without the text. spec: c2a#knock */
 export function knockText(eventId: string, knock: Knock): string {
   const { from, where, directedness, policy, priority, topic, ageMs, parts, pullWith, defaultAction } = knock;
   return [
@@ -170,7 +170,7 @@ export function knockText(eventId: string, knock: Knock): string {
   ].join('\n');
 }
 
-/** Where how much was said, and by whom; the words only of what a guard kept for it. spec: c2a#digest */
+/** A digest: per conversation, how many messages and from whom; the text only of messages that a loop guard kept. spec: c2a#digest */
 export function digestText({ policy, since, until, sources, progress, pullWith, said = [] }: Digest): string {
   const counted = [
     'C2A DIGEST',
@@ -194,7 +194,7 @@ function writer({ kind, displayName }: { kind: string; displayName: string }): s
   return `${kind}:${inline(displayName)}`;
 }
 
-/** `agent:worker-3`, `thread:…`: our own word before the colon, theirs after it. */
+/** Quotes only the part after the colon of `agent:worker-3` or `thread:…`: the part before is our own word. */
 function named(text: string): string {
   const [, word, rest] = /^([a-z]+:)(.*)$/s.exec(text) ?? [];
   return word ? `${word}${inline(rest ?? '')}` : inline(text);

@@ -38,7 +38,7 @@ describe('the wait after a text of a person', () => {
 describe('what somebody writes in pieces', () => {
   const pieces = (...texts: string[]): Fragment[] => texts.map((text, n) => ({ at: n * 1_000, text }));
 
-  it('is ready when the last piece has stood long enough', () => {
+  it('is ready when enough time has passed since the last piece', () => {
     expect(readyAt(pieces('when someone types', 'in', 'pieces', 'like this'), false, null)).toBe(5_500);
   });
 
@@ -52,7 +52,7 @@ describe('what somebody writes in pieces', () => {
     expect(readyAt(pieces('a', 'b'), false, null)).toBe(3_500);
   });
 
-  it('is joined within a moment, where an agent writes it', () => {
+  it('is joined only within 250 ms, if an agent writes it', () => {
     expect(windowMs('anything:', true)).toBe(250);
     expect(readyAt(pieces('a', 'b'), true, null)).toBe(250);
   });

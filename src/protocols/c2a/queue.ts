@@ -3,33 +3,33 @@ import type { MessageId } from '../../core/names.ts';
 import { aGroup, isUnseen, keyOf, lastOf, saidAt } from './item.ts';
 import type { Group, Item } from './item.ts';
 
-/** One of several messages that somebody writes in a row. */
+/** One of several messages that one author writes in a row. */
 export interface Fragment {
   at: number;
   text: string;
 }
 
-/** Nobody writes forever: what began this long ago is shown as it is. */
-const MOST_MS = 30_000;
-/** What a person's text waits for more, unless the settings say another time. */
+/** The longest time that a text is held while its author goes on writing (ms). */
+const LONGEST_HOLD_MS = 30_000;
+/** How long a person's text is held in case more follows, unless the settings name another time. */
 const PERSON_MS = 2_500;
 const UNFINISHED_MS = 4_000;
 const FINISHED_MS = 2_000;
 /** A sentence this long that ends like one is rarely followed by another at once. */
-const LONG = 40;
+const LONG_SENTENCE = 40;
 const AGENT_MS = 250;
 
-/** How long to wait after a text before it is shown: somebody may not be done yet. spec: c2a#compose */
+/** How long a text is held before it is shown, because its author may write more. spec: c2a#compose */
 export function windowMs(text: string, fromAgent: boolean, personMs = PERSON_MS): number {
   if (fromAgent) return AGENT_MS;
   const end = text.trimEnd();
   if (/(?:[:,…]|\.\.\.)$/.test(end) || isFenceOpen(end)) return Math.max(UNFINISHED_MS, personMs);
-  return /[?.!]$/.test(end) && end.length > LONG ? FINISHED_MS : personMs;
+  return /[?.!]$/.test(end) && end.length > LONG_SENTENCE ? FINISHED_MS : personMs;
 }
 
 /**
- * When what somebody wrote may be shown, as one text (ms). While they type it is held, but never for more than 30 s after the
- * first. Agents do not type: what they say within a moment is joined, and that is all. spec: c2a#compose
+ * When the fragments may be shown as one text (ms). They are held while a person types, but at most 30 s after the first fragment.
+ * Agents do not type: their fragments are joined only if they arrive within `AGENT_MS`. spec: c2a#compose
  */
 export function readyAt(
   fragments: readonly Fragment[],
@@ -38,7 +38,7 @@ export function readyAt(
   personMs = PERSON_MS,
 ): number {
   const first = fragments[0]?.at ?? 0;
-  const latest = first + MOST_MS;
+  const latest = first + LONGEST_HOLD_MS;
   if (fromAgent) return first + AGENT_MS;
   if (typingSince !== null) return latest;
   const last = fragments.at(-1)?.at ?? first;
@@ -50,30 +50,30 @@ function isFenceOpen(text: string): boolean {
   return splitCode(`${text}\n\u0000`).blocks.at(-1)?.endsWith('\u0000') ?? false;
 }
 
-/** How long knocks wait for others, so that many are one disturbance. */
+/** How long a knock waits for other knocks, so that several interrupt the model only once. */
 const KNOCKS_MS = 5000;
-/** What a person began this long ago takes in nothing more. Agents write whole texts: only what comes at once is joined. */
+/** A person's group takes no further message this long after its first. For agents the limit is `AGENT_MS`: they write whole texts. */
 const MERGE_MS = 30_000;
-/** More than these are not one turn, however fast they came. */
-const MERGE_MOST = 50;
+/** The most messages that one turn shows, however fast they arrived. */
+const MOST_MERGED = 50;
 
-/** What a queue asks of the world: the time, since when somebody types in a conversation, and how long a person's text waits for more. */
+/** What a queue needs from outside: the time, since when an author has been typing, and how long a person's text is held. */
 export interface Sight {
   now: () => number;
   typingSince: (item: Item) => number | null;
   composeMs?: number | undefined;
 }
 
-/** One conversation: what is to go out, in order, and what is out and not accepted yet. */
+/** One conversation: the groups that wait, in order, and the group that was sent and is not accepted yet. */
 interface ConversationQueue {
   pending: Group[];
   out: Group | null;
 }
 
 /**
- * What is on its way to one session. Each conversation is a queue: its groups go out in the order of their last message, and none before
- * the one ahead of it was accepted. Several messages of one author in a row become one group while they wait. Queues do not wait for
- * each other. Nothing here is held yet: it is still where it waits, and can be taken back.
+ * The messages for one session. Each conversation is a queue: its groups are sent in the order of their last message, and a group is
+ * sent only after the one ahead of it was accepted. Several messages of one author in a row become one group while they wait. Queues do
+ * not wait for each other. A queued message is not claimed: it still waits in its mailbox and can be withdrawn.
  */
 export class SessionQueue {
   readonly #queues = new Map<string, ConversationQueue>();
@@ -93,7 +93,7 @@ export class SessionQueue {
     return this.#known.has(key);
   }
 
-  /** Puts it in its place. An edit of something that has not gone out yet takes that one's place. */
+  /** Inserts an item by its number. An edit replaces the message that it edits, if that was not sent yet. */
   add(item: Item): void {
     if (this.has(item)) return;
     const queue = this.#queueOf(item.conversation.id);
@@ -106,7 +106,7 @@ export class SessionQueue {
     queue.pending.sort((a, b) => lastOf(a).seq - lastOf(b).seq);
   }
 
-  /** Puts a group back into its place: it was out, and comes again. */
+  /** Puts a group that was sent back into its place, to be sent again. */
   putBack(group: Group): void {
     const queue = this.#queueOf(lastOf(group).conversation.id);
     for (const item of group.items) this.#known.add(keyOf(item));
@@ -115,7 +115,7 @@ export class SessionQueue {
     queue.pending.sort((a, b) => lastOf(a).seq - lastOf(b).seq);
   }
 
-  /** Takes a message out of what has not gone out yet, wherever it is. */
+  /** Removes one message that was not sent yet, from whichever queue has it. */
   drop(mailbox: string, id: MessageId): Item | null {
     const is = ({ who, message }: Item): boolean => who.name === mailbox && message.id === id;
     for (const queue of this.#queues.values()) {
@@ -125,31 +125,31 @@ export class SessionQueue {
       this.#known.delete(keyOf(item));
       group.items = group.items.filter((one) => one !== item);
       if (group.items.length === 0) queue.pending.splice(queue.pending.indexOf(group), 1);
-      this.#close(item.conversation.id);
+      this.#deleteIfEmpty(item.conversation.id);
       return item;
     }
     return null;
   }
 
-  /** What can go out now: heads of their queues whose time has come. */
+  /** The groups that can be sent now: heads of their queues whose time has come. */
   due(): Group[] {
     const now = this.sight.now();
     return this.#heads().filter((group) => this.#dueAt(group) <= now);
   }
 
-  /** Can it still go out now, after others have? */
+  /** Can this group still be sent, after others of the same round were? */
   isDue(group: Group): boolean {
     return this.isHead(group) && this.#dueAt(group) <= this.sight.now();
   }
 
-  /** Is it the next of its queue? */
+  /** Is this group the next of its queue? */
   isHead(group: Group): boolean {
     const last = group.items.at(-1);
     const queue = last && this.#queues.get(last.conversation.id);
     return queue !== undefined && queue.out === null && queue.pending[0] === group;
   }
 
-  /** Everything whose own time has come, also behind others: a boundary lets all of it go. */
+  /** Every group whose own time has come, and all groups ahead of it: at a boundary of a turn all of them may be sent. */
   ripe(): Group[] {
     const now = this.sight.now();
     return [...this.#queues.values()].flatMap(({ pending }) => {
@@ -158,7 +158,7 @@ export class SessionQueue {
     });
   }
 
-  /** When a head will be due that is not yet, or null. */
+  /** When the next head that is not due yet will be due, or null. */
   nextAt(): number | null {
     const now = this.sight.now();
     const times = this.#heads().map((group) => this.#dueAt(group));
@@ -166,19 +166,19 @@ export class SessionQueue {
     return Number.isFinite(next) ? next : null;
   }
 
-  /** Everything that has not gone out, each with what goes out before it. */
+  /** Every group that was not sent, each with the groups ahead of it. */
   waiting(): { group: Group; ahead: Group[] }[] {
     return [...this.#queues.values()].flatMap(({ pending }) =>
       pending.map((group, at) => ({ group, ahead: pending.slice(0, at) })),
     );
   }
 
-  /** Knocks that have not gone out: they can ride with the next event. */
+  /** Knocks that were not sent: they can be sent together with the next event. */
   knocks(): Group[] {
     return this.#heads().filter(({ mode, notBefore }) => mode === 'notify' && notBefore <= this.sight.now());
   }
 
-  /** It leaves now; its queue waits until it is `done` or `putBack`. */
+  /** Marks a group as sent. Its queue waits until `done` or `putBack`. */
   leave(group: Group): void {
     const queue = this.#queueOf(lastOf(group).conversation.id);
     queue.pending.splice(queue.pending.indexOf(group), 1);
@@ -188,20 +188,20 @@ export class SessionQueue {
   done(group: Group): void {
     for (const item of group.items) this.#known.delete(keyOf(item));
     const id = group.items.at(-1)?.conversation.id;
-    // Whatever was taken out of it, its queue is the one in which it is out.
+    // A group whose items were all removed names no conversation: search every queue for it.
     for (const [at, queue] of id === undefined ? this.#queues : [[id, this.#queueOf(id)] as const]) {
       if (queue.out === group) queue.out = null;
-      this.#close(at);
+      this.#deleteIfEmpty(at);
     }
   }
 
-  /** A queue in which nothing is any more. */
-  #close(id: string): void {
+  /** Deletes a queue that is empty. */
+  #deleteIfEmpty(id: string): void {
     const queue = this.#queues.get(id);
     if (queue && queue.out === null && queue.pending.length === 0) this.#queues.delete(id);
   }
 
-  /** Has it left, and is not done? */
+  /** Was this group sent, and is it neither done nor put back? */
   isOut(group: Group): boolean {
     return [...this.#queues.values()].some(({ out }) => out === group);
   }
@@ -222,7 +222,7 @@ export class SessionQueue {
     return [...this.#queues.values()].flatMap(({ pending: [head], out }) => (head && out === null ? [head] : []));
   }
 
-  /** Its own time; but a knock goes when something behind it goes, and everything when something behind it cannot wait. */
+  /** A group's own time, or that of a group behind it if that is earlier: any group pushes a knock, only an immediate one pushes a message. */
   #dueAt(group: Group): number {
     const { pending } = this.#queueOf(lastOf(group).conversation.id);
     const behind = pending.slice(pending.indexOf(group) + 1);
@@ -247,13 +247,13 @@ export class SessionQueue {
   }
 }
 
-/** Only what one author writes to one reader in a row, under one rule. What blocks the work of others is shown by itself. */
+/** Joins only messages of one author to one reader under one policy. A message that blocks others' work is shown by itself. */
 function mayJoin(group: Group, item: Item, now: number): boolean {
   const [first] = group.items;
   if (!first || group.mode !== 'buffered' || item.mode !== 'buffered' || group.cleared || group.returns > 0)
     return false;
   return (
-    group.items.length < MERGE_MOST &&
+    group.items.length < MOST_MERGED &&
     first.author.name === item.author.name &&
     first.who.name === item.who.name &&
     first.conversation.threadId === item.conversation.threadId &&

@@ -13,15 +13,15 @@ import type { SessionRecord } from '../../core/ports/obligations.ts';
 import { disown, giveRole, own, takeRole } from '../../core/obligations/owners.ts';
 import type { HostDeps } from './context.ts';
 
-/** How often a host offered a copy, by what is written down of it. */
+/** How often a host offered a copy, by its receipts. */
 export async function attemptsOf({ who, message }: Pick<Item, 'who' | 'message'>): Promise<number> {
   return offersIn(await receiptsOf(who, message.id)).length;
 }
 
 /**
- * Finds what a session held before the host was restarted. What its harness had accepted is open. What it had not accepted, and what
- * was to be tried again after a failed turn, goes out again as before; a return that was counted and never offered goes out as a
- * knock. What was claimed and never offered waits again.
+ * Finds the copies that a session held before the host restarted. Copies that its harness had accepted are open. Copies that it had not
+ * accepted, and those to be tried again after a failed turn, are sent again as before. A return that was counted and never offered is
+ * sent as a knock. Copies that were claimed and never offered wait again.
  */
 export async function restoreHeld(session: HostSession): Promise<void> {
   const unaccepted: { item: Item; event: string }[] = [];
@@ -41,7 +41,7 @@ export async function restoreHeld(session: HostSession): Promise<void> {
   }
 }
 
-/** Gives back what a session holds of a mailbox that it no longer reads: it waits again, for anyone who does. */
+/** Releases the copies that a session holds in a mailbox that it no longer reads. They wait again for other readers. */
 export async function giveBack({ owner }: HostSession, { name, home }: Who): Promise<void> {
   const held = (await home.journal.heldBy(name, owner)).map(({ id }) => id);
   const because = 'its session reads other mailboxes now';
@@ -50,10 +50,10 @@ export async function giveBack({ owner }: HostSession, { name, home }: Who): Pro
 
 interface Found {
   item: Item;
-  /** The event in whose turn it stood: itself, or what was merged with it. */
+  /** The event in whose turn the copy was shown: its own, or the one it was merged into. */
   event: string;
   isAccepted: boolean;
-  /** It came back this often, and the last time was not offered. 0: nothing was missed. */
+  /** The number of the return that was never offered. 0: none was missed. */
   returns: number;
 }
 
@@ -87,7 +87,7 @@ async function foundIn(session: HostSession, who: Who, copy: CopyRecord): Promis
   };
 }
 
-/** Accepted by this session, and not given back since by a turn that failed. */
+/** Accepted by this session, and not given back by a failed turn since. */
 function wasAccepted(receipts: readonly Receipt[], session: string): boolean {
   const own = receipts.filter(({ evidence }) => evidence['session'] === session);
   const accepted = own.findLastIndex(({ step }) => step === 'accepted' || step === 'knocked');
@@ -107,17 +107,17 @@ function offersIn(receipts: readonly Receipt[]): Receipt[] {
   return receipts.filter(({ step, evidence }) => step === 'offered' && evidence['way'] === 'host');
 }
 
-/** A session as it is bound: what is written down of it, whose mail it gets, and what its harness should know. */
+/** A bound session: its record, the mailboxes that it reads, and warnings for its harness. */
 export interface BoundSession {
   record: SessionRecord;
   whos: Who[];
   token: string;
   warnings: string[];
-  /** What was written down of it before. */
+  /** Its record before this `bind`. */
   before: SessionRecord | null;
 }
 
-/** Makes a session, or takes up an earlier one: only with the token that it was bound with. spec: host#bind */
+/** Makes a session, or continues an earlier one if the request has that one's token. spec: host#bind */
 export async function bindSession(deps: HostDeps, request: Bind): Promise<BoundSession> {
   const { journal } = deps.home;
   const earlier = await journal.session(request.sessionId);
@@ -127,7 +127,7 @@ export async function bindSession(deps: HostDeps, request: Bind): Promise<BoundS
       `session ${request.sessionId} is bound; give its token to take it up, or use another id`,
     );
   }
-  // A harness may bring the token of a new session: then an answer that is lost costs it nothing.
+  // A harness may choose the token of a new session: then it can continue the session even if our answer is lost.
   const token = request.token ?? deps.newToken();
   const record: SessionRecord = {
     id: request.sessionId,
@@ -148,14 +148,14 @@ export async function bindSession(deps: HostDeps, request: Bind): Promise<BoundS
   return { record, whos, token, warnings, before: earlier };
 }
 
-/** Forgets a session that stayed away: what it named is nobody's again. */
+/** Deletes a session that stayed away, and gives up its roles, channels and threads. */
 export async function dropSession(deps: HostDeps, record: SessionRecord): Promise<void> {
   await appoint(await holderOf(deps, record), namingNothing(record), record, []);
   await deps.home.journal.dropSession(record.id);
   deps.log('host.session_dropped', { session: record.id });
 }
 
-/** Whose roles, channels and threads a session named: the first of its mailboxes that is there. */
+/** The agent that holds a session's roles, channels and threads: the first of its identities that exists. */
 async function holderOf({ home }: HostDeps, { identities }: SessionRecord): Promise<Who | null> {
   for (const name of identities) if (await home.directory.get(name)) return { name, home };
   return null;
@@ -165,7 +165,7 @@ function namingNothing(record: SessionRecord): SessionRecord {
   return { ...record, roles: [], streams: [], threads: [] };
 }
 
-/** The mailboxes that are there. Without one nothing can be meant for this session. No model says yes for a person. */
+/** The identities that exist; warns about the others. Refuses a person's mailbox: no model may answer for a person. */
 async function known(deps: HostDeps, identities: readonly AgentName[], warnings: string[]): Promise<Who[]> {
   const whos: Who[] = [];
   for (const name of new Set(identities)) {
@@ -181,12 +181,12 @@ async function known(deps: HostDeps, identities: readonly AgentName[], warnings:
     if (record) await deps.home.directory.seen(name);
   }
   if (whos.length === 0) {
-    warnings.push('this session is bound to no mailbox: nothing can be meant for it, and nothing will be delivered');
+    warnings.push('this session is bound to no mailbox: it gets no mail; bind it to an agent that exists');
   }
   return whos;
 }
 
-/** Roles, channels and threads belong to the first identity. What the session no longer names is given up. */
+/** Gives roles, channels and threads to the first identity, and takes away those that the session no longer names. */
 async function appoint(
   who: Who | null | undefined,
   now: SessionRecord,
@@ -213,7 +213,7 @@ async function appoint(
   for (const stream of before?.streams ?? []) if (!kept.has(stream)) await attempt(() => stopListening(who, stream));
 }
 
-/** Who owns a channel hears what is said there. That it was joined for this is kept, so that it can be left again. */
+/** Subscribes the owner of a channel to it, and remembers that, so that it can be undone. */
 async function listen({ name, home }: Who, stream: string): Promise<void> {
   const channel = ChannelName.parse(stream);
   const record = await home.directory.get(name);
@@ -222,7 +222,7 @@ async function listen({ name, home }: Who, stream: string): Promise<void> {
   await home.directory.subscribe(name, channel);
 }
 
-/** A channel that the agent had joined by itself stays joined. */
+/** Leaves a channel, unless the agent had joined it by itself. */
 async function stopListening({ name, home }: Who, stream: string): Promise<void> {
   const channel = ChannelName.parse(stream);
   if (!(await home.directory.get(name))?.parley?.joined?.includes(channel)) return;

@@ -20,12 +20,12 @@ import { Refusal } from '../../core/refusal.ts';
 import type { CopyRecord } from '../../core/ports/journal.ts';
 import { unknownEvent } from '../../core/history/sight.ts';
 
-/** How often a connected session looks by itself. */
+/** How often a connected session looks for mail even if nothing rings. */
 const LOOK_MS = 5000;
-/** How much of an exchange is looked through for the number of a message. */
+/** How many messages of an exchange are searched for the number of one. */
 const EXCHANGE = 200;
 
-/** Runs one session: looks for its mail, waits for the right moment, and hands it to the delivery queue. */
+/** Runs one session: finds its mail, waits until it may be sent, and hands it to the delivery queue. */
 export class Runner {
   readonly deliveries: DeliveryQueue;
   readonly look: MailScan;
@@ -46,12 +46,12 @@ export class Runner {
     this.look = new MailScan(context, session, (who, id, by) => this.supersede(who, id, { replaced: by }));
   }
 
-  /** Something may be different: looks soon. */
+  /** Starts a round soon, because something may have changed. */
   ask(): void {
     if (this.session.link) this.#rounds.ask();
   }
 
-  /** Something arrived. */
+  /** Mail arrived. */
   ring(): void {
     this.#rung = true;
     this.ask();
@@ -66,7 +66,7 @@ export class Runner {
     this.ring();
   }
 
-  /** The connection is gone. The session stays, with what it holds. */
+  /** The connection is gone. The session stays and keeps its held copies. */
   detach(): void {
     for (const watch of this.#watches) watch.close();
     this.#watches = [];
@@ -81,19 +81,19 @@ export class Runner {
     this.#alarm.close();
   }
 
-  /** A boundary, or nothing runs: a digest disturbs nobody. */
-  tellDigest(): void {
+  /** Sends a digest, because no turn runs or it is at a boundary. */
+  offerDigest(): void {
     this.context.tasks.run('digest', () => this.digests.offer());
   }
 
-  /** A boundary came, or the turn is over: whatever is ripe may go. */
+  /** A boundary was reached, or the turn is over: every ripe group may be sent. */
   clear(): void {
     for (const group of this.session.queue.ripe()) group.cleared = true;
-    this.tellDigest();
+    this.offerDigest();
     this.ask();
   }
 
-  /** This event is over before it was answered: an edit, or its author took it back. */
+  /** Ends an event that was edited or deleted before it was answered. */
   async supersede(who: Who, id: MessageId, by: { replaced: MessageId } | { withdrawn: true }): Promise<void> {
     const reason = 'replaced' in by ? 'Message was edited before response' : 'Message was deleted before response';
     const known = { who, message: { id } as Item['message'] };
@@ -105,8 +105,8 @@ export class Runner {
     this.ask();
   }
 
-  /** This event is no longer on its way, nor held. */
-  letGo(who: Who, id: MessageId): void {
+  /** Removes an event from the queue, from deliveries under way and from the open events. */
+  forget(who: Who, id: MessageId): void {
     const known = { who, message: { id } as Item['message'] };
     this.session.queue.drop(who.name, id);
     this.deliveries.callOff(known);
@@ -114,8 +114,8 @@ export class Runner {
     this.look.again();
   }
 
-  /** Offers an event again, as a knock, because it is still owed. False if it cannot be shown here. */
-  async comeBack(who: Who, obligation: Obligation): Promise<boolean> {
+  /** Sends an event again, as a knock, because its answer is still owed. False if this session cannot show it. */
+  async redeliver(who: Who, obligation: Obligation): Promise<boolean> {
     const { link, queue } = this.session;
     if (!link) return false;
     const mode = quieter('notify', link.capabilities.injection);
@@ -123,7 +123,7 @@ export class Runner {
     const message = await who.home.journal.message(obligation.id);
     const copy = await who.home.journal.copy(who.name, obligation.id);
     if (!message || !copy) return false;
-    // It has not gone out or is out now: that is the same as coming back.
+    // The event is queued or under way: that counts as a return.
     if (queue.has({ who, message })) return true;
     const known = this.session.open.get(keyOf({ who, message }));
     if (copy.state === 'stored' || (copy.state === 'held' && !known)) return false;
@@ -133,7 +133,7 @@ export class Runner {
     return true;
   }
 
-  /** Anyone who claimed an event that it was only knocked for gets all of it. */
+  /** Sends an event in full after its reader has claimed it on a knock. */
   reveal(who: Who, id: MessageId): void {
     const item = this.session.open.get(keyOf({ who, message: { id } as Item['message'] }));
     const mode = quieter('buffered', this.session.link?.capabilities.injection ?? {});
@@ -144,7 +144,7 @@ export class Runner {
     this.ask();
   }
 
-  /** A copy that some other reader ended, without an answer: it can be knocked for all the same. */
+  /** An item for a copy that another reader settled without an answer, so that it can be knocked for. */
   async #unheld(who: Who, message: Item['message'], copy: Pick<Item, 'attention'>): Promise<Item> {
     const attempts = await attemptsOf({ who, message });
     const author = await this.context.people.person(message.from);
@@ -177,7 +177,7 @@ export class Runner {
     }
   }
 
-  /** Before something urgent goes what comes before it: the order stays. */
+  /** Clears the groups ahead of an urgent one, so that the order stays. */
   #letUrgentPass(): void {
     if (!this.session.turn) return;
     for (const { group, ahead } of this.session.queue.waiting()) {
@@ -195,33 +195,33 @@ export class Runner {
   }
 }
 
-/** From loudest to quietest. */
+/** The modes, the loudest first. */
 const MODES = Injection.inner.options;
 
 /**
- * A harness wants less of an event than the host decided on. It is put back and comes in that way, or not at all; why is kept with
- * it. What is owed stays owed, and the policy is the host's: for more, nobody can ask. spec: host#quieter
+ * Gives a harness an event in a quieter mode than the host chose, or not at all, and records the reason. The obligation and the policy do
+ * not change. No peer can ask for a louder mode. spec: host#quieter
  */
 export async function askQuieter(runner: Runner, { eventId, mode, reason }: Quieter): Promise<{ mode: Injection }> {
   const { session } = runner;
   const { who, copy } = await openCopy(runner, eventId);
   const { injection } = copy.attention;
   if (MODES.indexOf(mode) < MODES.indexOf(injection)) {
-    throw new Refusal('against_policy', `it was decided that this comes as ${injection}; ask for that or for quieter`);
+    throw new Refusal('against_policy', `the host chose ${injection} for this event; ask for that or a quieter mode`);
   }
   if (mode === injection) return { mode };
   const attention = { ...copy.attention, injection: mode };
   await who.home.journal.reconsider(who.name, eventId, attention);
   const evidence = { way: 'host', session: session.id, was: injection, injection: mode, because: reason };
   await who.home.journal.record(who.name, eventId, receipt('reconsidered', session.context.deps.now(), evidence));
-  runner.letGo(who, eventId);
+  runner.forget(who, eventId);
   await who.home.mailboxes.release({ mailbox: who.name, owner: session.owner }, [eventId], { because: reason });
   if (isQuiet(attention)) await who.home.mailboxes.lower(who.name, eventId);
   runner.ring();
   return { mode };
 }
 
-/** The copy that this session has, or that waits for it. Any other does not exist for it. */
+/** The copy that this session holds or that waits for it. Refuses any other as unknown. */
 async function openCopy({ session }: Runner, id: CopyRecord['id']): Promise<{ who: Who; copy: CopyRecord }> {
   for (const who of session.whos) {
     const copy = await who.home.journal.copy(who.name, id);

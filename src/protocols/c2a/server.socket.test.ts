@@ -65,7 +65,7 @@ describe('the socket', () => {
     expect(await client.next()).toMatchObject({ id: null, error: { code: -32700 } });
   });
 
-  it('lets nobody in whom the kernel names as another user', async () => {
+  it('refuses a caller that the kernel names as another user', async () => {
     const { engine, log } = await aHost({ userOf: () => USER + 1 });
     const client = await aClient();
     await within(20_000, async () => client.isClosed);
@@ -83,23 +83,23 @@ describe('the socket', () => {
     expect(await client.ask('initialize', anInitialize())).toMatchObject({ result: { role: 'harness' } });
   });
 
-  it('of a living one is left alone, and named', async () => {
+  it('of a running one is left alone, and the refusal names it', async () => {
     await aHost();
     expect(aHost()).rejects.toThrow(`a host listens on ${path} already`);
     expect(await (await aClient()).ask('initialize', anInitialize())).toHaveProperty('result');
   });
 
-  it('takes the place of nothing that is no socket', async () => {
+  it('replaces no file that is not a socket', async () => {
     mkdirSync(path.replace(/\/socket$/, ''), { recursive: true, mode: 0o700 });
     writeFileSync(path, 'mine');
-    expect(aHost()).rejects.toThrow(`${path} is there and is no socket`);
+    expect(aHost()).rejects.toThrow(`${path} exists and is not a socket`);
   });
 
-  it('is not put where others could put theirs', async () => {
+  it('is not made in a folder that other users can write to', async () => {
     const folder = path.replace(/\/socket$/, '');
     mkdirSync(folder);
     chmodSync(folder, 0o777);
-    expect(aHost()).rejects.toThrow(`others may write into ${folder}`);
+    expect(aHost()).rejects.toThrow(`other users can write to ${folder}`);
     expect(existsSync(path)).toBe(false);
   });
 
@@ -108,7 +108,7 @@ describe('the socket', () => {
     expect(aHost()).rejects.toThrow('too long for a socket');
   });
 
-  it('is gone when the host is, and its peers had their answers', async () => {
+  it('is removed when the host stops, after its peers got their answers', async () => {
     const { engine, server, listening } = await aHost();
     const client = await aClient();
     await client.ask('initialize', anInitialize());

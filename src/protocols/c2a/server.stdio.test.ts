@@ -32,7 +32,7 @@ describe('standard input and output', () => {
     expect(engine.gones).toBe(1);
   });
 
-  it('end when the parent can no longer be told anything', async () => {
+  it('end when the parent’s pipe is closed', async () => {
     const engine = new FakeEngine();
     const input = (async function* () {
       yield* piecesOf(`${INITIALIZE}\n`);

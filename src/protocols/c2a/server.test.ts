@@ -12,7 +12,7 @@ const SEND = {
   directedness: 'to_me',
 };
 
-/** A door that opens when it is told to. */
+/** A promise that the test resolves. */
 function aGate(): { open: () => void; passed: Promise<void> } {
   const { promise, resolve } = Promise.withResolvers<void>();
   return { open: resolve, passed: promise };
@@ -51,7 +51,7 @@ describe('the tools', () => {
     });
   });
 
-  it('are called by tools/call or by their own name, for the session that is named', async () => {
+  it('can be called through tools/call or as a method, for the named session', async () => {
     const talk = await new Talk().initialized();
     talk.engine.answer = (what) => ({ from: what });
     const called = await talk.ask('tools/call', { name: 'chat.claim', arguments: { eventId: 'e' }, sessionId: 'one' });
@@ -75,7 +75,7 @@ describe('the tools', () => {
     },
   );
 
-  it('carry the signal: a sign in its place is refused, and so is a reaction to nothing', async () => {
+  it('take a signal: an emoji in its place is refused, and so is a reaction to no event', async () => {
     const talk = await new Talk().initialized();
     const glyph = await talk.ask('chat.react', { inReplyTo: 'e', signal: '👍' });
     expect(glyph.error).toMatchObject({ code: -32602, data: { field: 'signal' } });
@@ -87,7 +87,7 @@ describe('the tools', () => {
     ]);
   });
 
-  it('that were not agreed on are neither listed nor done', async () => {
+  it('that were not agreed on are neither listed nor run', async () => {
     const capabilities = { ...EVERYTHING, chatTools: { readThread: true, react: true } };
     const talk = await new Talk().initialized({ capabilities });
     const { result } = await talk.ask('tools/list');
@@ -132,7 +132,7 @@ describe('the tools', () => {
 });
 
 describe('what is asked', () => {
-  it('for one session happens in order, and sessions do not wait for each other', async () => {
+  it('for one session runs in order, and sessions do not wait for each other', async () => {
     const talk = await new Talk().initialized();
     const gate = aGate();
     talk.engine.answer = (what) => (what === 'chat.send_message' ? gate.passed : {});
@@ -157,7 +157,7 @@ describe('what is asked', () => {
     ]);
   });
 
-  it('by a surface to be posted waits for nothing, and what changes it later waits for it', async () => {
+  it('by a surface as a post waits for nothing, and a later edit of the post waits for it', async () => {
     const talk = await new Talk().initialized({ role: 'surface' });
     const gate = aGate();
     talk.engine.answer = (_what, params) => ((params as { sequence?: number }).sequence === 2 ? gate.passed : {});
@@ -192,7 +192,7 @@ describe('what is asked', () => {
     expect(talk.engine.asked.map(({ what }) => what)).toEqual(['chat.claim']);
   });
 
-  it('before the other side went is still done, and then the engine hears that it is gone', async () => {
+  it('before the other side left is still done, and then the engine hears that it is gone', async () => {
     const talk = await new Talk().initialized();
     const gate = aGate();
     talk.engine.answer = () => gate.passed;
@@ -214,7 +214,7 @@ describe('what is asked', () => {
     expect(talk.engine.asked).toMatchObject([{ what: 'turn', with: { state: 'started' } }]);
   });
 
-  it('wrongly in a notification is told to anyone who wants word of such things', async () => {
+  it('in a bad notification is reported to peers with the logging capability', async () => {
     const talk = await new Talk().initialized();
     const told = await talk.notify('notifications/turn', { sessionId: 'one', state: 'dreaming' });
     expect(told).toMatchObject([
@@ -226,7 +226,7 @@ describe('what is asked', () => {
     expect(told[0]).not.toHaveProperty('id');
   });
 
-  it('with too long an answer is answered with what to ask instead', async () => {
+  it('whose answer would be too long is answered with what to ask instead', async () => {
     const talk = await new Talk().initialized();
     talk.engine.answer = () => ({ events: ['x'.repeat(5_000_000)] });
     const { error } = await talk.ask('chat.list_events');
@@ -264,7 +264,7 @@ describe('too much', () => {
     expect((await talk.ask('ping')).result).toEqual({});
   });
 
-  it('of what cannot be told to wait ends the connection, and nothing that was read is lost', async () => {
+  it('of notifications, which cannot be refused, ends the connection, and nothing that was read is lost', async () => {
     const talk = await new Talk({ limits: { inHand: 5 } }).initialized();
     const gate = aGate();
     talk.engine.answer = () => gate.passed;

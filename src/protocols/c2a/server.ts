@@ -10,24 +10,24 @@ import { PeerWire } from './events.ts';
 import { methodFor, parsed } from './methods.ts';
 import type { Caller, Engine, Method } from './methods.ts';
 
-/** More connections are not accepted at once: each may keep some megabytes for a slow reader. */
+/** The most connections at once: each may buffer some megabytes for a slow reader. */
 const MOST_CONNECTIONS = 500;
 /** How long open requests may take when the host stops. */
 const STOP_MS = 5000;
 
 export interface HostServerDeps {
   engine: Engine;
-  /** Of this program. */
+  /** The version of this program. */
   version: string;
   now: () => number;
-  /** Never a body, never a token, never text of a peer. */
+  /** Never logs a body, a token or text of a peer. */
   log: (event: string, facts: Record<string, string | number | boolean>) => void;
   limits?: Partial<HostLimits>;
 }
 
 /** spec: host#limits */
 interface HostLimits {
-  /** Frames that were read and are not done yet. Notifications may be twice as many: they cannot be refused. */
+  /** The most requests in progress. Notifications cannot be refused, so their limit is twice this. */
   inHand: number;
   requestsPerMinute: number;
 }
@@ -41,7 +41,7 @@ export class HostServer {
 
   constructor(readonly deps: HostServerDeps) {}
 
-  /** Null if there are too many, or if the host is stopping. */
+  /** Null if there are too many connections, or if the host is stopping. */
   accept = (connection: Connection): HostConnection | null => {
     if (this.#isClosed || this.#connections.size >= MOST_CONNECTIONS) return null;
     const accepted = new HostConnection(this.deps, connection, () => this.#connections.delete(accepted));
@@ -49,7 +49,7 @@ export class HostServer {
     return accepted;
   };
 
-  /** Accepts nobody, and ends every connection after its open requests were answered. */
+  /** Accepts no new connection, and ends every open one after its requests were answered. */
   async close(): Promise<void> {
     this.#isClosed = true;
     const { promise: timeout, resolve } = Promise.withResolvers<void>();
@@ -63,16 +63,16 @@ export class HostServer {
 /**
  * One connection, from its first frame to its last.
  *
- * It is *new* until `initialize` succeeded, and everything else is refused. Then it is *agreed*: it is a harness or a surface for the
- * rest of its life. It is *over* when the other side went, or was cut because it read too little or wrote too much at once. What was
- * asked before that is still done; then the engine hears that the connection is gone. A further connection can continue its
- * sessions, and nothing is lost: what was not acknowledged waits.
+ * It is *new* until `initialize` succeeds; it refuses every other request. Then it is *agreed*: a harness or a surface until its end. It
+ * is *over* when the other side leaves, or when we cut it because it reads too slowly or writes too much at once. Requests that were
+ * received before are still done; then the engine hears that the connection is gone. Another connection can continue its sessions, and
+ * nothing is lost: events without an acknowledgement wait.
  */
 export class HostConnection implements Receiver {
   readonly #limits: HostLimits;
   readonly #peer: JsonRpcPeer;
   readonly #queues = new SessionQueues();
-  /** Requests that have not begun, each with whether it was cancelled. */
+  /** Requests that have not begun, and whether each was cancelled. */
   readonly #queued = new Map<Id, { isCancelled: boolean }>();
   readonly #requests: Bucket;
   #wire: PeerWire | undefined;
@@ -107,13 +107,13 @@ export class HostConnection implements Receiver {
     return this.#queues.idle();
   }
 
-  /** The other side is gone. Returns when what it asked for is done, and the engine knows. */
+  /** The other side is gone. Returns when its requests are done and the engine knows. */
   async ended(): Promise<void> {
     this.#over ??= this.#finish();
     return this.#over;
   }
 
-  /** Takes nothing new, and ends when everything asked is answered, or after `timeout`. */
+  /** Takes no new request, and ends when every request is answered, or after `timeout`. */
   async stop(why: string, timeout: Promise<void>): Promise<void> {
     this.#isStopping = true;
     await Promise.race([this.idle(), timeout]);
@@ -160,8 +160,8 @@ export class HostConnection implements Receiver {
       const caller = this.#caller();
       const method = methodFor(name, caller.agreement.role);
       if (!method.isNotification)
-        throw new RpcError(RPC.invalid, `${name} was not done: it has an answer, so send it with an id`);
-      // It cannot be refused, and to drop it would be a loss.
+        throw new RpcError(RPC.invalid, `${name} was not done: it is a request, so send it with an id`);
+      // A notification cannot be refused, and dropping it would lose it.
       if (this.#inHand >= 2 * this.#limits.inHand) return this.#cut('too many notifications');
       const run = async (): Promise<void> => void (await method.run(caller, params));
       this.#enqueue(method, params, run, (error) => this.#warn(error));
@@ -171,7 +171,8 @@ export class HostConnection implements Receiver {
   }
 
   #initialize(params: Params): Params {
-    if (this.#wire) throw new RpcError(RPC.invalid, 'this connection is initialized; open another one for other terms');
+    if (this.#wire)
+      throw new RpcError(RPC.invalid, 'this connection is initialized; open another to agree on other terms');
     const agreement = agree(parsed(Initialize, params));
     this.#wire = new PeerWire(this.#peer, agreement);
     const { version: protocolVersion, role, capabilities } = agreement;
@@ -186,11 +187,11 @@ export class HostConnection implements Receiver {
   }
 
   #caller(): Caller {
-    if (!this.#wire) throw new RpcError(RPC.invalid, 'say initialize first');
+    if (!this.#wire) throw new RpcError(RPC.invalid, 'call initialize first');
     return { engine: this.deps.engine, wire: this.#wire, agreement: this.#wire.agreement };
   }
 
-  /** Too much at once is refused, never kept: the caller still has it, and tries again. spec: host#limits */
+  /** Refuses requests over the limits with `busy`. The caller still has the request and tries again. spec: host#limits */
   #admit(): void {
     if (this.#isStopping) throw busy('the host is stopping', 2);
     if (this.#inHand >= this.#limits.inHand) throw busy(`${this.#inHand} requests are not done yet`, 1);
@@ -214,7 +215,7 @@ export class HostConnection implements Receiver {
     else this.#queues.run(typeof sessionId === 'string' ? sessionId : undefined, guarded);
   }
 
-  /** What has not begun will not begin; what has, is finished and answered. spec: host#cancelled */
+  /** Cancels a request that has not begun. One that has begun is finished and answered. spec: host#cancelled */
   #cancel(params: Params): void {
     const queued = this.#queued.get(parsed(Cancelled, params).requestId);
     if (queued) queued.isCancelled = true;
@@ -229,14 +230,14 @@ export class HostConnection implements Receiver {
     this.#peer.fail(id, this.#bodyOf(error));
   }
 
-  /** An error without a request goes to peers that offered to log such things. spec: host#logging */
+  /** Sends an error that belongs to no request to peers that have the `logging` capability. spec: host#logging */
   #warn(error: unknown): void {
     const data = this.#bodyOf(error);
     if (!this.#wire?.agreement.capabilities.utilities.logging) return;
     this.#peer.notify('notifications/message', { level: 'warning', logger: 'parley', data });
   }
 
-  /** What the peer is told. An error that nobody outside has caused is logged. */
+  /** The error for the peer. Logs an error that is our bug. */
   #bodyOf(error: unknown): RpcErrorBody {
     if (errorBody(error) === null) this.#logBug(error);
     return errorBody(storageTrouble(error)) ?? { code: RPC.internal, message: "internal error; see the host's log" };
@@ -255,16 +256,16 @@ export class HostConnection implements Receiver {
   #cut(why: string): void {
     if (this.#over) return;
     this.deps.log('host_peer_cut', { why });
-    // The transport waits for the same promise when it notices the end.
+    // The transport waits for the same promise when it notices that the connection closed.
     void this.ended();
     this.connection.cut();
   }
 }
 
 /**
- * Requests of one session run in the order in which they came: a turn that ended after a message was sent must not be noticed before
- * it. Sessions do not wait for each other. A request without a session waits for everything before it, and every session waits for
- * it. A *free* one waits for nothing. The work of a queue never throws.
+ * Runs requests of one session in the order of arrival: the end of a turn must not overtake a message that was sent before it. Sessions
+ * do not wait for each other. A request without a session waits for all earlier requests, and later ones of every session wait for it. A
+ * *free* request waits for nothing. `work` never throws.
  */
 class SessionQueues {
   readonly #sessions = new Map<string, Promise<void>>();
@@ -279,7 +280,7 @@ class SessionQueues {
     }
     const done = (this.#sessions.get(session) ?? this.#shared).then(work);
     this.#sessions.set(session, done);
-    // Nothing waits behind it: the session's next request may begin at once.
+    // If nothing is queued behind it, forget the queue: the session's next request may begin at once.
     void done.then(() => this.#sessions.get(session) === done && this.#sessions.delete(session));
   }
 
@@ -289,7 +290,7 @@ class SessionQueues {
     void running.then(() => this.#free.delete(running));
   }
 
-  /** Returns when everything asked so far is done. */
+  /** Returns when every request so far is done. */
   async idle(): Promise<void> {
     await Promise.all([this.#shared, ...this.#sessions.values(), ...this.#free]);
   }

@@ -2,7 +2,7 @@ import type { Service } from '../../core/service.ts';
 import { answersAt } from '../../wire/unix-socket.ts';
 import { hostAddresses } from './options.ts';
 
-/** Refused before `initialize`, which is an answer. */
+/** The host refuses this before `initialize`. The refusal shows that it answers. */
 const PING = '{"jsonrpc":"2.0","id":0,"method":"ping"}\n';
 
 const host: Service = {

@@ -3,7 +3,7 @@ import type { MessageId } from '../../core/names.ts';
 import type { Disposition, Evidence } from '../../core/receipt.ts';
 import type { SessionRecord } from '../../core/ports/obligations.ts';
 import type { Who } from '../../core/mail/workspace.ts';
-import { HOLD_MS, noted } from './context.ts';
+import { HOLD_MS, recordStep } from './context.ts';
 import type { HostContext, HostPeer } from './context.ts';
 import { isUrgent, keyOf, lastOf } from './item.ts';
 import type { Group, Item } from './item.ts';
@@ -11,7 +11,7 @@ import { SessionQueue } from './queue.ts';
 import { Rate } from './tasks.ts';
 
 /** How long something urgent waits for a boundary before it interrupts. */
-const PATIENCE_MS = 30_000;
+const INTERRUPT_AFTER_MS = 30_000;
 
 /** A harness on the other side, and what it can do. */
 export interface Link {
@@ -21,7 +21,7 @@ export interface Link {
   wantsAll: boolean;
 }
 
-/** What a model is doing. `said`: the events for which it has said something in this turn. */
+/** The running turn of a model. `said`: the events to which it has replied in this turn. */
 export interface TurnState {
   since: number;
   events: Set<MessageId>;
@@ -29,26 +29,26 @@ export interface TurnState {
 }
 
 /**
- * One work context of a harness. A copy on its way to it is
+ * One session of a harness. A copy for it is
  *
- * - *waiting*: in the queue, and still where it waits for everybody. It can be withdrawn, edited, or taken by another reader.
- * - *held*: claimed under the session's name just before it goes out; it is out until it is accepted. A crash of the host leaves it
- *   held: it is found again under that name, and offered again when the session comes back.
- * - *open*: accepted, and still without an end. What must not be answered ends there at once; what may be ends in silence at its
- *   deadline; what must be answered stays until it has its end, however long that takes.
+ * - *waiting*: queued, but still in its mailbox. It can be withdrawn, edited, or taken by another reader.
+ * - *held*: claimed under the session's name just before it is sent, and not accepted yet. A crash of the host leaves it held: the next
+ *   host finds it under that name, and offers it again when the session continues.
+ * - *open*: accepted, and not ended. A copy that must not be answered ends at once; one that may be answered ends in silence at its
+ *   deadline; one that must be answered stays open until it is ended, however long that takes.
  *
- * Without a connection nothing is renewed: after a while what is held waits again, for anyone who comes.
+ * Without a connection no claim is renewed: after `HOLD_MS` the held copies wait again, for any reader.
  */
 export class HostSession {
   readonly queue: SessionQueue;
-  /** How much it may say at once. */
+  /** The limit on messages that it sends. */
   readonly sends: Rate;
-  /** Accepted, and not ended. */
+  /** Copies that were accepted and not ended. */
   readonly open = new Map<string, Item>();
   readonly progress = new Map<string, Progress & { at: number }>();
   link: Link | null = null;
   turn: TurnState | null = null;
-  /** The standing rules: to be shown, on their way, or shown. */
+  /** Whether the model still needs the standing rules, or they are under way or shown. */
   rules: 'needed' | 'sending' | 'shown' = 'needed';
   digestAt = -Infinity;
 
@@ -80,7 +80,7 @@ export class HostSession {
     return this.queue.size + this.open.size;
   }
 
-  /** May this go out now? Into a running turn only at a boundary, or where it may interrupt. spec: host#turns */
+  /** May this group be sent now? While a turn runs, only at a boundary or if it may interrupt. spec: host#turns */
   mayGo(group: Group): boolean {
     if (!this.turn || group.cleared) return true;
     if (!this.mayInterrupt(group)) return false;
@@ -88,11 +88,11 @@ export class HostSession {
     return true;
   }
 
-  /** When something urgent will have waited long enough, or null. What comes back was there before: it waits for a boundary. */
+  /** When an urgent group has waited long enough to interrupt, or null. A return was shown before, so it waits for a boundary. */
   patienceEnds(group: Group): number | null {
     if (!this.turn || group.returns > 0 || !isUrgent(group) || !this.link?.capabilities.injection.interrupt)
       return null;
-    return Math.max(this.turn.since, Date.parse(lastOf(group).message.ts)) + PATIENCE_MS;
+    return Math.max(this.turn.since, Date.parse(lastOf(group).message.ts)) + INTERRUPT_AFTER_MS;
   }
 
   mayInterrupt(group: Group): boolean {
@@ -102,7 +102,7 @@ export class HostSession {
     return kind === 'human' || isLead || this.context.deps.now() >= ends;
   }
 
-  /** Gives a held copy its end. False if it is no longer held by this session. */
+  /** Settles a held copy. False if this session no longer holds it. */
   async end(item: Item, disposition: Disposition, by: Evidence): Promise<boolean> {
     this.open.delete(keyOf(item));
     const { name, home } = item.who;
@@ -111,19 +111,19 @@ export class HostSession {
     return home.mailboxes.settle(claim, [item.message.id], { disposition, by: evidence }, 'shown');
   }
 
-  /** Somebody did something about an event: is it still held by this session? */
+  /** Forgets an open event if this session no longer holds it. */
   async recheck(who: Who, id: MessageId): Promise<void> {
     const copy = await who.home.journal.copy(who.name, id);
     if (copy?.owner !== this.owner) this.open.delete(`${id}:${who.name}`);
   }
 
-  /** Tells the harness that an event is over, where it wants to hear that. */
+  /** Tells the harness that an event is over, if the harness takes cancellations, and records that. */
   async cancel(item: Item, reason: string): Promise<void> {
     if (this.link?.capabilities.utilities.cancellation) this.link.wire.cancel(item.message.id, reason);
-    await noted(this.context, item.who.name, item.message.id, 'cancelled', { session: this.id, reason });
+    await recordStep(this.context, item.who.name, item.message.id, 'cancelled', { session: this.id, reason });
   }
 
-  /** Keeps what it holds, from now. */
+  /** Renews the claims of all held copies from now. */
   async renew(): Promise<void> {
     for (const { name, home } of this.whos) {
       await home.mailboxes.renew({ mailbox: name, owner: this.owner }, { ms: HOLD_MS });

@@ -6,7 +6,7 @@ import { Schema } from '../../core/schema.ts';
 import type { Described } from '../../core/schema.ts';
 import { Meaning, Signal } from '../../core/signal.ts';
 
-/** The drafts that we speak, the best first. spec: host#initialize */
+/** The drafts that we support, the preferred one first. spec: host#initialize */
 export const PROTOCOL_VERSIONS = ['2026-08-11', '2026-06-24', '2026-06-02'] as const;
 export type ProtocolVersion = (typeof PROTOCOL_VERSIONS)[number];
 
@@ -14,7 +14,7 @@ const flag = v.optional(v.boolean(), false);
 const page = { limit: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(200)), 20) };
 const text = v.pipe(v.string(), v.minLength(1));
 
-/** What a peer can do; what it does not name it cannot. spec: host#capabilities */
+/** What a peer can do. A capability that it does not name is off. spec: host#capabilities */
 export const Capabilities = new Schema(() =>
   v.object({
     delivery: v.optional(v.object({ ack: flag, redelivery: flag, idempotency: flag }), {}),
@@ -35,13 +35,13 @@ export const Capabilities = new Schema(() =>
       {},
     ),
     utilities: v.optional(v.object({ progress: flag, cancellation: flag, logging: flag }), {}),
-    /** A workspace's own signs for the signals. */
+    /** The workspace's own emoji for the signals. */
     glyphs: v.optional(v.record(v.string(), v.string())),
   }),
 );
 export type Capabilities = Described<typeof Capabilities>;
 
-/** Harness: runs models and gets events. Surface: shows chat and brings what people write. Neither can speak as the other. */
+/** Harness: runs models and gets events. Surface: shows chat and posts what people write. A peer has one role. */
 export const PeerRole = new Schema(() => v.picklist(['harness', 'surface']));
 export type PeerRole = Described<typeof PeerRole>;
 
@@ -55,17 +55,17 @@ export const Initialize = new Schema(() =>
 );
 export type Initialize = Described<typeof Initialize>;
 
-/** Binds a session to the mailboxes that it reads. To take up an earlier one its token is needed. spec: host#bind */
+/** Binds a session to the mailboxes that it reads. Continuing an earlier session needs its token. spec: host#bind */
 export const Bind = new Schema(() =>
   v.object({
     sessionId: v.pipe(v.string(), v.regex(/^[A-Za-z0-9._-]{1,64}$/, 'use letters, digits, . _ -')),
-    /** Of an earlier session, or one that the harness made up for a new one. */
+    /** The token of an earlier session, or one that the harness chose for a new session. */
     token: v.optional(v.pipe(v.string(), v.minLength(32, 'use at least 32 characters'), v.maxLength(200))),
     identities: v.array(AgentName.inner),
     roles: v.optional(v.array(AgentName.inner), []),
     streams: v.optional(v.array(ChannelName.inner), []),
     threads: v.optional(v.array(MessageId.inner), []),
-    /** `loud`: what a model may see. `all`: also what only waits in the mailbox, and what is kept in silence. */
+    /** `loud`: events that a model may see. `all`: also those that only wait in the mailbox or are silent. */
     deliver: v.optional(v.picklist(['loud', 'all']), 'loud'),
   }),
 );
@@ -81,7 +81,7 @@ export const Turn = new Schema(() =>
 );
 export type Turn = Described<typeof Turn>;
 
-/** A harness asks for less than the host decided on, and says why. Never for more. spec: host#quieter */
+/** A harness asks for a quieter mode than the host chose, with its reason. It cannot ask for a louder one. spec: host#quieter */
 export const Quieter = new Schema(() =>
   v.object({
     sessionId: v.optional(text),
@@ -92,7 +92,7 @@ export const Quieter = new Schema(() =>
 );
 export type Quieter = Described<typeof Quieter>;
 
-/** Asks for one of the two open sets: what the agents of a session owe, and what they wait for. spec: host#open-set */
+/** The request for either open set: what the agents of a session owe, or what they wait for. spec: host#open-set */
 export const OpenSet = new Schema(() => v.object({ sessionId: v.optional(text), ...page }));
 export type OpenSet = Described<typeof OpenSet>;
 
@@ -113,7 +113,7 @@ export const Progress = new Schema(() =>
 );
 export type Progress = Described<typeof Progress>;
 
-/** The arguments of the seven tools. `sessionId` says for which of a connection's sessions. spec: host#tools */
+/** The arguments of the seven tools. A call's `sessionId` names one session of the connection. spec: host#tools */
 export const TOOLS = {
   'chat.list_events': new Schema(() =>
     v.object({
@@ -165,8 +165,8 @@ export type ToolName = keyof typeof TOOLS;
 export type ToolArguments<Name extends ToolName> = Described<(typeof TOOLS)[Name]>;
 
 /**
- * What a surface brings. `messageId` is the platform's own: the event's id is made from it and stays. `conversation` says where that
- * message is, for platforms that count the messages of each conversation by itself. spec: host#surface
+ * The parameters of what a surface sends. `messageId` is the platform's: the event's id is made from it and never changes.
+ * `conversation` says where that message is, for platforms whose message ids are unique only per conversation. spec: host#surface
  */
 export const SURFACE = {
   'surface/bind': new Schema(() => v.object({ platform: AgentName.inner, workspaceId: text, ephemeral: flag })),
@@ -180,9 +180,9 @@ export const SURFACE = {
         private: flag,
       }),
       author: v.object({ id: text, kind: v.picklist(['human', 'agent']), displayName: v.optional(v.string()) }),
-      /** For a DM: whose. */
+      /** For a DM: the agent it is for. */
       recipient: v.optional(AgentName.inner),
-      /** Whom it calls: agents and roles by their names, people by the platform's ids. Without it the text is read. */
+      /** Agents and roles by name, people by the platform's id. Without this list the mentions are read from the text. */
       mentions: v.optional(v.array(v.string())),
       content: v.array(BroughtPart.inner),
       sequence: v.optional(v.number()),
@@ -207,7 +207,7 @@ export const SURFACE = {
     v.object({
       messageId: text,
       conversation: v.optional(text),
-      /** It becomes part of a key. */
+      /** Becomes part of the send key. */
       reactionId: v.pipe(text, v.regex(/^[^\p{Cc}]{1,180}$/u, 'use one line of at most 180 characters')),
       author: text,
       glyph: v.optional(v.string()),
@@ -226,7 +226,7 @@ export type Part = Described<typeof Part>;
 
 const word = v.fallback(v.optional(v.string()), undefined);
 
-/** A part as surfaces bring it: of any type, and with more or fewer fields. spec: host#content */
+/** A part as surfaces send it: of any type, with more or fewer fields. spec: host#content */
 export const BroughtPart = new Schema(() =>
   v.pipe(
     v.object({
@@ -245,7 +245,7 @@ export const BroughtPart = new Schema(() =>
 );
 export type BroughtPart = Described<typeof BroughtPart>;
 
-/** A sign that something is there: not a word of it. spec: c2a#knock */
+/** A knock: facts about a message, without its text. spec: c2a#knock */
 export const Knock = new Schema(() =>
   v.object({
     from: v.string(),
@@ -256,14 +256,14 @@ export const Knock = new Schema(() =>
     topic: v.pipe(v.string(), v.maxLength(60)),
     pullWith: v.string(),
     ageMs: v.number(),
-    /** What its author does without an answer, where work stands still. */
+    /** What its author does without an answer, if the message blocks work. */
     defaultAction: v.optional(v.string()),
     parts: v.record(v.string(), v.number()),
   }),
 );
 export type Knock = Described<typeof Knock>;
 
-/** Somebody, as the draft of 2026-08-11 names them. */
+/** A person, agent or system, as the draft of 2026-08-11 names it. */
 export const Party = new Schema(() =>
   v.object({
     id: v.string(),
@@ -300,12 +300,12 @@ export const ChatDeliver = new Schema(() =>
       mode: Injection.inner,
       context: v.picklist(['none', 'thread_window']),
       role: v.literal('user'),
-      /** Stop what runs now: only where the harness can and the event may. */
+      /** Interrupt the running turn: only if the harness can and the event may. */
       interrupt: v.optional(v.boolean()),
     }),
     reliability: v.object({ attempt: v.number(), idempotencyKey: v.string() }),
     obligation: v.optional(v.object({ ...Blocking.inner.entries, dischargeDelegate: v.optional(Party.inner) })),
-    /** It is a reaction: to which event, and what it says to its author. The rest is for peers of the draft of 2026-08-11. */
+    /** For a reaction: its target event and its meaning for the author of that. The other fields are for peers of the draft of 2026-08-11. */
     reaction: v.optional(
       v.object({
         target: MessageId.inner,
@@ -318,11 +318,11 @@ export const ChatDeliver = new Schema(() =>
         recipient: v.optional(Party.inner),
       }),
     ),
-    /** The events whose words are in this one turn, oldest first; the last is `eventId`. */
+    /** The events whose texts share this turn, oldest first; the last is `eventId`. */
     merged: v.optional(v.array(MessageId.inner)),
-    /** How often it has come back because it is still owed: with a higher number it is to be shown again. */
+    /** How often the event was sent again because its answer is still owed. A higher number means: show it again. */
     returns: v.optional(v.number()),
-    /** Ours: what a harness may put before its model as it is. Absent where nothing is to be shown. */
+    /** Our extension: text that a harness may give its model unchanged. Absent if the model is to see nothing. */
     prompt: v.optional(v.string()),
     /** For peers of the drafts of 2026-06-24 and 2026-08-11. */
     addressedToMe: v.optional(v.boolean()),

@@ -28,7 +28,7 @@ const said = (fields: object = {}): object => ({
   ...fields,
 });
 
-/** A surface that says no as HTTP does: 403 is final, 503 passes. */
+/** A surface that refuses with codes of HTTP: 403 is final, 503 is not. */
 function saysNo(surface: TestSurface, ...codes: number[]): void {
   surface.wire.showing = async () => {
     const code = codes.length > 1 ? codes.shift() : codes[0];
@@ -66,7 +66,7 @@ describe('an answer that a surface refuses for good', () => {
     });
     const { events } = await host.call(wire, 'chat.list_events', {});
     expect(events).toMatchObject([{ eventId, disposition: 'failed' }]);
-    // Asked again under its key it is the same no, and nothing is tried again.
+    // A repeat under the same key gets the same refusal, and nothing is shown.
     await expect(host.call(wire, 'chat.send_message', reply)).rejects.toThrow('no (403)');
     await host.pass(HOUR);
     expect(surface.wire.shown).toHaveLength(1);
@@ -91,7 +91,7 @@ describe('an answer that a surface refuses for good', () => {
     expect(await host.ended('lead', told.eventId)).toBe('failed');
   });
 
-  it('can be said again in the same words where it can be shown; the event has failed all the same', async () => {
+  it('can be sent again with the same text to a place that can show it; the event has failed anyway', async () => {
     const { host, wire, surface } = await aTown();
     await inChannel(host.workspace, '#C1', 'lead');
     const { eventId } = await surface.post('U1', { id: 'C1', kind: 'channel' }, '@lead is the lock free?');
@@ -107,7 +107,7 @@ describe('an answer that a surface refuses for good', () => {
     expect(await standing(host, eventId)).toMatchObject(FAILED);
   });
 
-  it('fails the event also where it could not be shown for a while before', async () => {
+  it('fails the event even after temporary failures', async () => {
     const { host, wire, surface } = await aTown();
     const { eventId } = await surface.dm('U1', 'lead', 'is the lock free?');
     await host.pass(5000);
@@ -138,7 +138,7 @@ describe('an answer that a surface refuses for good', () => {
     expect(await standing(host, first.eventId)).toMatchObject(OPEN);
   });
 
-  it('leaves what work stands still for with the one who owes it', async () => {
+  it('does not end an obligation: its agent still owes it', async () => {
     const { host, wire, surface } = await aTown();
     const obligation = { blocks: 'halted' };
     const { eventId } = await surface.dm('U1', 'lead', 'free the lock', { obligation });
@@ -151,7 +151,7 @@ describe('an answer that a surface refuses for good', () => {
 });
 
 describe('an answer that a surface has not shown yet', () => {
-  it('ends nothing and calls nobody again; shown, it has answered once', async () => {
+  it('ends nothing and causes no return; once shown, it has answered once', async () => {
     const { host, wire, surface } = await aTown();
     const { eventId } = await surface.dm('U1', 'lead', 'is the lock free?');
     await host.pass(5000);
@@ -163,7 +163,7 @@ describe('an answer that a surface has not shown yet', () => {
     await host.pass(HOUR);
     expect(await standing(host, eventId)).toMatchObject(OPEN);
     expect(wire.ids).toEqual([eventId]);
-    // What is said besides is no second answer.
+    // The final text is no second answer.
     const saying = host.call(wire, 'chat.send_message', said({ text: 'lunch?', idempotencyKey: 'more' }));
     await host.pass(6000);
     const more = MessageId.parse((await saying)['eventId']);
@@ -177,7 +177,7 @@ describe('an answer that a surface has not shown yet', () => {
     expect(new Set(surface.wire.shown.map(({ id }) => id)).size).toBe(2);
   });
 
-  it('is not taken for silence where the event only might be answered', async () => {
+  it('does not count as silence for an event that may be answered', async () => {
     const { host, wire, surface } = await aTown();
     const { eventId } = await surface.dm('U1', 'lead', 'the lock was free', { intent: 'fyi' });
     await host.pass(5000);
@@ -200,7 +200,7 @@ describe('an answer that a surface has not shown yet', () => {
     expect(surface.wire.shown).toHaveLength(1);
     host.host.gone(surface.wire);
     expect(await sending).toMatchObject({ shown: false });
-    // A turn that failed afterwards is no reason to answer once more.
+    // A turn that fails afterwards must not cause a second answer.
     await host.host.turn(wire, { sessionId: 'lead', state: 'failed', eventIds: [eventId] });
     await host.pass(HOUR);
     expect(await standing(host, eventId)).toMatchObject(OPEN);
@@ -226,7 +226,7 @@ describe('an answer that a surface has not shown yet', () => {
     void host.call(wire, 'chat.send_message', said());
     await asked.promise;
     await host.calm();
-    // Killed while the surface was about to answer: it does nothing more, and gives nothing back.
+    // Killed while the surface was about to answer: it does nothing more and releases nothing.
     const next = new TestHost(host.workspace);
     await next.host.start();
     const again = new FakeWire();
@@ -256,7 +256,7 @@ describe('an answer that a surface has not shown yet', () => {
     expect(await standing(host, eventId)).toMatchObject(RESPONDED);
   });
 
-  it('that its sender took back was none: the event is owed as before, and comes back', async () => {
+  it('that its sender withdrew does not count: the event is still owed, and returns', async () => {
     const { host, wire, surface } = await aTown();
     const { eventId } = await surface.dm('U1', 'lead', 'is the lock free?');
     await host.pass(5000);
@@ -269,7 +269,7 @@ describe('an answer that a surface has not shown yet', () => {
   });
 });
 
-it('an answer to an agent whose name only looks like one of a surface has arrived when it is stored', async () => {
+it('an answer to an agent whose name only looks like a surface’s has arrived when it is stored', async () => {
   const host = await aHost('lead', 'web.ci');
   const wire = new FakeWire();
   await host.bind(wire, 'lead');

@@ -3,7 +3,7 @@ import type { Message } from '../../core/message.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import type { Disposition } from '../../core/receipt.ts';
 import { Alarm, RepeatingTask, failureFacts } from './tasks.ts';
-import { HOLD_MS, noted, isPermanent, retryAfter } from './context.ts';
+import { HOLD_MS, recordStep, isPermanent, retryAfter } from './context.ts';
 import type { HostContext, SurfaceShow, HostPeer } from './context.ts';
 import { bridgeName, rawConversation, rawMessage, rawPerson } from './platform-names.ts';
 import type { ChatOrigin } from './platform-names.ts';
@@ -18,14 +18,14 @@ const LOOK_MS = 1000;
 const PAGE = 64;
 const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 60_000;
-/** What is on its way at once; the rest stays where it waits. */
+/** The most messages under way at once; the rest stays in the mailboxes. */
 const MOST_OUT = 200;
 
-/** How long a reaction keeps back what is said after it, and how often it is tried: some platforms lack some reactions. */
+/** The longest time that a reaction holds back later messages, and how often it is tried: some platforms lack some reactions. */
 const REACTION_MS = 5000;
 const REACTION_TRIES = 7;
 
-/** What became of something that was to be shown. */
+/** Whether the surface has shown a message. */
 export type ShowResult = 'shown' | 'later' | 'failed';
 
 interface Outgoing {
@@ -36,10 +36,10 @@ interface Outgoing {
 
 /**
  * Shows what agents say to the people and channels of one surface. A message is waiting → held under the surface's name → shown and
- * settled, or failed for good. What fails for a while is tried again with the same id, key and words, so a surface that has shown it
- * shows nothing new. If the surface goes away the message waits again. If the host is killed the message stays held, and the next
- * connection of the surface releases it first. In one conversation messages are shown in order; only a reaction that is not shown at once
- * keeps nothing back.
+ * settled, or failed for good. A failure that may pass is tried again with the same id, key and text, so a surface that has shown the
+ * message shows nothing new. If the surface disconnects, the message waits again. If the host is killed, the message stays held, and the
+ * next connection of the surface releases it first. Messages of one conversation are shown in order; but a reaction holds later messages
+ * back only until its first attempt failed, and for at most `REACTION_MS`.
  */
 export class SurfaceOutbox {
   readonly #rounds: RepeatingTask;
@@ -68,7 +68,7 @@ export class SurfaceOutbox {
     if (!this.#isOver) this.#rounds.ask();
   }
 
-  /** Resolves when nothing is held any more. */
+  /** Resolves when every held message was settled or released. */
   async close(): Promise<void> {
     this.#isOver = true;
     this.#alarm.close();
@@ -77,13 +77,13 @@ export class SurfaceOutbox {
     await Promise.allSettled(this.#open);
   }
 
-  /** This one is to be seen for a moment only. */
-  forAMoment(id: MessageId): void {
+  /** The platform shows this message only temporarily. */
+  markEphemeral(id: MessageId): void {
     if (this.#ephemeral.size > 1000) this.#ephemeral.clear();
     this.#ephemeral.add(id);
   }
 
-  /** What the first try came to: it was shown, it never will be, or nobody can tell yet. */
+  /** The result of the first attempt. `later`: it may still be shown, or there is no result after `ms`. */
   async outcome(id: MessageId, ms: number): Promise<ShowResult> {
     const told = Promise.withResolvers<ShowResult>();
     this.#waiters.set(id, [...(this.#waiters.get(id) ?? []), told.resolve]);
@@ -96,20 +96,20 @@ export class SurfaceOutbox {
 
   async #round(): Promise<void> {
     try {
-      // Of thousands of people few have mail at one time.
+      // A workspace may have thousands of people; few of them have mail at one time.
       const { journal, directory } = this.context.deps.home;
       const mailboxes = await journal.mailboxesWithMail(`${this.origin.name}.`);
       if (!this.#hasReleased) for (const mailbox of mailboxes) await this.#release(mailbox);
       this.#hasReleased = true;
       for (const mailbox of mailboxes) await this.#look(mailbox);
-      // Other processes see by this whether a surface may still take up what they send.
+      // Other processes read this to see whether the surface is still connected.
       await directory.seen(bridgeName(this.origin.name));
     } finally {
       if (!this.#isOver) this.#alarm.at(this.context.deps.now() + LOOK_MS);
     }
   }
 
-  /** A host that was killed left these held. Whether they were shown is not known; the surface knows by their keys. */
+  /** Releases the messages that a killed host held. Whether they were shown is unknown here; the surface knows their keys. */
   async #release(mailbox: AgentName): Promise<void> {
     const { journal, mailboxes } = this.context.deps.home;
     const held = (await journal.heldBy(mailbox, this.#owner)).map(({ id }) => id);
@@ -125,14 +125,14 @@ export class SurfaceOutbox {
         if (this.#isOver || this.#open.size >= MOST_OUT) return;
         this.#seen.set(mailbox, seq);
         const message = readMessage(JSON.parse(text));
-        if (message) await this.#meet({ mailbox, message, isOwed: attention.policy === 'must_respond' });
+        if (message) await this.#enqueue({ mailbox, message, isOwed: attention.policy === 'must_respond' });
       }
       if (page.length < PAGE) return;
     }
   }
 
-  /** What people say or mark there is there already; and of a channel's messages one copy is enough to show it. */
-  async #meet(outgoing: Outgoing): Promise<void> {
+  /** Queues a message, unless its platform shows it already: one that was written there, or a second copy of a channel message. */
+  async #enqueue(outgoing: Outgoing): Promise<void> {
     const { message, mailbox } = outgoing;
     const isChannel = message.to.startsWith('#');
     const isElsewhere = isChannel && mailbox !== bridgeName(this.origin.name);
@@ -157,7 +157,7 @@ export class SurfaceOutbox {
   #left(place: string, done: Promise<void>, turn: Promise<void>): void {
     this.#open.delete(done);
     if (this.#conversations.get(place) === turn) this.#conversations.delete(place);
-    // There is room again.
+    // One place is free again.
     this.ring();
   }
 
@@ -169,7 +169,7 @@ export class SurfaceOutbox {
     for (let tried = 0; !this.#isOver; tried += 1) {
       try {
         await Promise.race([this.wire.show(params), this.#stopped.then(() => Promise.reject(new Error('the end')))]);
-        await noted(this.context, mailbox, message.id, 'shown', { surface: this.origin.name });
+        await recordStep(this.context, mailbox, message.id, 'shown', { surface: this.origin.name });
         await this.#endAnswered(message);
         await this.#settle(outgoing, outgoing.isOwed ? 'acknowledged' : 'ignored', {});
         return this.#tell(message.id, 'shown');
@@ -185,7 +185,7 @@ export class SurfaceOutbox {
     await mailboxes.release({ mailbox, owner: this.#owner }, [message.id], { because: 'the surface went away' });
   }
 
-  /** It will never be shown: its sender is told, and may say it in another way. */
+  /** Settles a message that can never be shown as failed. Its sender sees that and may send it in another way. */
   async #failed(outgoing: Outgoing, error: unknown): Promise<void> {
     const reason = error instanceof Error ? error.message.replace(/\p{Cc}+/gu, ' ').slice(0, 200) : 'refused';
     await this.#endAnswered(outgoing.message, reason);
@@ -237,7 +237,7 @@ export class SurfaceOutbox {
   }
 }
 
-/** How a message looks at a surface: a DM, a post, a reply in a thread, a reaction, or another text for an earlier one. spec: host#show */
+/** A message as a surface shows it: a DM, a post, a reply in a thread, a reaction, or an edit. spec: host#show */
 export async function showOf(
   context: HostContext,
   origin: ChatOrigin,
@@ -251,7 +251,7 @@ export async function showOf(
   const place = about ?? message;
   const isChannel = place.to.startsWith('#');
   const isThread = signal === undefined && message.thread !== undefined;
-  // Anyone who shares something for all calls nobody by it.
+  // An ambient message mentions nobody.
   const called = aim === 'ambient' ? [] : await context.people.called(message);
   return {
     what: signal !== undefined ? 'reaction' : replaces !== undefined ? 'edit' : 'message',
@@ -277,7 +277,7 @@ export async function showOf(
   };
 }
 
-/** The platform's id of a DM: where the message that this answers was written, else where the person last wrote to its author. */
+/** The platform's id of the DM for a message: that of the message it answers, else that in which the person last wrote to its author. */
 async function dmOf(
   { deps }: HostContext,
   { name }: ChatOrigin,
@@ -289,15 +289,15 @@ async function dmOf(
   return written ?? (await deps.home.directory.get(mailbox))?.parley?.dms?.[from] ?? rawPerson(name, mailbox);
 }
 
-/** What a surface did with something that was said there: it has shown it, or says why it never will. */
+/** What a surface did with a message: it has shown it, or `refused` says why it never will. */
 export interface Outcome {
   surface: AgentName;
   refused?: string;
 }
 
 /**
- * An answer was shown, or never will be: only now has the event that it answers its end. This is done before the answer itself is
- * settled, so after a crash in between it is shown and ended once more, which changes nothing.
+ * Ends the event that an answer replies to, once the answer was shown or refused. This happens before the answer itself is settled, so
+ * after a crash in between both steps run again, which changes nothing.
  */
 export async function endAnswered(home: Home, said: Message, outcome: Outcome, now: number): Promise<void> {
   const { surface, refused } = outcome;
@@ -306,7 +306,7 @@ export async function endAnswered(home: Home, said: Message, outcome: Outcome, n
   const event = await home.journal.message(id);
   const who = { name: said.from as AgentName, home };
   const copy = await home.journal.copy(who.name, id);
-  // Who is no reader at this surface has it by mail, and it was ended when that was stored.
+  // The asker is not at this surface but reads mail: the event ended when the answer was stored.
   if (!copy || !event?.from.startsWith(`${surface}.`)) return;
   const as = refused === undefined ? replyOutcome(copy.attention.policy) : 'failed';
   const by = { reply: said.id, ...(refused !== undefined && { surface, reason: refused }) };

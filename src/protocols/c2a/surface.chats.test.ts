@@ -49,7 +49,7 @@ describe('two workspaces of one platform', () => {
     expect(await host.workspace.own.directory.channels()).toEqual(['#C1', '#slack-T2.C1'] as never);
   });
 
-  it('are shown only what is said to each of them, under the ids of the platform', async () => {
+  it('each see only the messages to them, under the ids of the platform', async () => {
     const { host, wire, first, other } = await aCountry();
     await other.dm('U1', 'lead', 'hello', { messageId: '7' });
     await other.post('U1', C1, '@lead and here?', { messageId: '8' });
@@ -67,7 +67,7 @@ describe('two workspaces of one platform', () => {
     ]);
   });
 
-  it('keep their names, in whatever order they come back', async () => {
+  it('keep their names, in whatever order they reconnect', async () => {
     const { host, first, other } = await aCountry();
     for (const surface of [first, other]) host.host.gone(surface.wire);
     const back = await new TestSurface(host).bind({ workspaceId: 'T2' });
@@ -102,7 +102,7 @@ describe('where a platform numbers the messages of each conversation by itself',
     expect(wire.texts.toSorted()).toEqual(['@lead one', '@lead two', 'four', 'three']);
   });
 
-  it('edits, deletes, threads and reactions name the conversation, and mean its message', async () => {
+  it('edits, deletes, threads and reactions name the conversation, and apply to its message', async () => {
     const { host, wire, surface } = await aTown();
     const one = await surface.post('U1', C1, '@lead one', { messageId: '42' });
     const two = await surface.post('U1', C2, '@lead two', { messageId: '42' });
@@ -120,7 +120,7 @@ describe('where a platform numbers the messages of each conversation by itself',
     expect(surface.wire.shown).toMatchObject([{ what: 'reaction', conversation: { id: 'C2' }, target: '42' }]);
   });
 
-  it('and one that does not say which is refused rather than guessed', async () => {
+  it('a request that does not name the conversation is refused rather than guessed', async () => {
     const { surface } = await aTown();
     await surface.post('U1', C1, '@lead one', { messageId: '42' });
     await surface.post('U1', C2, '@lead two', { messageId: '42' });
@@ -129,7 +129,7 @@ describe('where a platform numbers the messages of each conversation by itself',
     await expect(surface.react('U2', '42', { signal: 'seen' })).rejects.toThrow('name the conversation');
   });
 
-  it('what a home of an earlier version has is known: it names no conversation', async () => {
+  it('messages of an earlier version, which name no conversation, are found', async () => {
     const host = await aHost('lead');
     const { directory } = host.workspace.own;
     for (const name of ['slack._surface', 'slack.U1']) await directory.register(AgentName.parse(name), 'agent');
@@ -145,7 +145,7 @@ describe('where a platform numbers the messages of each conversation by itself',
     expect(await surface.dm('U1', 'lead', 'long', { messageId: long })).toMatchObject({ first: true });
   });
 
-  it('what was said of a message before it came belongs to its conversation', async () => {
+  it('a reply or reaction that arrives before its message belongs to the conversation of that message', async () => {
     const { host, surface } = await aTown();
     const reply = await surface.post('U2', { ...C1, kind: 'thread', threadId: '42' }, 'I see', { messageId: '43' });
     const other = await surface.post('U1', C2, '@lead two', { messageId: '42' });
@@ -156,7 +156,7 @@ describe('where a platform numbers the messages of each conversation by itself',
 });
 
 describe('mentions that a surface hands over', () => {
-  it('call those whom they name, whatever the text says, and nobody else', async () => {
+  it('mention those whom they name and nobody else, whatever the text says', async () => {
     const { host, wire, surface } = await aTown('bob');
     await inChannel(host.workspace, '#C1', 'bob');
     await surface.post('U1', C1, '<@U0BOT> can you look? cc @bob', { mentions: ['lead'] });
@@ -172,7 +172,7 @@ describe('mentions that a surface hands over', () => {
     expect(waiting?.attention.directedness).toBe('to_other');
   });
 
-  it('can name people of the platform and roles, and what is not known here calls nobody', async () => {
+  it('can name people of the platform and roles; unknown names mention nobody', async () => {
     const { host, wire, surface } = await aTown();
     await host.bind(wire, 'lead', { sessionId: 'two', roles: ['ops'] });
     await surface.post('U2', C1, 'hello');
@@ -309,7 +309,7 @@ describe('a DM', () => {
     ]);
   });
 
-  it('and a thread of an agent’s message is answered as one: the answer comes to that agent', async () => {
+  it('in a thread of an agent’s message goes to that agent as an answer', async () => {
     const { host, wire, surface } = await aTown();
     await surface.dm('U1', 'lead', 'hello');
     await surface.post('U1', C1, '@lead hello');
@@ -347,7 +347,7 @@ describe('a DM', () => {
 });
 
 describe('a session that is bound with streams', () => {
-  it('gets what is said there from now on, and no more when it is bound without them', async () => {
+  it('gets their messages from then on, and no more after it is bound without them', async () => {
     const host = await aHost('lead');
     const wire = new FakeWire();
     const { token } = await host.bind(wire, 'lead', { streams: ['#C1'] });
@@ -380,7 +380,7 @@ describe('a session that is bound with streams', () => {
   });
 });
 
-it('a tool waits for a few posts at most, also where 1,800 are ahead of it', async () => {
+it('a tool waits for a few posts at most, even if 1,800 are queued before it', async () => {
   const { workspace } = await aHost('lead');
   const host = new TestHost(workspace, { limits: { postsAtOnce: 2000 } });
   const wire = new FakeWire();

@@ -58,7 +58,7 @@ describe('what people write at a surface', () => {
     await surface.post('U1', { ...C1, kind: 'tool' }, 'build 7 ended');
     await surface.post('U1', { ...C1, kind: 'tool' }, '@lead build 8 failed', { intent: 'blocker' });
     await host.pass(3_600_000);
-    // A digest is of the kind system by itself.
+    // A digest always has the kind system.
     const brought = wire.delivered.filter(({ source }) => source.platform === 'slack');
     const kinds = new Set(brought.map(({ conversation }) => conversation.kind));
     expect([...kinds].toSorted()).toEqual(['channel', 'dm', 'system', 'thread', 'tool']);
@@ -96,7 +96,7 @@ describe('what people write at a surface', () => {
     expect(words).toEqual([1, 2, 3, 4, 5, 6, 7]);
   });
 
-  it('reaches an agent that is called by name in a public channel, and none in a private one', async () => {
+  it('reaches an agent that is mentioned in a public channel, and none in a private one', async () => {
     const { host, wire, surface } = await aTown();
     await surface.post('U1', C1, '@lead are you there?');
     await surface.post('U1', { id: 'P1', kind: 'channel', private: true }, '@lead the merger is on friday');
@@ -180,14 +180,14 @@ describe('what people write at a surface', () => {
 });
 
 describe('a surface', () => {
-  it('speaks for no agent of this home, whatever its platform is called', async () => {
+  it('cannot speak for an agent of this home, whatever its platform is called', async () => {
     const { host, surface } = await aTown('web.ci');
     await expect(new TestSurface(host, 'web').bind()).rejects.toMatchObject({ code: 'name_taken' });
     await surface.dm('U1', 'lead', 'hello');
     await new TestSurface(host).bind();
   });
 
-  it('reads along in no conversation of another platform that is called like one of its own', async () => {
+  it('cannot read a conversation of another platform that has the same name as one of its own', async () => {
     const { host, surface } = await aTown();
     const other = await new TestSurface(host, 'irc').bind();
     await surface.post('U1', { ...C1, private: true }, 'the plan');
@@ -207,7 +207,7 @@ describe('a surface', () => {
 });
 
 describe('reactions at a surface', () => {
-  it('bring nobody into a channel that is not shown there', async () => {
+  it('subscribe nobody to a channel that is not shown there', async () => {
     const { host, surface } = await aTown('bob');
     await inChannel(host.workspace, '#secret', 'lead', 'bob');
     const { message } = await host.send('bob', '#secret', 'the plan');
@@ -394,7 +394,7 @@ describe('what agents say to a surface', () => {
     expect(await host.ended('slack.U1', row?.message.id ?? '')).toBe('failed');
     expect(surface.wire.shown).toHaveLength(1);
     surface.wire.showing = async () => {};
-    // Nobody has heard it: it can be said in other words, and in the same.
+    // Nobody has seen it: it can be sent again, with another text or the same.
     for (const text of ['hello', 'good morning']) {
       const again = said({ target: '@slack.U1', text, inReplyTo: eventId, idempotencyKey: text });
       expect(await host.call(wire, 'chat.send_message', again)).toMatchObject({ first: true, shown: true });
@@ -423,7 +423,7 @@ describe('what agents say to a surface', () => {
     expect(await host.ended('lead', eventId)).toBe('responded');
   });
 
-  it('waits for a surface that is away, and is shown in order when it is back', async () => {
+  it('waits for a disconnected surface, and is shown in order when it reconnects', async () => {
     const { host, wire, surface } = await aTown();
     await surface.dm('U1', 'lead', 'hello');
     await host.pass(5000);

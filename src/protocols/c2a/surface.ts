@@ -23,10 +23,10 @@ import type { ChatOrigin } from './platform-names.ts';
 type Params<M extends keyof typeof SURFACE> = Described<(typeof SURFACE)[M]>;
 type Post = Params<'surface/post'>;
 
-/** Who is said to type for longer than this has gone away. */
+/** A typing notice older than this no longer counts. */
 const TYPING_MS = 60_000;
 
-/** One surface that is connected: one workspace. */
+/** One connected surface: one workspace of a platform. */
 export interface Surface {
   wire: HostPeer;
   origin: ChatOrigin;
@@ -36,12 +36,12 @@ export interface Surface {
 }
 
 /**
- * Where chats come in: what people write there becomes mail, under names that are made from the platform's own, so the same message
- * always has the same id. What agents say to them is shown there. spec: host#surface
+ * The connected surfaces. A chat message becomes mail whose id is made from the platform's own id, so the same message always has the same
+ * id. Mail of agents to people there is shown at the surface. spec: host#surface
  */
 export class Surfaces {
   readonly #bound = new Map<AgentName, Surface>();
-  /** Connections that ended and may still hold something. */
+  /** Connections that ended and may still hold messages. */
   readonly #ending = new Map<AgentName, Promise<void>>();
   readonly #typing = new Map<string, { since: number; author: AgentName; origin: ChatOrigin; conversation: string }>();
   readonly #order: ConversationOrder;
@@ -58,7 +58,7 @@ export class Surfaces {
     this.#ids = new MessageIds(context.deps.home);
   }
 
-  /** A surface of the same workspace takes the place of the one before: that one's connection may be dead. */
+  /** A new connection of a workspace replaces the earlier one, which may be dead. */
   async bind(wire: HostPeer, { platform, workspaceId, ephemeral }: Params<'surface/bind'>): Promise<ChatOrigin> {
     if (platform.includes('.')) throw new Refusal('invalid_request', 'a platform has no "." in its name');
     const bound = this.all().find((one) => one.wire === wire);
@@ -94,7 +94,7 @@ export class Surfaces {
     for (const surface of this.#bound.values()) this.#end(surface);
   }
 
-  /** The next connection of this workspace waits until this one holds nothing. */
+  /** Ends a connection. The next one of this workspace waits until this one holds no message. */
   #end(surface: Surface | undefined): void {
     if (surface) this.#ending.set(surface.origin.name, surface.showing.close());
   }
@@ -115,7 +115,7 @@ export class Surfaces {
     return this.#order.run(place, post.sequence, () => this.#oneByOne(() => this.#post(surface, post)));
   }
 
-  /** Storing keeps the process busy. Between two posts everybody else has a turn: a tool must not wait for a thousand of them. */
+  /** Runs one post at a time and yields between two, so that a tool call does not wait for a thousand posts. */
   async #oneByOne<T>(job: () => Promise<T>): Promise<T> {
     const before = this.#lastPost;
     const mine = Promise.withResolvers<void>();
@@ -149,7 +149,7 @@ export class Surfaces {
     if (recipient) await this.#members.keepDm(author, recipient, conversation.id);
     const { threadId } = conversation;
     const thread = threadId === undefined ? null : await this.#threadOf(origin, threadId, conversation.id);
-    // What a system or a tool says by itself is for information, unless the surface knows better.
+    // A message of a system or a tool is information, unless the surface names an intent.
     const isStatus = (conversation.kind === 'system' || conversation.kind === 'tool') && post.intent === 'none';
     const said = post.createdAt === undefined ? Infinity : Date.parse(post.createdAt);
     const sent = await send(
@@ -168,7 +168,7 @@ export class Surfaces {
         ...(isDm && { conversation: conversation.id }),
       },
     );
-    // Who joined or left is for the record: no model needs it.
+    // Notices of joining and leaving are only recorded: no model needs them.
     if (conversation.kind === 'system' && isStatus && sent.first) {
       for (const { mailbox, attention } of sent.copies) {
         await home.journal.reconsider(mailbox, id, { ...attention, injection: 'silent' });
@@ -178,7 +178,7 @@ export class Surfaces {
     return { eventId: sent.message.id, first: sent.first };
   }
 
-  /** What people bring, as a message has it. With `mentions` nobody else is called. */
+  /** The posted content as fields of a message. `mentions`, if given, replaces the names in the text. */
   async #contentOf(
     origin: ChatOrigin,
     { content, mentions }: Pick<Post, 'content' | 'mentions'>,
@@ -203,7 +203,7 @@ export class Surfaces {
     });
   }
 
-  /** No matter who deletes it, what nobody has answered yet is called off; only its author's deleting discharges an obligation. */
+  /** Anyone's deletion ends the replies that are still owed. Only the author's also ends an obligation. */
   async delete(
     wire: HostPeer,
     { messageId, by, conversation }: Params<'surface/delete'>,
@@ -224,7 +224,7 @@ export class Surfaces {
     return { eventId: id };
   }
 
-  /** A sign that means nothing here is kept as it is, and does nothing. */
+  /** Stores a reaction. An emoji without a meaning here is stored as it is and ends nothing. */
   async react(
     wire: HostPeer,
     reaction: Params<'surface/react'>,
@@ -259,7 +259,7 @@ export class Surfaces {
     this.context.stored();
   }
 
-  /** Since when its author types where it was said. In a DM any place that is no channel of ours will be it. */
+  /** Since when the author has been typing in the item's conversation. For a DM, any conversation that is no channel of ours counts. */
   typingSince({ author, message }: Item): number | null {
     for (const { since, author: typist, origin, conversation } of this.#typing.values()) {
       if (typist !== author.name) continue;
@@ -269,7 +269,7 @@ export class Surfaces {
     return null;
   }
 
-  /** Something was stored: it may be for people at a surface. */
+  /** Mail was stored that may be for people at a surface. */
   ring(): void {
     for (const { showing } of this.#bound.values()) showing.ring();
   }
@@ -280,7 +280,7 @@ export class Surfaces {
     throw new Refusal('no_identity', 'this surface is not bound; call surface/bind first');
   }
 
-  /** What somebody answers: a message of the platform, or one of ours by the id under which it was shown there. */
+  /** The message that a post answers: one of the platform, or one of ours by the id under which it was shown there. */
   async #threadOf(origin: ChatOrigin, threadId: string, conversation: string): Promise<MessageId> {
     const own = isMessageId(threadId) ? await this.context.deps.home.journal.message(threadId) : null;
     const channel = ChannelName.safeParse(own?.to);
@@ -293,10 +293,10 @@ export class Surfaces {
   async #located(origin: ChatOrigin, messageId: string, conversation: string | undefined): Promise<Located> {
     const found = await this.#ids.locate(origin, messageId, conversation);
     if (found) return found;
-    throw new Refusal('not_found', 'no message came in under that messageId');
+    throw new Refusal('not_found', 'no message was posted with that messageId; post it first');
   }
 
-  /** What somebody reacts to: a message of the platform, or one of ours by the id under which it was shown. */
+  /** The message that a reaction is for: one of the platform, or one of ours by the id under which it was shown. */
   async #target(origin: ChatOrigin, messageId: string, conversation: string | undefined): Promise<MessageId> {
     const own = isMessageId(messageId) && (await this.context.deps.home.journal.message(messageId));
     if (own) return own.id;
@@ -305,7 +305,7 @@ export class Surfaces {
   }
 }
 
-/** The same reaction again is the same key. Where ids count per conversation, those of reactions do, too. */
+/** The same reaction always has the same key. Where message ids are unique only per conversation, so are those of reactions. */
 function reactionKey(reactionId: string, conversation: string | undefined): SendKey {
   if (conversation === undefined) return SendKey.parse(`surface/reaction/${reactionId}`);
   const hash = new Bun.CryptoHasher('sha256').update(`${conversation}\n${reactionId}`).digest('hex');

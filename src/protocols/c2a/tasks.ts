@@ -2,8 +2,8 @@ import { Refusal } from '../../core/refusal.ts';
 import type { HostDeps, Timer } from './context.ts';
 
 /**
- * Work that nobody waits for: it is owned here, so that none of it is lost or goes on after the end. What fails is logged, and
- * anyone who began it tries again by its alarm.
+ * Owns work that no caller waits for, so that none is lost or runs after `close()`. A failure is logged; the caller's own alarm tries
+ * again.
  */
 export class BackgroundTasks {
   readonly #open = new Set<{ done: Promise<void> }>();
@@ -22,7 +22,7 @@ export class BackgroundTasks {
     task.done = this.#do(what, job, task);
   }
 
-  /** Takes no more, and waits for what is under way. */
+  /** Takes no new task, and waits for the running ones. */
   async close(): Promise<void> {
     this.#isOver = true;
     while (this.#open.size > 0) await Promise.all(Array.from(this.#open, ({ done }) => done));
@@ -49,7 +49,7 @@ export class Alarm {
     readonly ring: () => void,
   ) {}
 
-  /** Rings at this time, or earlier if it was set so before. */
+  /** Rings at this time, or at an earlier one that was set before. */
   at(time: number): void {
     if (time >= this.#at) return;
     this.#timer?.cancel();
@@ -64,12 +64,12 @@ export class Alarm {
   close(): void {
     this.#timer?.cancel();
     this.#timer = null;
-    // Whatever is asked of it afterwards is later than that.
+    // Every later call of `at` names a later time, so it sets no timer.
     this.#at = -Infinity;
   }
 }
 
-/** Rounds that never overlap: asked for any number of times during one, it is done once more. */
+/** Runs rounds that never overlap. Any number of requests during one round cause one more. */
 export class RepeatingTask {
   #asked = false;
   #running = false;
@@ -99,13 +99,13 @@ export class RepeatingTask {
   }
 }
 
-/** A failure in small facts. A refusal's words are ours; others may hold a path, which is nobody's secret here, and never a body. */
+/** A failure as small facts for the log. Its text is ours or may contain a path, but never a body. */
 export function failureFacts(error: unknown): Record<string, string> {
   if (error instanceof Refusal) return { refusal: error.code };
   return error instanceof Error ? { error: error.name, message: error.message.slice(0, 200) } : { error: 'unknown' };
 }
 
-/** Limits the rate, the burst, and how many wait for their turn. What is more is refused: nothing is dropped. */
+/** Limits the rate, the burst, and how many callers wait. Refuses the rest; drops nothing. */
 export class Rate {
   #left: number;
   #at: number;
@@ -119,7 +119,7 @@ export class Rate {
     this.#at = deps.now();
   }
 
-  /** Comes back when it is its turn; throws if too many wait already. */
+  /** Resolves when it is the caller's turn. Throws if too many wait already. */
   async turn(what: string): Promise<void> {
     this.#refill();
     const waitMs = this.#left >= 1 ? 0 : Math.ceil(((1 - this.#left) * 1000) / this.limit.perSecond);
@@ -129,7 +129,7 @@ export class Rate {
         `too many ${what} at once; try again in ${Math.ceil(waitMs / 1000)} s, with the same key`,
       );
     }
-    // Taken now, also where it has to be waited for: who comes later waits longer.
+    // Take the place now, even if the caller must wait for it, so that later callers wait longer.
     this.#left -= 1;
     if (waitMs === 0) return;
     this.#waiting += 1;
@@ -144,21 +144,21 @@ export class Rate {
   }
 }
 
-/** How long the ones before are waited for, where a source counts its messages one by one. */
+/** How long a message waits for its predecessors, if its source numbers messages without gaps. */
 const GAP_MS = 500;
-/** How many places are remembered between two messages. */
+/** The most conversations that are remembered between two messages. */
 const MOST = 10_000;
 
 interface Line {
   done: Promise<void>;
   last: number | null;
-  /** The last two followed each other: a gap means that one is on its way. */
+  /** The last two numbers were consecutive, so a gap means that a message is still under way. */
   isCounted: boolean;
   waiting: Map<number, () => void>;
   open: number;
 }
 
-/** What is said in one place happens one after the other; and in the order of its numbers, where the source gives some. */
+/** Handles messages of one conversation one after the other, in the order of their numbers if the source has numbers. */
 export class ConversationOrder {
   readonly #lines = new Map<string, Line>();
 

@@ -57,7 +57,7 @@ describe('the tools', () => {
     expect(await host.workspace.own.journal.history({ limit: 10 })).toHaveLength(1);
   });
 
-  it('act for the mailbox that has the event, where a session has several', async () => {
+  it('act for the mailbox that has the event, if a session has several', async () => {
     const host = await aHost('lead', 'ops', 'bob');
     const wire = new FakeWire();
     await host.bind(wire, ['lead', 'ops']);
@@ -108,7 +108,7 @@ describe('the tools', () => {
     expect(receipts.find(({ step }) => step === 'deferred')?.evidence).toMatchObject({ reason: 'after the deploy' });
   });
 
-  it('claim for one only: the other is told who has it', async () => {
+  it('give a claim to one only, and tell the other who has it', async () => {
     const { host, lead, dev } = await twoSessions();
     await inChannel(host.workspace, '#c', 'lead', 'dev', 'bob');
     const { message } = await host.send('bob', '#c', '@lead @dev who can look at this?');

@@ -23,7 +23,7 @@ import type { Surface } from './surface.ts';
 
 type Tool<Name extends ToolName> = (runner: Runner, args: ToolArguments<Name>) => Promise<unknown>;
 
-/** The seven tools, each one call of the flow. What they answer is short, and masked. spec: host#tools */
+/** The seven tools. Each calls one function of core and answers in a few masked words. spec: host#tools */
 export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
   async 'chat.list_events'({ session }, args) {
     const { events, cursor } = await listEvents(session.whos, { ...args, now: session.context.deps.now() });
@@ -47,7 +47,7 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
     const obligation = await withDelegate(session, who, target, args.obligation);
     const sent = await speak(session.context, who, { ...args, target, ...(obligation && { obligation }) });
     const about = sent.message.thread;
-    // Its last words are not taken as a reply too.
+    // The turn has a reply to this event: its final text is not taken as a second one.
     if (isMessageId(about)) session.turn?.said.add(about);
     session.context.stored(sent.copies);
     try {
@@ -61,7 +61,7 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
         ...shown,
       };
     } finally {
-      // Shown or refused, the event that it answers has its end.
+      // Once the answer was shown or refused, the event it replies to may have ended.
       if (isMessageId(about)) await session.recheck(who, about);
     }
   },
@@ -109,7 +109,7 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
   },
 };
 
-/** Which of a session's mailboxes acts: the one that has the event, else the first. */
+/** The mailbox of the session that acts: the one that has the event, else the first. */
 async function actorFor({ session }: Runner, id: string | undefined): Promise<Who> {
   const [first] = session.whos;
   if (!first) throw new Refusal('no_identity', 'this session is bound to no mailbox; bind it to one that exists');
@@ -120,7 +120,7 @@ async function actorFor({ session }: Runner, id: string | undefined): Promise<Wh
 
 const COORDINATOR = 'lead' as AgentName;
 
-/** In the draft of 2026-08-11 the author's coordinator may discharge an obligation where its author names nobody. */
+/** In the draft of 2026-08-11 the author's coordinator may discharge an obligation whose author names no delegate. */
 async function withDelegate(
   { link }: HostSession,
   { name, home }: Who,
@@ -133,7 +133,7 @@ async function withDelegate(
   return lead ? { ...obligation, delegate: lead.name } : obligation;
 }
 
-/** As the header of an event writes it, and as people write it. */
+/** Accepts a target as the header of an event writes it (`thread:…`), and as people write it. */
 function targetOf(target: string, who: Who): string {
   const [, kind, rest = ''] = /^(dm|channel|thread|system|tool):(.*)$/s.exec(target) ?? [];
   if (kind === undefined) return target;
@@ -148,7 +148,7 @@ function idOf(text: string): MessageId {
   throw new Refusal('invalid_request', 'an eventId is made of letters, digits, . _ -');
 }
 
-/** One event as a tool shows it: what a model needs, in few words. */
+/** One event as a tool shows it to a model: short. */
 function viewed(view: EventView): object {
   const {
     id,
@@ -184,12 +184,12 @@ function viewed(view: EventView): object {
   };
 }
 
-/** How long a tool waits to hear from a surface: what is not shown by then is shown later. */
-const PATIENCE_MS = 5000;
+/** How long a tool waits for a surface to show a message. A message that is not shown by then is shown later. */
+const SHOWN_WAIT_MS = 5000;
 
 type Said = ToolArguments<'chat.send_message'>;
 
-/** Says something. For a moment only where a surface can do that, and to one person there: it is never shown to more. */
+/** Sends a message. An ephemeral one needs a surface that can show it so, and goes to one person there. */
 async function speak(context: HostContext, who: Who, said: Said): Promise<Sent> {
   const { workspace } = context.deps;
   if (said.visibility !== 'ephemeral') return say(workspace, who, said);
@@ -198,13 +198,13 @@ async function speak(context: HostContext, who: Who, said: Said): Promise<Sent> 
     throw new Refusal('not_in_this_version', `nothing there can show a message for a moment only; send it as a dm`);
   }
   const id = workspace.newId();
-  surface.showing.forAMoment(id);
+  surface.showing.markEphemeral(id);
   return say({ ...workspace, newId: () => id }, who, { ...said, visibility: 'dm' });
 }
 
 /**
- * What became of it at a surface, as far as that is known soon. If it can never be shown there its sender hears so, and may say it in
- * another way: nobody has seen it.
+ * Whether a surface showed the message within `SHOWN_WAIT_MS`. If it never can, the sender gets a refusal and may send it in another way:
+ * nobody has seen it.
  */
 export async function shownAt(context: HostContext, { message, copies }: Sent): Promise<{ shown?: boolean }> {
   const at = copies.flatMap(({ mailbox }) => {
@@ -216,13 +216,13 @@ export async function shownAt(context: HostContext, { message, copies }: Sent): 
   for (const { surface, mailbox } of at) {
     const ended = (): Promise<boolean> => wasShown(context, mailbox, message.id);
     const isShown =
-      (await ended()) || (await surface.showing.outcome(message.id, PATIENCE_MS)) === 'shown' || (await ended());
+      (await ended()) || (await surface.showing.outcome(message.id, SHOWN_WAIT_MS)) === 'shown' || (await ended());
     shown = isShown && shown !== false;
   }
   return shown === undefined ? {} : { shown };
 }
 
-/** False while nobody can tell. What it refused is told as a refusal. */
+/** False while no surface has answered. A surface's refusal becomes ours. */
 async function wasShown({ deps }: HostContext, mailbox: AgentName, id: MessageId): Promise<boolean> {
   const copy = await deps.home.journal.copy(mailbox, id);
   if (copy?.state !== 'settled') return false;
@@ -230,10 +230,10 @@ async function wasShown({ deps }: HostContext, mailbox: AgentName, id: MessageId
   return true;
 }
 
-/** What halts work comes first, then what is oldest. */
+/** The order of the open sets: what halts work first, then the oldest. */
 const BLOCKS = ['halted', 'degraded', 'none', undefined];
 
-/** What these owe, or what they wait for: as authors, or as delegates of authors. spec: host#open-set */
+/** What these agents owe, or what they wait for as authors or delegates. spec: host#open-set */
 export async function openSet(whos: readonly Who[], which: 'owed' | 'blocking', limit: number): Promise<object> {
   const ask = async (who: Who) =>
     which === 'owed' ? [await owe(who, { limit })] : [await blocked(who, { limit }), await delegated(who, limit)];
@@ -258,7 +258,7 @@ function rank({ obligation }: { obligation?: Blocking }): number {
   return BLOCKS.indexOf(obligation?.blocks);
 }
 
-/** How far the work of a session is, at the surfaces that have one of its channels. It is no chat: nothing is kept, and nobody is called. */
+/** Shows a session's progress at the surfaces that have one of its channels. Progress is not a message: it is not stored and mentions nobody. */
 export async function showProgress(
   { deps }: HostContext,
   session: HostSession,
@@ -284,7 +284,7 @@ export async function showProgress(
         mentions: [],
         text: [`${progress}${total === undefined ? '' : `/${total}`}`, message].filter(Boolean).join(' '),
       });
-      // The next word on it is as good: nobody waits for this one.
+      // A lost update does no harm: the next one replaces it.
       shown.catch(() => {});
     }
   }

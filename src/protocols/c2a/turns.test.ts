@@ -57,7 +57,7 @@ describe('while a model is at work', () => {
     expect(wire.delivered).toMatchObject([{ injection: { interrupt: true } }]);
   });
 
-  it('nothing ever interrupts a harness that cannot be', async () => {
+  it('nothing ever interrupts a harness without the interrupt capability', async () => {
     const { host, wire } = await aBusyLead({ ...EVERYTHING, injection: { ...EVERYTHING.injection, interrupt: false } });
     await host.send('will', '@lead', 'stop', { priority: 'urgent' });
     await host.pass(120_000);
@@ -141,14 +141,14 @@ describe('a reply', () => {
     await turn(host, wire, 'started', { eventIds: events });
     await turn(host, wire, 'ended', { eventIds: events, finalText: 'As I said.' });
     expect((await answers()).map(({ body }) => body)).toEqual(['It is not.']);
-    // Nor is the event brought again, so that nobody answers it again.
+    // The event does not return either, so that nobody answers it twice.
     await turn(host, wire, 'started', { eventIds: events });
     await turn(host, wire, 'failed', { eventIds: events });
     await host.pass(60_000);
     expect(wire.ids).toEqual(events);
   });
 
-  it('goes to nobody where a turn had owed events of several: all of them stay owed', async () => {
+  it('is not sent if a turn had owed events of several conversations: all of them stay owed', async () => {
     const { host, wire, events, answers } = await aTurnOn('is the deploy blocked?', 'and my secret project?');
     await turn(host, wire, 'ended', { eventIds: events, finalText: 'Yes, and it goes well.' });
     expect(await answers()).toEqual([]);
@@ -166,7 +166,7 @@ describe('a reply', () => {
   });
 });
 
-it('what others’ work hangs on is not told twice, and stays open until its author says that it is done', async () => {
+it('to an event that blocks others’ work is not sent twice, and the event stays open until its author ends it', async () => {
   const host = await aHost('lead', 'bob');
   await host.host.start();
   const wire = new FakeWire();
@@ -194,7 +194,7 @@ it('what others’ work hangs on is not told twice, and stays open until its aut
   expect(await host.ended('lead', message.id)).toBe('responded');
 });
 
-it('one answer is the answer to all that one author wrote in one turn', async () => {
+it('to one author answers all events of that author in the turn', async () => {
   const host = await aHost('lead', 'bob');
   const wire = new FakeWire();
   await host.bind(wire, 'lead');

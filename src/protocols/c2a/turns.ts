@@ -10,7 +10,7 @@ import { endObligation, answerIn } from '../../core/obligations/obligation.ts';
 import { say } from '../../core/mail/say.ts';
 import type { Sent } from '../../core/mail/send.ts';
 import { failureFacts } from './tasks.ts';
-import { noted } from './context.ts';
+import { recordStep } from './context.ts';
 import { aGroup, keyOf } from './item.ts';
 import type { Item } from './item.ts';
 import type { Runner } from './runner.ts';
@@ -21,7 +21,7 @@ import type { Message } from '../../core/message.ts';
 const AFTER_FAILURE_MS = 5000;
 const MOST_ATTEMPTS = 5;
 
-/** A model began, came to a point between two steps, or ended. spec: host#turns */
+/** A turn started, reached a boundary, ended or failed. spec: host#turns */
 export async function onTurn(runner: Runner, turn: Turn): Promise<void> {
   const { session } = runner;
   const { now } = session.context.deps;
@@ -51,17 +51,17 @@ export async function onTurn(runner: Runner, turn: Turn): Promise<void> {
   runner.ask();
 }
 
-/** The harness says that its model had these before it. */
+/** The harness says that its model saw these events. */
 async function shown({ session }: Runner, ids: readonly MessageId[]): Promise<void> {
   for (const item of openIn(session.open, ids)) {
-    await noted(session.context, item.who.name, item.message.id, 'shown', { session: session.id });
+    await recordStep(session.context, item.who.name, item.message.id, 'shown', { session: session.id });
   }
 }
 
 /**
- * An owed reply that no tool sent: the last words of the turn that had the event are it. If something was said for the event in this
- * turn, that was the reply. Where a turn had owed events of several conversations nobody can tell whom its words were for, and
- * somebody could read what was not meant for them: then nothing is taken, and all stay owed. spec: host#final
+ * Sends the final text of a turn as the reply that is still owed. If a tool replied to the event in this turn, that was the reply. If the
+ * turn had owed events of several conversations, the text may be meant for only one of them: then it is not sent, and all replies stay
+ * owed. spec: host#final
  */
 async function takeFinalText(runner: Runner, { eventIds, finalText = '' }: Turn): Promise<void> {
   const { session } = runner;
@@ -86,11 +86,11 @@ async function takeFinalText(runner: Runner, { eventIds, finalText = '' }: Turn)
   }
 }
 
-/** Several of one author in one turn: the answer to the last is the answer to all, except where others' work stands still. */
+/** If one turn had several events of one author, the answer to the last answers all, except those that block others' work. */
 async function answeredToo(session: Runner['session'], items: readonly Item[], sent: Sent): Promise<void> {
   await shownAt(session.context, sent);
   const [first] = items;
-  // Nobody has seen it yet: they stay owed.
+  // The answer was not shown yet, so the other replies stay owed.
   if (first && (await arrivalOf(first.who.home, first.message.from, sent.message)) !== 'arrived') return;
   const by = { with: sent.message.thread ?? sent.message.id };
   for (const item of items) {
@@ -101,7 +101,7 @@ async function answeredToo(session: Runner['session'], items: readonly Item[], s
   }
 }
 
-/** It must be answered, nobody has ended or put it off, and nothing was said for it: neither in this turn nor in an earlier one. */
+/** Is a reply owed? It must be answered, is neither ended nor deferred, and has no reply, in this turn or an earlier one. */
 async function isOwed({ session }: Runner, item: Item): Promise<boolean> {
   const { attention, message, who } = item;
   if (attention.policy !== 'must_respond' || session.turn?.said.has(message.id)) return false;
@@ -110,7 +110,7 @@ async function isOwed({ session }: Runner, item: Item): Promise<boolean> {
   return (await answerTo(item)) === undefined;
 }
 
-/** Under one key per event: a turn that is run again cannot say something else. */
+/** Sends a reply under one key per event, so a repeated turn cannot send a second one. */
 async function reply({ session }: Runner, { who, message, conversation }: Item, text: string): Promise<Sent> {
   const { workspace } = session.context.deps;
   const isChannel = message.to.startsWith('#');
@@ -129,22 +129,22 @@ async function reply({ session }: Runner, { who, message, conversation }: Item, 
   return sent;
 }
 
-/** Nothing was said for it, so it can be tried again. What was said stays said. spec: host#failed */
+/** Sends the events of a failed turn again later, except those that already have a reply. spec: host#failed */
 async function retryLater({ session }: Runner, { eventIds }: Turn): Promise<void> {
   const ids = eventIds.length > 0 ? eventIds : [...(session.turn?.events ?? [])];
   for (const item of openIn(session.open, ids)) {
     if (session.turn?.said.has(item.message.id) || item.attempts >= MOST_ATTEMPTS) continue;
     if (await isAnswerWaiting(item)) continue;
-    // Written down first: a host that is killed now offers it again after its restart.
+    // Record the release first: a host that is killed now offers the event again after its restart.
     const because = 'its turn failed';
-    await noted(session.context, item.who.name, item.message.id, 'released', { session: session.id, because });
+    await recordStep(session.context, item.who.name, item.message.id, 'released', { session: session.id, because });
     session.open.delete(keyOf(item));
     const again = { ...item, mode: quieter(item.attention.injection, session.link?.capabilities.injection ?? {}) };
     session.queue.putBack(aGroup(again, { notBefore: session.context.deps.now() + AFTER_FAILURE_MS }));
   }
 }
 
-/** Anyone who works keeps what it has claimed. */
+/** Renews the claims of the session's agents: they are at work. */
 async function keepClaims({ session }: Runner): Promise<void> {
   const now = session.context.deps.now();
   for (const { name, home } of session.whos) {
@@ -158,16 +158,16 @@ function openIn(open: ReadonlyMap<string, Item>, ids: readonly MessageId[]): Ite
   return [...open.values()].filter(({ message }) => ids.includes(message.id));
 }
 
-/** How much of an exchange is looked through for an answer. */
+/** How many messages of an exchange are searched for an answer. */
 const EXCHANGE = 200;
 
-/** What its reader has said to an event. */
+/** The reply of an event's reader, if there is one. */
 export async function answerTo({ who, message }: Item): Promise<Message | undefined> {
   const exchange = await who.home.journal.exchange(rootOf(message), EXCHANGE);
   return exchange.find((said) => answerIn(message, who.name, said));
 }
 
-/** Its reader has answered, and that is still to be shown at a surface. */
+/** Has the reader answered, with an answer that a surface must still show? */
 export async function isAnswerWaiting(item: Item): Promise<boolean> {
   const said = await answerTo(item);
   return said !== undefined && (await arrivalOf(item.who.home, item.message.from, said)) === 'waiting';

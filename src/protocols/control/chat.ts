@@ -10,15 +10,15 @@ export interface ChatDeps {
   store: SessionStore;
   config: ControlFile;
   env: Env;
-  /** Makes what was stored visible to those who read files. */
+  /** Writes stored lines to the history files. */
   publish: () => Promise<void>;
   now: () => number;
   log: Log;
 }
 
-/** A chat that shows sessions to people. No method waits for it: a chat that hangs delays nobody. */
+/** A chat that shows sessions to people. No method waits for the chat service, so a chat that hangs delays nobody. */
 export interface Chat {
-  /** Something was stored. */
+  /** A line of history was stored. */
   changed(): void;
   /** A session was started again for a caller of the API. */
   continued(session: string, agent: string): void;

@@ -56,7 +56,7 @@ export class ControlClient {
     return new ControlClient(socket);
   }
 
-  /** Sends a request and returns its answer; throws a Refusal with the server's words for a "no". `heard` gets the events before it. */
+  /** Sends a request and returns its answer. Throws an error of the server as a Refusal with its text. `heard` gets earlier events. */
   async request(
     fields: Record<string, unknown>,
     heard: (event: Record<string, unknown>) => void = () => {},

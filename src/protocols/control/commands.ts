@@ -20,7 +20,7 @@ const SCREEN_LINES = 50;
 const GIST_CHARACTERS = 100;
 const QUEUE_CHARACTERS = 200;
 
-/** What the commands work with. */
+/** The dependencies of the commands. */
 export interface CommandDeps {
   control: SessionControl;
   config: ControlFile;
@@ -31,7 +31,7 @@ export interface CommandDeps {
   now: () => number;
   /** When the server started, ms. */
   since: number;
-  /** The chat is to say that a session was started again. */
+  /** Tells the chat that a session was started again. */
   continued?: (session: string, agent: string) => void;
   /** How long an ask may take; 5 minutes unless a test says less. */
   askMs?: number;
@@ -44,11 +44,11 @@ type Handler = (
   deps: CommandDeps,
   request: ControlRequest,
   tell: Tell,
-  /** The caller is gone, or the server stops. */
+  /** Aborted when the caller is gone or the server stops. */
   gone: AbortSignal,
 ) => Answer | Promise<Answer>;
 
-/** Every command but `subscribe`, which is a stream. Each answers with all its fields, zeros included. spec: control#commands */
+/** Every command except `subscribe`, which is a stream. An answer has all its fields, zeros included. spec: control#commands */
 const COMMANDS: Record<string, Handler> = {
   ping({ config, version, now, since }) {
     const uptime = Math.max(0, Math.floor((now() - since) / 1000));
@@ -84,7 +84,7 @@ const COMMANDS: Record<string, Handler> = {
     const end = await deps.control.ask({ ...promptIn(deps, request), deadline, stored });
     const ms = deps.now() - began;
     if (end.outcome !== 'answered') {
-      // Its prompt goes on with the next server: the caller can look for the answer.
+      // The next server continues the prompt: the caller can look for the answer there.
       const prompt = end.outcome === 'closed' ? { message_id: end.id } : {};
       throw new ControlError(endSaid(end, clientOf(deps, request), deps.now() >= deadline), prompt);
     }
@@ -94,7 +94,7 @@ const COMMANDS: Record<string, Handler> = {
       response: reply.text,
       message_id: reply.id,
       duration_ms: ms,
-      // An answer without a word is one: the client ended its turn so.
+      // An empty answer counts: the client ended its turn without text.
       ...(reply.text === '' && { empty: true }),
       ...(started && { started }),
       ...(reply.shared && { shared: true }),
@@ -120,7 +120,7 @@ const COMMANDS: Record<string, Handler> = {
       await deps.control.restart(request.session);
     } catch (error) {
       if (!(error instanceof Refusal) || error instanceof HostUnreachable) throw error;
-      // `outcome_unknown`: it was started and did not come up. Otherwise nothing could be started.
+      // `outcome_unknown`: the client was started but did not become ready. Any other error: nothing was started.
       if (error.code === 'outcome_unknown')
         throw new ControlError(notInitialized(clientOf(deps, request)), { reason: line(error.message) });
       throw new ControlError(`failed to start: ${line(error.message)}`);
@@ -177,7 +177,7 @@ const COMMANDS: Record<string, Handler> = {
     return { ok: true, response: `answered question ${question} with ${chosen(choice)} (${line(end.words)})` };
   },
 
-  /** Ours: the prompts that are on their way. */
+  /** Ours: the prompts that have not ended. */
   async queue(deps, request) {
     if (request.session !== '') known(deps, request);
     const prompts = await deps.control.queue(request.session || undefined);
@@ -199,7 +199,7 @@ const COMMANDS: Record<string, Handler> = {
     return { ok: true };
   },
 
-  /** Ours: a hook waits beside a dialog. */
+  /** Ours: a hook waits for the decision on its dialog. */
   async dialog({ control }, { event }, _tell, gone) {
     const decision = await decisionBeside(control, event, gone);
     return { ok: true, ...(decision && { decision }) };
@@ -213,7 +213,7 @@ const COMMANDS: Record<string, Handler> = {
   },
 };
 
-/** Answers one request; throws what is to be said instead. */
+/** Answers one request. Throws the error for the caller. */
 export async function answerRequest(
   deps: CommandDeps,
   request: ControlRequest,
@@ -225,14 +225,14 @@ export async function answerRequest(
   try {
     return await handler(deps, request, tell, gone);
   } catch (error) {
-    // Deleted by another process in this very moment.
+    // Another process deleted the session meanwhile.
     const isGone = request.session !== '' && !deps.config.session(request.session);
     if (error instanceof Refusal && error.code === 'not_found' && isGone) throw new ControlError(ERRORS.notFound);
     throw error;
   }
 }
 
-/** The status of the document. One that waits for a person is idle, with a further field. */
+/** A status as the document defines it. A session that waits for a person is idle, with a further field. */
 export function shownState({ status, waitingFor }: SessionState): { status: string; waiting_for?: string } {
   switch (status) {
     case 'waiting':
@@ -244,7 +244,7 @@ export function shownState({ status, waitingFor }: SessionState): { status: stri
   }
 }
 
-/** Questions in the document's words. Ours: `kind` where it is no question of the model, and what was chosen where that is no single option. */
+/** Questions in the document's shape. Ours: `kind` for dialogs that are not a question of the model, and choices of several options or text. */
 function shownQuestions(session: string, { kind, questions, choices, askedAt }: PendingQuestions) {
   const shown = questions.map(({ question, header, options, multiSelect }, at) => {
     const choice = choices[at] ?? null;
@@ -297,7 +297,7 @@ function promptIn(deps: CommandDeps, request: ControlRequest) {
   return { session: request.session, text, from: 'api' as const, agent, raw: request.raw };
 }
 
-/** The beginning of what was said last. For voice it is the transcription, for a photo its caption. */
+/** The beginning of the last line: of a voice message its transcription, of a photo its caption. */
 function lastOf(name: string, last: HistoryLine | null): Record<string, unknown> {
   if (!last) return { name, lastMessageId: 0, lastMessageTs: 0 };
   const { id, ts, from, type, text, transcription, caption } = last;
@@ -313,7 +313,7 @@ function gistOf(text: string, limit: number): string {
   return characters.length > limit ? `${gist}...` : gist;
 }
 
-/** Why a prompt cannot be taken back. */
+/** Why a prompt cannot be withdrawn. */
 function tooLate(id: number, state: PromptState | null): string {
   if (state === null) return `no prompt ${id}`;
   if (state === 'submitting' || state === 'submitted') return 'too late: it was typed; its answer goes to the history';

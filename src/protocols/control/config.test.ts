@@ -142,7 +142,7 @@ describe('~/.ccc.json', () => {
 
   it('takes a name once, and gives a deleted session back with what it had [CCC-165, CCC-164]', () => {
     const { file } = aFile(JSON.stringify(EARLIER));
-    expect(() => file.add('web', { path: '/other' })).toThrow('a session web is there already (/code/web)');
+    expect(() => file.add('web', { path: '/other' })).toThrow('session web exists already (/code/web)');
     file.remove('web');
     expect(file.session('web')).toBeNull();
     expect(() => file.remove('web')).toThrow('session not found');

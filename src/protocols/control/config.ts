@@ -13,7 +13,7 @@ import { locked } from '../../platform/lock-file.ts';
 
 const START_TIMEOUT_SECONDS = 60;
 const NAME_LIMIT = 128;
-/** Editors and other programs move the file away and write a new one. One that is away for longer was removed. */
+/** Editors may move the file away and write a new one. A file that is missing for longer than this was removed. */
 const AWAY_MS = 5000;
 
 const SessionEntry = new Schema(() =>
@@ -22,7 +22,7 @@ const SessionEntry = new Schema(() =>
     topic_id: v.nullish(v.number(), 0),
     host: v.nullish(v.string(), ''),
     deleted: v.nullish(v.boolean(), false),
-    /** Ours: which client it is, and its options; they replace those of `flags` at the top. */
+    /** Ours: the session's client and its options, which replace the top-level `flags`. */
     client: v.nullish(v.string(), 'claude'),
     flags: v.nullish(v.array(v.string())),
   }),
@@ -33,13 +33,13 @@ const HostEntry = new Schema(() =>
   v.looseObject({
     address: v.string(),
     projects_dir: v.nullish(v.string(), ''),
-    /** Ours: how Parley is called there, as a command of that host's shell. */
+    /** Ours: the command that runs Parley in that host's shell. */
     command: v.nullish(v.string(), ''),
   }),
 );
 export type HostEntry = Described<typeof HostEntry>;
 
-/** What we read of the file. Keys that we do not know stay in it. spec: control#file */
+/** The keys of the file that we read. Unknown keys stay in it. spec: control#file */
 const ControlSettings = new Schema(() =>
   v.looseObject({
     bot_token: v.nullish(v.string(), ''),
@@ -69,7 +69,7 @@ const ControlSettings = new Schema(() =>
 );
 export type ControlSettings = Described<typeof ControlSettings>;
 
-/** Where everything of control lies. All of it is in the user's own home folder, as other programs expect. */
+/** The paths of control, all in the user's home folder, as other programs expect. */
 export interface ControlPlaces {
   file: string;
   socket: string;
@@ -90,13 +90,13 @@ export function serverLock({ folder }: ControlPlaces): string {
 /** `~/.ccc.json`. People and other programs change it while we run, so it is read again for every request. */
 export class ControlFile {
   #known: { stamp: string; settings: ControlSettings } | undefined;
-  /** Since when a file that was there is not. */
+  /** Since when the file has been missing. */
   #awaySince: number | undefined;
 
   constructor(
     readonly path: string,
     readonly folder: string,
-    /** A clock that is never set back, ms. */
+    /** A monotonic clock, ms. */
     readonly now: () => number = () => performance.now(),
   ) {}
 
@@ -105,7 +105,7 @@ export class ControlFile {
     return new ControlFile(file, folder);
   }
 
-  /** Throws a Refusal if the file cannot be understood: nothing is guessed. Of one that is away for a moment the last settings count. */
+  /** Throws a Refusal if the file is not valid. While it is missing for a moment, returns the last settings. */
   read(): ControlSettings {
     const stamp = stampOf(this.path, true);
     if (this.#known?.stamp === stamp) {
@@ -123,7 +123,7 @@ export class ControlFile {
     return settings;
   }
 
-  /** The same for what must go on while somebody edits the file: then what it said before counts. */
+  /** Like `read`, but returns the last settings while the file is not valid, for work that must continue meanwhile. */
   readOrLast(): ControlSettings {
     try {
       return this.read();
@@ -140,14 +140,14 @@ export class ControlFile {
       .sort(([a], [b]) => (a < b ? -1 : 1));
   }
 
-  /** The session of this name; null if there is none, or it was deleted. */
+  /** The session with this name; null if there is none or it was deleted. */
   session(name: string): SessionEntry | null {
     const { sessions } = this.read();
     const entry = Object.hasOwn(sessions, name) ? sessions[name] : undefined;
     return entry && !entry.deleted ? entry : null;
   }
 
-  /** Makes a session. One of that name that was deleted comes back, with its history. */
+  /** Adds a session. If a deleted one has that name, it returns with its history. */
   add(name: string, entry: { path: string; client?: string; flags?: readonly string[] }): void {
     const { host } = splitName(name);
     this.#change((sessions, settings) => {
@@ -155,7 +155,7 @@ export class ControlFile {
         throw new Refusal('not_found', `host not configured: ${host}; add it to "hosts" in ${this.path} first`);
       const before = Object.hasOwn(sessions, name) ? sessions[name] : undefined;
       if (before && before['deleted'] !== true)
-        throw new Refusal('name_taken', `a session ${name} is there already (${String(before['path'])})`);
+        throw new Refusal('name_taken', `session ${name} exists already (${String(before['path'])})`);
       const { deleted: _, ...kept } = before ?? {};
       return { ...sessions, [name]: { ...kept, ...entry, ...(host !== 'local' && { host }) } };
     });
@@ -170,7 +170,7 @@ export class ControlFile {
     });
   }
 
-  /** Stores what `ccc setup` was told. True if that changed the file; every other key stays. */
+  /** Stores the answers of `ccc setup`. True if that changed the file. Every other key stays. */
   set({ botToken, claudeFlags }: { botToken?: string; claudeFlags?: readonly string[] }): boolean {
     return this.#write((raw, { flags }) => ({
       ...raw,
@@ -201,7 +201,7 @@ export class ControlFile {
     }));
   }
 
-  /** A file that would say the same stays as it is. */
+  /** Writes the file only if its content changes. */
   #write(act: (raw: Record<string, unknown>, settings: ControlSettings) => Record<string, unknown>): boolean {
     try {
       mkdirSync(this.folder, { recursive: true, mode: 0o700 });
@@ -209,7 +209,7 @@ export class ControlFile {
         const raw = this.#raw() ?? {};
         const next = act(raw, this.#parsed(raw));
         const isChanged = JSON.stringify(next) !== JSON.stringify(raw);
-        // A link stays a link: people keep such files in a folder of their own.
+        // Keep a link: people keep such files in another folder.
         const place = existsSync(this.path) ? realpathSync(this.path) : this.path;
         if (isChanged) replaceFile(place, `${JSON.stringify(next, null, 2)}\n`, { flush: true });
         chmodSync(place, 0o600);
@@ -234,7 +234,7 @@ export class ControlFile {
       const value = JSON.parse(text) as unknown;
       if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value };
     } catch {
-      // Said below.
+      // Reported below.
     }
     const fault = jsonFault(text);
     const where = fault === null ? '' : `: ${fault}`;
@@ -259,10 +259,10 @@ export function hostOf(name: string, entry: Pick<SessionEntry, 'host'>): string 
   return entry.host || splitName(name).host;
 }
 
-/** The name of a session that is to be made, or a Refusal that says what is wrong with it. spec: control#names */
+/** The name for a new session. Throws a Refusal that says what is wrong with it. spec: control#names */
 export function newSessionName(text: string): string {
   const shown = text.replace(/\p{Cc}/gu, '?').slice(0, 60);
-  const no = (why: string): Refusal => new Refusal('invalid_request', `"${shown}" is no name for a session: ${why}`);
+  const no = (why: string): Refusal => new Refusal('invalid_request', `"${shown}" cannot name a session: ${why}`);
   const { host, base } = splitName(text);
   if (text === '' || host === '' || base === '') throw no('use letters, or host:name');
   if (base.includes(':')) throw no('one colon only, behind the host');
@@ -273,7 +273,7 @@ export function newSessionName(text: string): string {
   return text;
 }
 
-/** The name as a part of a file name. Two names never give the same one: one that ends as if with a sum gets its own, too. */
+/** The name as a part of a file name, unique per name: a changed name, or one that looks as if it ends with a hash, gets a hash. */
 export function fileNameOf(name: string): string {
   const safe = name.replace(/[^A-Za-z0-9_-]/gu, '_').slice(0, 200);
   if (safe === name && !/-[0-9a-f]{6}$/.test(name)) return safe;

@@ -5,12 +5,12 @@ import type { SessionControl } from '../../core/sessions/control.ts';
 import { type Decision, PermissionEvent, printed, addHook } from '../../clients/claude/permission-hook.ts';
 import { ControlClient } from './client.ts';
 
-/** The registry of the client says by then that it waits. */
+/** By this time the client's registry says that the client waits. */
 const OPENED_MS = 10_000;
 
 /**
- * The server's half: a hook waits here until somebody answers its dialog, or the dialog is closed. The hook ends when this does, so it
- * does not outlive its dialog, the server, or the time in which a question can be answered. Null: no decision, the dialog stays as it is.
+ * The server's half: waits until a caller answers the hook's dialog, or the dialog is closed. The hook ends when this returns, so it does
+ * not outlive its dialog, the server, or the time limit of a question. Null: no decision, and the dialog stays open.
  */
 export async function decisionBeside(
   control: SessionControl,
@@ -43,7 +43,7 @@ export async function decisionBeside(
   }
 }
 
-/** The hook's half: what it prints; null for no word. Where no server runs it is over at once. */
+/** The hook's half: returns what the hook prints, or null for nothing. Returns at once if no server runs. */
 export async function answerBeside(env: Env, stdin: string): Promise<string | null> {
   const event: unknown = JSON.parse(stdin);
   const client = await ControlClient.open(env);

@@ -15,10 +15,10 @@ import type { Id, Params, Request } from '../../wire/jsonrpc.ts';
 import { DRIVE_PROTOCOL } from './hosts.ts';
 import { localDriver } from './targets.ts';
 
-/** How long the current prompt may take when the other side is gone: it is called off, and only what was typed is finished. */
+/** How long the current prompt may take to end after the other side is gone. It is aborted; only a text that is being typed is finished. */
 const END_MS = 5000;
 
-/** A session of this host, as the other side has it in its settings. */
+/** A session of this host, as configured on the other side. */
 const FarTarget = new Schema(() =>
   v.object({
     name: v.string(),
@@ -47,7 +47,7 @@ const PromptParams = new Schema(() =>
 
 type Method = (driver: SessionDriver, params: Params, signal: AbortSignal) => Promise<unknown>;
 
-/** What can be asked of a session that was opened. spec: control#drive */
+/** The methods for an open session. spec: control#drive */
 const METHODS: Record<string, Method> = {
   state: (driver) => driver.state(),
   place: (driver) => driver.place(),
@@ -83,7 +83,7 @@ export async function serveDrive(env: Env): Promise<void> {
   await serveStdio((connection) => new DriveServer(connection, env), Bun.stdin.stream(), write);
 }
 
-/** One caller of `ccc drive`: it opens sessions, asks for them, and hears `changed` when it should look again. */
+/** One caller of `ccc drive`. It opens sessions, calls their methods, and gets `changed` when it should read the state again. */
 export class DriveServer implements Receiver {
   readonly #peer: JsonRpcPeer;
   readonly #sessions = new Map<string, OpenSession>();
@@ -119,7 +119,7 @@ export class DriveServer implements Receiver {
     this.#peer.fail(null, { code: RPC.invalid, message: 'this line is too long' });
   }
 
-  /** The caller is gone: nobody hears of a start any more, and a prompt that was not typed yet is left out. */
+  /** The caller is gone: does not wait for starts, and drops a prompt that was not typed yet. */
   async idle(): Promise<void> {
     for (const call of this.#calls.values()) call.abort();
     await Promise.race([Promise.all(this.#work), Bun.sleep(END_MS)]);
@@ -142,7 +142,7 @@ export class DriveServer implements Receiver {
         this.#calls.delete(id);
         this.#work.delete(work);
       });
-    // A start may take a minute, and nothing is lost with its answer.
+    // Do not wait for a start at the end: it may take a minute, and losing its answer does no harm.
     if (method !== 'start') this.#work.add(work);
   }
 
@@ -179,7 +179,7 @@ export class DriveServer implements Receiver {
     await open?.driver.close();
   }
 
-  /** One after the other: two drivers of one session could claim the same conversation. */
+  /** Runs one at a time: two drivers of one session could claim the same conversation. */
   #inTurn<T>(act: () => Promise<T>): Promise<T> {
     const done = this.#turn.then(act);
     this.#turn = done.catch(() => {});

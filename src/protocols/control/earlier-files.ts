@@ -6,23 +6,23 @@ import { hourlyFiles } from './history-files.ts';
 
 const CHUNK_BYTES = 64 * 1024;
 const LF = 0x0a;
-/** No line of the original is shorter, so its counter is at most the size of its files divided by this. */
+/** The shortest line of the original. Its counter is at most the size of its files divided by this. */
 const SHORTEST_LINE = 40;
 
-/** A line of an earlier ccc: whatever fields it has are passed through. */
+/** A line of an earlier ccc. All its fields are passed on. */
 export type EarlierMessage = Record<string, unknown> & { id: number; ts: number; from: string; text: string };
 
 export interface EarlierPage {
   limit: number;
   from?: string | undefined;
-  /** The line with which the texts exceed this many bytes is the last one that is read. */
+  /** Reading stops after the line with which the texts exceed this many bytes. */
   bytes: number;
 }
 
 /**
- * History that an earlier ccc wrote. Our own lines are in the same files and have higher ids; those come from the store. Files are read
- * from their ends and never whole, unless somebody walks through all of them. The original gave many replies the id 1: its ids are neither
- * unique nor sorted, and stay as they are. spec: control#earlier-history
+ * The history that an earlier ccc wrote. Our own lines are in the same files with higher ids, but are read from the store. Files are read
+ * from their ends, and whole only if a caller pages through all of them. The original gave many replies the id 1: its ids are neither
+ * unique nor sorted, and are not changed. spec: control#earlier-history
  */
 export class EarlierFiles {
   constructor(
@@ -46,7 +46,7 @@ export class EarlierFiles {
     return found.reverse();
   }
 
-  /** The first lines behind this id, oldest first. */
+  /** The first lines after this id, oldest first. */
   async after(folder: string, id: number, { limit, from, bytes }: EarlierPage): Promise<EarlierMessage[]> {
     const found: EarlierMessage[] = [];
     let left = bytes;
@@ -62,7 +62,7 @@ export class EarlierFiles {
     return found.slice(0, limit);
   }
 
-  /** Leaves out the files that end before the id. Only lines of the server count: its replies had ids of another counter. */
+  /** Skips files that end before the id. Compares only lines of the server: replies had ids of another counter. */
   async #filesBehind(folder: string, id: number): Promise<string[]> {
     const names = hourlyFiles(folder);
     for (let at = names.length - 1; id > 0 && at >= 0; at--) {
@@ -89,7 +89,7 @@ export class EarlierFiles {
   }
 }
 
-/** An id that no line of an earlier ccc is above, found without reading its files whole; 0 if there are none. */
+/** An upper bound for the ids of an earlier ccc, found without reading its files whole; 0 if there are none. */
 export async function highestEarlierId(root: string): Promise<number> {
   let [bytes, highest] = [0, 0];
   for (const topic of ifThere(() => readdirSync(root)) ?? []) {
@@ -111,7 +111,7 @@ async function highestAtEnd(path: string): Promise<number> {
   return highest;
 }
 
-/** Null for a line that a crash cut off, and for anything that is no message. */
+/** Null for a line that a crash cut off, and for any line that is not a message. */
 function parsed(line: Uint8Array): EarlierMessage | null {
   try {
     const value = JSON.parse(Buffer.from(line.buffer, line.byteOffset, line.length).toString()) as EarlierMessage;
@@ -138,7 +138,7 @@ async function* chunksOf(path: string, way: 'forward' | 'backward'): AsyncGenera
   if (!file) return;
   try {
     const { size } = await file.stat();
-    // Pieces of the line that is cut by the edge of what was read, in the order of the file.
+    // The pieces of a line that is not complete yet, in the order of the file.
     let edge: Uint8Array[] = [];
     for (let done = 0; done < size;) {
       const length = Math.min(CHUNK_BYTES, size - done);

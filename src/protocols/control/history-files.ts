@@ -14,21 +14,21 @@ import type { SessionMessage, SessionStore } from '../../core/ports/session-stor
 import { fileNameOf } from './config.ts';
 import type { ControlFile } from './config.ts';
 
-/** Lines that are written before the store hears of them. */
+/** How many lines are written before the store marks them as exported. */
 const BATCH = 200;
-/** Looked at before the first append to a file, beside the size of what is to be appended. */
+/** How much of a file's end is read before the first append, in addition to the size of the new lines. */
 const TAIL_BYTES = 64 * 1024;
 const LF = 0x0a;
 const FILE_NAME = /^\d{4}-\d\d-\d\d-\d\d\.jsonl$/;
 
 /**
- * The hourly files of the document, for those who read files. The store is the source: it knows which lines are not in the files yet, and
- * which changed since. A line is appended, then the store is told. After a crash between the two the end of the file shows that it is there.
- * A line that changed is appended again with the same id; the last one counts. spec: control#history-files
+ * The hourly history files of the document. The store is the source: it knows which lines are missing in the files, and which changed. A
+ * line is appended and then marked in the store. After a crash in between, the end of the file shows that the line is there. A changed line
+ * is appended again with the same id; the last one counts. spec: control#history-files
  */
 export class HistoryFiles {
   readonly #root: string;
-  /** Files that this process has looked at: they end with a whole line, and have only what it appended since. */
+  /** Files that this process has checked: they end with a whole line, and only this process has appended to them since. */
   readonly #known = new Set<string>();
   readonly #newest = new Map<string, { stamp: number; path: string | null }>();
   #running: Promise<void> = Promise.resolve();
@@ -41,7 +41,7 @@ export class HistoryFiles {
     this.#root = `${config.folder}/history`;
   }
 
-  /** Everything that was stored before this call is in the files when it returns. */
+  /** Returns when every line that was stored before the call is in the files. */
   async publish(): Promise<void> {
     if (!this.#next) {
       this.#next = this.#running.then(() => {
@@ -53,7 +53,7 @@ export class HistoryFiles {
     return this.#next;
   }
 
-  /** Where the files of a session are. A session without a topic has an id of its own, which is never a number. */
+  /** The folder of a session's files: its topic, or without one a name that is never a number. */
   folderOf(session: string): string {
     const { sessions } = this.config.readOrLast();
     const topic = Object.hasOwn(sessions, session) ? sessions[session]?.topic_id : 0;
@@ -67,7 +67,7 @@ export class HistoryFiles {
     return stat ? Math.floor(stat.mtimeMs / 1000) : 0;
   }
 
-  /** A folder of many years is listed again only if a file came. */
+  /** Lists a folder again only if it changed: it may hold the files of many years. */
   #newestOf(folder: string): string | null {
     const stat = statSync(folder, { throwIfNoEntry: false });
     if (!stat) return null;
@@ -88,7 +88,7 @@ export class HistoryFiles {
         for (const [path, some] of parts) this.#append(path, some);
         await this.store.exported(messages);
       } catch (error) {
-        // Half a line may be there, or lines that the store will give again.
+        // The files may end with half a line, or with lines that the store will return again.
         for (const path of parts.keys()) this.#known.delete(path);
         throw error;
       }
@@ -105,7 +105,7 @@ export class HistoryFiles {
     const isNew = !this.#known.has(path);
     if (isNew) {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
-      // An earlier ccc let everybody read.
+      // An earlier ccc made the folder readable for everyone.
       chmodSync(folder, 0o700);
     }
     const fd = openSync(path, 'a+', 0o600);
@@ -130,14 +130,14 @@ export function lineOf({ session: _session, id, ts, from, text, ...more }: Sessi
   return { id, ts, from, text, ...more };
 }
 
-/** The hour by the clock on the wall, as the original names its files. At a clock change the ids keep the order. */
+/** The hour in local time, as in the original's file names. At a clock change the ids keep the order. */
 function hourOf(ts: number): string {
   const at = new Date(ts * 1000);
   const two = (part: number): string => String(part).padStart(2, '0');
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}-${two(at.getHours())}`;
 }
 
-/** Makes a file that another process wrote fit to be appended to, and returns the lines at its end. */
+/** Ends a file of another process with a line end, and returns its last lines. */
 function prepareFile(fd: number, lines: readonly Buffer[]): Set<string> {
   const { size, mode, uid } = fstatSync(fd);
   if ((mode & 0o077) !== 0 && uid === process.getuid?.()) process.getBuiltinModule('node:fs').fchmodSync(fd, 0o600);

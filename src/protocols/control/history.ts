@@ -3,22 +3,22 @@ import { EarlierFiles, highestEarlierId } from './earlier-files.ts';
 import { lineOf } from './history-files.ts';
 import type { HistoryFiles } from './history-files.ts';
 
-/** Bytes of text in one answer. What is left out comes with the next page. */
+/** The most bytes of text in one answer. The rest comes with the next page. */
 const ANSWER_BYTES = 16 * 1024 * 1024;
 
-/** One line of history, as it is answered. */
+/** One line of history in an answer. */
 export type HistoryLine = Record<string, unknown>;
 
 export interface HistoryRequest {
   after: number | undefined;
   limit: number;
-  /** Exactly this sender; any other word finds nothing. */
+  /** Only lines of exactly this sender. */
   from: string | undefined;
 }
 
 const SENDERS = ['human', 'claude', 'api'] as const;
 
-/** The history of each session: what the store has, and before that what an earlier ccc left in its files. */
+/** The history of each session: the lines of the store, and before them those that an earlier ccc left in files. */
 export class SessionHistory {
   #earlier: EarlierFiles | undefined;
 
@@ -28,7 +28,7 @@ export class SessionHistory {
     readonly root: string,
   ) {}
 
-  /** Once for a home: ids of ours begin above those of an earlier ccc. Must be done before the first line is stored. */
+  /** Sets the first id of a home above those of an earlier ccc. Call it before the first line is stored. */
   async open(): Promise<void> {
     let last = await this.store.lastEarlierId();
     if (last === null) {
@@ -41,7 +41,7 @@ export class SessionHistory {
   async page(session: string, { after, limit, from }: HistoryRequest): Promise<HistoryLine[]> {
     const sender = SENDERS.find((one) => one === from);
     if (from !== undefined && sender === undefined) return [];
-    // A poll for the answer to a message that was sent gets that answer, also if a person typed in between.
+    // A poll for the answer to a sent message gets that answer, even if a person typed in between.
     if (after !== undefined && limit === 1 && sender === 'claude' && (await this.#isSent(session, after)))
       return [await this.store.replyTo(after)].flatMap((reply) => (reply ? [lineOf(reply)] : []));
     const folder = this.files.folderOf(session);
@@ -60,7 +60,7 @@ export class SessionHistory {
     return fitting([...before, ...(missing > 0 ? await own({ after, limit: missing }) : [])]);
   }
 
-  /** The newest line of a session; null if nothing was ever said. */
+  /** The newest line of a session; null if it has none. */
   async last(session: string): Promise<HistoryLine | null> {
     const own = await this.store.last(session);
     if (own) return lineOf(own);
@@ -68,7 +68,7 @@ export class SessionHistory {
     return line ?? null;
   }
 
-  /** How far a prompt is; null if there is none with this id. */
+  /** The state of a prompt; null if no prompt has this id. */
   async stateOf(id: number): Promise<PromptState | null> {
     return (await this.store.prompt(id))?.state ?? null;
   }
@@ -102,7 +102,7 @@ function fitting(lines: HistoryLine[]): HistoryLine[] {
   return over < 0 ? lines : lines.slice(0, over);
 }
 
-/** Lines behind these were not read. */
+/** True if reading stopped here, so later lines were not read. */
 function isFull(lines: HistoryLine[]): boolean {
   return lines.reduce((sum, line) => sum + bytesOf(line), 0) > ANSWER_BYTES;
 }

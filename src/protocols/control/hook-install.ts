@@ -7,10 +7,10 @@ import { shellQuoted } from '../../delivery/hook-script.ts';
 import { userHome } from '../../platform/env.ts';
 
 const BY = 'ccc';
-/** Longer than a question can be answered: the hook ends by itself. */
+/** Longer than the time limit of a question, so that the hook ends by itself first. */
 const TIMEOUT_S = 330;
 
-/** Adds the hook that answers dialogs to Claude Code, where that is here. Says what became of it. spec: control#dialog-hook */
+/** Adds the hook that answers dialogs to Claude Code, if that is installed. Returns the outcome as lines. spec: control#dialog-hook */
 export function installDialogHook(env: Env): string[] {
   const home = userHome(env);
   const target = { home, env, project: home };
@@ -19,7 +19,7 @@ export function installDialogHook(env: Env): string[] {
   const program = shellQuoted(stableProgram(env, again));
   const hook: Hook = {
     what: 'hook for dialogs',
-    // A program that is gone must not make the client report a broken hook.
+    // If the program was removed, the client must not report a broken hook.
     command: () => `if [ -x ${program} ]; then exec ${program} ccc dialog; fi`,
     events: ['PermissionRequest'],
     mark: 'ccc dialog',
@@ -35,7 +35,7 @@ export function installDialogHook(env: Env): string[] {
   );
 }
 
-/** Takes it out again. */
+/** Removes the hook. */
 export function removeDialogHook(env: Env): string[] {
   const installer = new Installer(userHome(env), 'ccc uninstall-service');
   return oneAtATime(env, () =>

@@ -8,17 +8,17 @@ import { LineReader } from '../../wire/lines.ts';
 import type { ControlFile, HostEntry } from './config.ts';
 import { ERRORS } from './phrases.ts';
 
-/** Both sides speak this. spec: control#drive */
+/** The version of the protocol, which must be the same on both sides. spec: control#drive */
 export const DRIVE_PROTOCOL = 1;
 
 /** A host that does not answer within this time is unreachable. spec: control#hosts */
 const ANSWER_MS = 5000;
-/** Pauses between attempts double, up to the last. A request for a session of the host ends a pause. */
+/** Pauses between attempts double up to a limit. A request for a session of the host ends a pause. */
 const FIRST_PAUSE_MS = 1000;
 const LAST_PAUSE_MS = 60_000;
 /** A connection that no session needs is closed after this time. */
 const LINGER_MS = 5000;
-/** What a client recorded since a place may be long. */
+/** The longest line: a client's record since a place may be long. */
 const LINE_LIMIT = 256 * 1024 * 1024;
 
 export interface HostsDeps {
@@ -27,17 +27,17 @@ export interface HostsDeps {
   log: Log;
 }
 
-/** Hears when something of a session may have changed; null: of every session of the host. */
+/** Called when a session may have changed; with null: every session of the host. */
 export type HostListener = (session: string | null) => void;
 
-/** The other hosts of the user: one connection for each, made when it is first needed. */
+/** The user's other hosts, with one connection each, made at first use. */
 export class Hosts {
   readonly #links = new Map<string, HostLink>();
   readonly #listeners = new Map<string, Set<HostListener>>();
 
   constructor(readonly deps: HostsDeps) {}
 
-  /** The connection to a host, as it is configured now. Throws HostUnreachable. */
+  /** The connection to a host, with its current settings. Throws HostUnreachable. */
   async peer(host: string): Promise<JsonRpcPeer> {
     const { hosts } = this.deps.config.read();
     const entry = Object.hasOwn(hosts, host) ? hosts[host] : undefined;
@@ -51,13 +51,13 @@ export class Hosts {
     return link.peer();
   }
 
-  /** Listens to a host. When nobody does any more, its connection is closed. */
+  /** Listens to a host. The connection is closed after the last listener has left. */
   listen(host: string, hear: HostListener): () => void {
     const listeners = this.#listeners.get(host) ?? new Set();
     this.#listeners.set(host, listeners.add(hear));
     return () => {
       listeners.delete(hear);
-      // A driver whose settings have changed is followed by another one at once.
+      // Wait: if a driver's settings change, the next driver listens at once.
       if (listeners.size === 0) setTimeout(() => this.#leave(host), LINGER_MS).unref();
     };
   }
@@ -68,7 +68,7 @@ export class Hosts {
     this.#links.delete(host);
   }
 
-  /** Somebody wants something of this host: it is tried now. */
+  /** A caller needs this host: ends a pause between attempts. */
   want(host: string): void {
     this.#links.get(host)?.want();
   }
@@ -82,8 +82,8 @@ export class Hosts {
 /**
  * The connection to one host: `parley ccc drive` there, over ssh.
  *
- * It is made when somebody needs it, and made again after it was lost. Who needs it meanwhile waits, but not longer than `ANSWER_MS`: for an
- * attempt that is under way, and through a pause while the trouble is younger than that. Later the last reason is given at once.
+ * It connects at first use, and again after the connection was lost. A caller waits for an attempt under way or through a pause, but only
+ * until the trouble is `ANSWER_MS` old. After that a caller gets the last reason at once.
  */
 class HostLink {
   #peer: JsonRpcPeer | null = null;
@@ -120,7 +120,7 @@ class HostLink {
     return this.#peer;
   }
 
-  /** A pause ends, but attempts do not follow each other without one: a host may count them. */
+  /** Ends a pause, but never two in a row: a host may count failed attempts. */
   want(): void {
     this.#notBefore = Math.min(this.#notBefore, this.#failedAt + FIRST_PAUSE_MS);
   }
@@ -133,7 +133,7 @@ class HostLink {
 
   async #connect(): Promise<void> {
     const { address, command } = this.entry;
-    if (address === '' || address.startsWith('-')) return this.#failed('its address in ~/.ccc.json is no address');
+    if (address === '' || address.startsWith('-')) return this.#failed('its address in ~/.ccc.json is not valid');
     const ended = Promise.withResolvers<string>();
     const lines = new LineReader(LINE_LIMIT, {
       receive: (line) => peer.receive(line),
@@ -150,7 +150,7 @@ class HostLink {
       notification: ({ method, params }) => {
         if (method === 'changed') this.tell(String(params['session']));
       },
-      // The shell of the host may say something before our program does.
+      // The host's shell may print something before our program does.
       broken() {},
     });
     const hello = peer.request('hello', {}, { ms: ANSWER_MS }).answer.catch(() => 'no answer');
@@ -190,7 +190,7 @@ class HostLink {
   }
 }
 
-/** Why this is no program that we can work with; null if it is one. */
+/** Why we cannot work with the program at the other end; null if we can. */
 function wrongHello(answer: unknown): string | null {
   if (answer === 'no answer') return `no answer within ${ANSWER_MS / 1000} s`;
   if (isRecord(answer) && typeof answer['because'] === 'string') return answer['because'];

@@ -1,7 +1,7 @@
 import type { SessionDriver } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
 
-/** Of a session that we cannot drive: it is stopped, and says why it does not start. */
+/** The driver of a session that we cannot drive: it is always stopped, and a start fails with the reason. */
 export class NoDriver implements SessionDriver {
   constructor(readonly because: string) {}
 

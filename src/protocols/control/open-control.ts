@@ -76,7 +76,7 @@ async function opened(
       renew() {},
       async close(telling) {
         telling('open requests');
-        // First of all nobody finds it any more; those who are connected still get their answers.
+        // Remove the socket first, so that no new caller connects. Connected callers still get their answers.
         rmSync(places.socket, { force: true });
         await running.stop();
         listening.close();
@@ -91,7 +91,7 @@ async function opened(
 
 interface Running {
   server: ControlServer;
-  /** Waiting asks end, and every caller gets its answer. */
+  /** Ends waiting asks; every caller gets its answer. */
   stop(): Promise<void>;
   close(): Promise<void>;
 }
@@ -99,7 +99,7 @@ interface Running {
 async function start(context: ServiceContext, places: ControlPlaces, log: Log, openChat: OpenChat): Promise<Running> {
   const { env } = context;
   const config = new ControlFile(places.file, places.folder);
-  // A file that cannot be understood is said now, and not at the first request.
+  // Report an invalid file now, not at the first request.
   config.read();
   const workspace = context.openWorkspace();
   const home = workspace.homes.find(({ label }) => label === 'parley');

@@ -5,7 +5,7 @@ import type { PromptEnd } from '../../core/sessions/control.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { storageTrouble } from '../../core/disk.ts';
 
-/** Every error of the document that has no further words behind it. spec: control#errors */
+/** The fixed error texts of the document. spec: control#errors */
 export const ERRORS = {
   invalidJson: 'invalid JSON',
   unknownCommand: 'unknown command',
@@ -27,10 +27,10 @@ export const ERRORS = {
   approvingOff: 'answering permissions is off',
 } as const;
 
-/** A command of the client was typed, and its model has nothing to do with it. */
+/** The reason for a prompt that was a command of the client: its model makes no turn. */
 const NO_TURN = 'no turn';
 
-/** A "no" of the socket, in the document's words, with further fields of the answer. */
+/** An error of the socket, with the document's text and further fields of the answer. */
 export class ControlError extends Error {
   override readonly name = 'ControlError';
   constructor(
@@ -41,17 +41,17 @@ export class ControlError extends Error {
   }
 }
 
-/** The text for a session that was started and did not come up. */
+/** The text for a client that was started but did not become ready. */
 export function notInitialized(client: string): string {
   return `session started but ${clientWord(client)} failed to initialize`;
 }
 
-/** The document's word for Claude Code; what others are called, where we know it. */
+/** The document's name for Claude Code, and the titles of other clients that we know. */
 function clientWord(client: string): string {
   return client === 'claude' ? 'Claude' : (SETTINGS_CLIENTS.find(({ name }) => name === client)?.title ?? client);
 }
 
-/** The text for a prompt of a session of this client that got no answer. Clients look for `failed to restart`. */
+/** The text for a prompt without an answer. Callers look for `failed to restart`. */
 export function endSaid(end: Exclude<PromptEnd, { outcome: 'answered' }>, client: string, isLate: boolean): string {
   switch (end.outcome) {
     case 'timeout':
@@ -73,7 +73,7 @@ export function endSaid(end: Exclude<PromptEnd, { outcome: 'answered' }>, client
   }
 }
 
-/** The text for an answer to a question that was not taken. */
+/** The text for an answer to a question that was refused. */
 export function answerSaid(end: Exclude<AnswerEnd, { outcome: 'answered' }>): string {
   switch (end.outcome) {
     case 'none':
@@ -93,7 +93,7 @@ export function answerSaid(end: Exclude<AnswerEnd, { outcome: 'answered' }>): st
   }
 }
 
-/** The answer to a request that failed. What is no refusal is our bug; it is logged elsewhere and not shown. */
+/** The answer to a failed request. An error that is no refusal is our bug: the server logs it, and the caller sees no details. */
 export function errorAnswer(error: unknown): { ok: false; error: string } & Record<string, unknown> {
   if (error instanceof ControlError) return { ok: false, error: error.message, ...error.fields };
   const told = storageTrouble(error);

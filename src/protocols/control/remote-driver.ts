@@ -23,11 +23,11 @@ import type { JsonRpcPeer, Params } from '../../wire/jsonrpc.ts';
 import type { FarTarget } from './drive.ts';
 import type { Hosts } from './hosts.ts';
 
-/** How long the host may take: to look, to read a long record, to do something with a terminal. */
+/** How long the host may take: to read a state, to read a long record, to act on a terminal. */
 const LOOK_MS = 5000;
 const READ_MS = 60_000;
 const ACT_MS = 60_000;
-/** A file goes there in parts of this many bytes, so that what others ask of the host does not wait for all of it. */
+/** A file is sent in parts of this many bytes, so that other requests to the host do not wait for all of it. */
 const PART_BYTES = 256 * 1024;
 
 const State = new Schema(() =>
@@ -92,8 +92,8 @@ const Text = new Schema(() => v.string());
 const Anything = new Schema(() => v.unknown());
 
 /**
- * A session on another host. The same program runs there and drives it, from the client's own files; here its answers are used as if the
- * client were local. A connection that is lost changes nothing in the client: places and conversations are valid on the next one.
+ * A session on another host. Parley runs there and drives it from the client's own files; its answers are used here as if the client were
+ * local. A lost connection changes nothing in the client: places and conversations stay valid on the next connection.
  */
 export class RemoteDriver implements SessionDriver {
   readonly questions: QuestionDriver = {
@@ -102,7 +102,7 @@ export class RemoteDriver implements SessionDriver {
   };
   /** The name of the session on that host. */
   readonly #name: string;
-  /** The connection on which the host knows this session. */
+  /** The connection on which this session is open. */
   #opened: { peer: JsonRpcPeer; done: Promise<unknown> } | null = null;
   #conversation: string | null;
   readonly #leave: () => void;
@@ -110,7 +110,7 @@ export class RemoteDriver implements SessionDriver {
 
   constructor(
     readonly target: SessionTarget,
-    /** Of the same client. It is asked only what needs no client: how a text is typed. */
+    /** A local driver for the same client, used only for what needs no client: how a text is typed. */
     readonly local: Pick<SessionDriver, 'prepare' | 'isOurs' | 'close'>,
     readonly hosts: Pick<Hosts, 'peer' | 'listen'>,
   ) {
@@ -217,7 +217,7 @@ export class RemoteDriver implements SessionDriver {
     return this.#request(await this.#open(), schema, method, params, ms);
   }
 
-  /** The connection, on which the host knows this session. */
+  /** Opens the session on the current connection, and returns that. */
   async #open(): Promise<JsonRpcPeer> {
     const peer = await this.hosts.peer(this.target.host);
     if (this.#opened?.peer !== peer) {
@@ -269,7 +269,7 @@ export class RemoteDriver implements SessionDriver {
 
 type AnySchema = Schema<v.GenericSchema<unknown, unknown>>;
 
-/** A refusal of the host is one here, too; a host that went away is unreachable. */
+/** Turns a refusal of the host into our own, and a lost connection into HostUnreachable. */
 function asOurs(error: unknown, ms: number): unknown {
   if (error instanceof RemoteError) {
     const code = (Object.keys(REFUSALS) as RefusalCode[]).find((one) => REFUSALS[one].rpc === error.code);

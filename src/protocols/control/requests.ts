@@ -9,16 +9,16 @@ import { ControlError, ERRORS } from './phrases.ts';
 export const LINE_LIMIT = 4 * 1024 * 1024;
 const TEXT_LIMIT = 1024 * 1024;
 const FROM_LIMIT = 200;
-/** Nesting of one request. */
+/** The deepest nesting of a request. */
 const DEPTH_LIMIT = 1000;
 const MOST_LINES = 10_000;
-/** An `ask` that takes longer than a day is a mistake. */
+/** The longest `ask`: a day. */
 export const MOST_ASK_SECONDS = 24 * 60 * 60;
 
 const text = (): v.NullishSchema<v.StringSchema<undefined>, ''> => v.nullish(v.string(), '');
 const count = () => v.nullish(v.pipe(v.number(), v.safeInteger()));
 
-/** Every field of every command. A missing field and null are the same. Fields that we do not know are left alone. */
+/** Every field of every command. Null counts as a missing field. Unknown fields are ignored. */
 const ControlRequest = new Schema(() =>
   v.object({
     cmd: text(),
@@ -37,11 +37,11 @@ const ControlRequest = new Schema(() =>
     message_id: count(),
     /** Ours: how long an `ask` may take, in seconds. */
     timeout_seconds: count(),
-    /** Ours: an `ask` says the id of its prompt before its answer. */
+    /** Ours: an `ask` sends the id of its prompt before its answer. */
     progress: v.nullish(v.boolean(), false),
     /** Ours: `screenshot` with colours and styles. */
     styles: v.nullish(v.boolean(), false),
-    /** Ours: what a hook of Claude Code was told of the dialog beside which it waits. */
+    /** Ours: the event that Claude Code gave its hook with a dialog. */
     event: v.nullish(v.unknown()),
     /** Ours: `history` also of a session that was removed. */
     deleted: v.nullish(v.boolean(), false),
@@ -49,9 +49,9 @@ const ControlRequest = new Schema(() =>
 );
 export type ControlRequest = Described<typeof ControlRequest>;
 
-/** The request in a line; throws what is to be answered if there is none. Whatever is no such object is `invalid JSON`, as in the original. */
+/** Parses a line. Throws the error for the caller; as in the original, anything but such an object is `invalid JSON`. */
 export function requestIn(line: Uint8Array): ControlRequest {
-  // A byte order mark is no JSON; the decoder would drop it.
+  // A byte order mark is not JSON, but the decoder would drop it.
   const written = line[0] === 0xef && line[1] === 0xbb ? null : textOf(line);
   if (written === null || isTooDeep(written)) throw new ControlError(ERRORS.invalidJson);
   const request = ControlRequest.safeParse(jsonIn(written));
@@ -88,7 +88,7 @@ export function promptText({ session, text: words }: ControlRequest): string {
   return words;
 }
 
-/** What `answer` chooses. None of it is guessed. */
+/** The choice of an `answer`, which must name exactly one kind. */
 export function choiceOf({ option_index: one, option_indexes: several, text: words }: ControlRequest): Choice {
   const given: Choice[] = [];
   if (one !== null && one !== undefined) given.push({ options: [one] });
@@ -100,7 +100,7 @@ export function choiceOf({ option_index: one, option_indexes: several, text: wor
   return choice;
 }
 
-/** Who says it, as one short line. */
+/** The sender's name, as one short line. */
 export function agentOf({ from }: ControlRequest): string {
   if (from.length > FROM_LIMIT) throw new ControlError(`from too long (limit ${FROM_LIMIT} characters)`);
   return from.replace(/\p{Cc}+/gu, ' ').trim() || 'api';

@@ -9,12 +9,12 @@ import { ControlError, errorAnswer, ERRORS } from './phrases.ts';
 import { requestIn } from './requests.ts';
 import type { ControlRequest } from './requests.ts';
 
-/** More connections are not accepted at once. */
+/** The most open connections. */
 const MOST_CONNECTIONS = 1000;
-/** Requests of one connection that wait behind an `ask`. */
+/** The most requests of one connection that wait behind an `ask`. */
 const MOST_WAITING = 1000;
 const MOST_WAITING_BYTES = 16 * 1024 * 1024;
-/** How long a caller may go on writing after a line that is too long. */
+/** How long a caller may continue to write after a line that is too long. */
 const CLOSE_MS = 1000;
 /** How long open requests may take to be answered when the server stops. */
 const STOP_MS = 2000;
@@ -31,7 +31,7 @@ export class ControlServer {
 
   constructor(readonly deps: ControlServerDeps) {}
 
-  /** Null if there are too many, or if the server is stopping. */
+  /** Null if there are too many connections, or if the server is stopping. */
   accept = (connection: Connection): ControlConnection | null => {
     if (this.#isClosed || this.#connections.size >= MOST_CONNECTIONS) return null;
     const accepted = new ControlConnection(this.deps, connection, () => this.#connections.delete(accepted));
@@ -43,7 +43,7 @@ export class ControlServer {
     return this.#connections.size;
   }
 
-  /** Accepts nobody, ends every stream, and returns when what was asked is answered, but after 2 s at the latest. */
+  /** Accepts no new connection, ends every stream, and returns when every request is answered, but after 2 s at the latest. */
   async close(): Promise<void> {
     this.#isClosed = true;
     const { promise: timeout, resolve } = Promise.withResolvers<void>();
@@ -54,9 +54,8 @@ export class ControlServer {
 }
 
 /**
- * One connection. Its requests are served one after the other, so answers keep the order of the requests; a caller that wants to do
- * something beside a long `ask` opens a further connection. After `subscribe` it is a stream: further lines are ignored, and only the end
- * of the connection ends it.
+ * One connection. Its requests are served one after the other, so answers keep the order of requests. A caller opens another connection to
+ * do something during a long `ask`. After `subscribe` the connection is a stream: it ignores further lines until it ends.
  */
 class ControlConnection implements Receiver {
   #last: Promise<void> = Promise.resolve();
@@ -91,7 +90,7 @@ class ControlConnection implements Receiver {
       });
   }
 
-  /** The connection is closed after that, but not at once: a caller that still writes would not come to read why. */
+  /** Refuses a line that is too long, then closes the connection, but not at once: a caller that still writes could not read the reason. */
   tooLong(): void {
     if (this.#isOver || this.#stream) return;
     this.#isOver = true;
@@ -124,7 +123,7 @@ class ControlConnection implements Receiver {
   }
 
   async #serve(line: Uint8Array): Promise<void> {
-    // Asked before the caller went away, or before it became a stream.
+    // The caller has gone, or the connection has become a stream.
     if (this.#stream) return;
     try {
       const request = requestIn(line);
@@ -143,7 +142,7 @@ class ControlConnection implements Receiver {
   #subscribe({ sessions }: ControlRequest): void {
     const { config, control } = this.deps;
     const wanted = [...new Set(sessions)];
-    // Read before anything is said: a file that cannot be read is an error, and no stream.
+    // Read the file before the first event: if it cannot be read, answer an error instead of a stream.
     const names = wanted.length > 0 ? wanted : config.sessions().map(([name]) => name);
     const stream = new StatusStream(this.connection, this.deps.streamLimits);
     this.#stream = stream;

@@ -3,20 +3,20 @@ import type { Connection } from '../../wire/connection.ts';
 import { shownState } from './commands.ts';
 import { ERRORS } from './phrases.ts';
 
-/** Callers read one event per `recv`: two in one packet would break them. */
+/** The pause between two events: callers read one event per `recv`, and two in one packet would break them. */
 const GAP_MS = 10;
 const LOOK_AGAIN_MS = 100;
 
 /** spec: control#limits */
 export interface StreamLimits {
-  /** Bytes that may wait for a subscriber that does not read, and for how long. */
+  /** How many bytes may wait for a subscriber that does not read, and for how long. */
   stalledBytes: number;
   stalledMs: number;
 }
 
 const LIMITS: StreamLimits = { stalledBytes: 1024 * 1024, stalledMs: 60_000 };
 
-/** The events of one subscriber, in order, each its own write, with a pause between. One that does not read is dropped. */
+/** Sends the events of one subscriber in order, one write each, with a pause between. Drops a subscriber that does not read. */
 export class StatusStream {
   readonly #over = Promise.withResolvers<void>();
   readonly #shown = new Map<string, string>();
@@ -35,7 +35,7 @@ export class StatusStream {
     this.#push({ event: 'subscribed', session: names.join(',') });
   }
 
-  /** A state of a session; null if there is no such session. Says only what changed. */
+  /** Sends the state of a session if it changed; null: there is no such session. */
   show(session: string, state: SessionState | null): void {
     const before = this.#shown.get(session);
     const event = eventFor(session, state, before);
@@ -90,7 +90,7 @@ export class StatusStream {
   }
 }
 
-/** A session that is gone is stopped; one that never was is an error, until it is made. */
+/** The event for a state. A session that was removed is `stopped`; one that never existed is an error until it is made. */
 function eventFor(session: string, state: SessionState | null, before: string | undefined): Record<string, unknown> {
   if (state) return { event: 'status', session, ...shownState(state) };
   const unknown = { event: 'error', session, error: ERRORS.notFound };

@@ -14,13 +14,13 @@ import type { ControlPlaces } from './config.ts';
 import { controlAnswers } from './listen-service.ts';
 import { unitParts, SYSTEMD_UNIT, unitFor, unitPath, writerOf } from './unit.ts';
 
-/** A systemctl that hangs delays nobody longer. */
+/** The time limit for systemctl. */
 const SYSTEMCTL_MS = 30_000;
-/** How long a server that was started may take until it answers. */
+/** How long a started server may take to answer. */
 const START_MS = 10_000;
 const LINGER_FOLDER = '/var/lib/systemd/linger';
 
-/** What systemd says about our unit; a reason if it does not answer. */
+/** The state of our unit by systemd, or the reason why that is unknown. */
 type Managed =
   | { answers: false; why: string }
   | { answers: true; file: string; active: string; isEnabled: boolean; pid: number | null; isOld: boolean };
@@ -29,17 +29,17 @@ export interface UnitState {
   path: string;
   /** Who wrote the file; `missing` if there is none. */
   file: 'missing' | 'ours' | 'changed' | 'foreign';
-  /** As systemd words it: active, inactive, failed, …; null if it does not answer, and on a Mac. */
+  /** systemd's own word: active, inactive, failed, …; null on a Mac or if systemd does not answer. */
   active: string | null;
   isEnabled: boolean;
   pid: number | null;
   /** Why the state is not known. */
   why?: string;
-  /** Does it run on after the user has logged out? */
+  /** Does it keep running after the user has logged out? */
   isLingering: boolean;
 }
 
-/** What was done, for people, a line each, and what is left for them to do. */
+/** A report for people: lines that say what was done, and lines that say what they must do. */
 export interface ServiceReport {
   done: string[];
   notes: string[];
@@ -56,7 +56,7 @@ export class UserService {
     readonly platform: NodeJS.Platform = process.platform,
   ) {
     this.path = unitPath(env, platform);
-    // systemd reads no file that ends like this.
+    // systemd ignores files with this ending.
     this.#aside = `${this.path}.before-parley`;
     this.#places = controlPlaces(env);
   }
@@ -74,7 +74,7 @@ export class UserService {
   get file(): UnitState['file'] {
     const text = this.text;
     if (text === null) return 'missing';
-    // A link is a person's: we never make one.
+    // A person made this link: we make none.
     return lstatSync(this.path).isSymbolicLink() ? 'foreign' : writerOf(text);
   }
 
@@ -84,7 +84,7 @@ export class UserService {
     return ifThere(() => readFileSync(this.path, 'utf8')) ?? '';
   }
 
-  /** Writes the unit and starts it. Null if a person's file is there and nothing was changed. Twice is as good as once. */
+  /** Writes the unit and starts it. Idempotent. Null if a person's file is there: then nothing was changed. */
   async install(isForced: boolean): Promise<ServiceReport | null> {
     const { text } = unitFor(stableProgram(this.env, 'parley service install'), this.env, this.platform);
     const { file } = this;
@@ -92,7 +92,7 @@ export class UserService {
     const report: ServiceReport = { done: [], notes: this.#missingPrograms(text) };
     const isNew = this.text !== text;
     if (isNew) this.#write(text, file, report);
-    else report.done.push(`${this.path} is there and current`);
+    else report.done.push(`${this.path} is up to date`);
     if (this.platform === 'darwin')
       report.notes.push(`not tested on a Mac; to start it: launchctl bootstrap gui/$(id -u) ${this.path}`);
     else {
@@ -102,7 +102,7 @@ export class UserService {
     return report;
   }
 
-  /** Ends the service and removes the unit; what was there before comes back. Null if a person's file is there. */
+  /** Stops the service, removes the unit and restores an earlier file. Null if a person's file is there. */
   uninstall(isForced: boolean): ServiceReport | null {
     const { file } = this;
     if (file === 'foreign' || (file === 'changed' && !isForced)) return null;
@@ -124,7 +124,7 @@ export class UserService {
     return report;
   }
 
-  /** Starts it again, with the program that is there now. */
+  /** Restarts the service with the program that is installed now. */
   async restart(): Promise<ServiceReport> {
     if (this.file === 'missing') throw notInstalled(this.path);
     const managed = this.#managed();
@@ -137,19 +137,19 @@ export class UserService {
     return report;
   }
 
-  /** Does a server run that this unit started? Then a new program is used after a restart only. */
+  /** Does this unit's server run? It uses a new program only after a restart. */
   get isActive(): boolean {
     if (this.file !== 'ours' && this.file !== 'changed') return false;
     const managed = this.#managed();
     return this.#isRead(managed) && managed.active === 'active';
   }
 
-  /** The program that the unit starts; null if it cannot be told. */
+  /** The program that the unit starts; null if unknown. */
   get program(): string | null {
     return unitParts(this.text ?? '').program;
   }
 
-  /** Programs that the service needs and does not find, and a program of its own that is gone; a line each. */
+  /** One line for each program that the service needs and cannot find, and for its own program if that was removed. */
   missing(): string[] {
     const text = this.text ?? '';
     const { program } = this;
@@ -166,14 +166,14 @@ export class UserService {
       .map((name) => `the service will not find ${name}; install it, then: parley service install`);
   }
 
-  /** The clients of the sessions that are configured. */
+  /** The client programs of the configured sessions. */
   #clientPrograms(): string[] {
     try {
       const config = ControlFile.of(this.env);
       const { command } = config.read();
       return [...new Set(config.sessions().map(([, { client }]) => command[client] ?? client))];
     } catch {
-      // The server says what is wrong with its file.
+      // The server itself reports an invalid file.
       return [];
     }
   }
@@ -196,7 +196,7 @@ export class UserService {
     }
   }
 
-  /** Lets systemd start what was written. */
+  /** Makes systemd start the unit that was written. */
   async #begin(isNew: boolean, report: ServiceReport): Promise<void> {
     const before = this.#managed();
     if (!before.answers) {
@@ -224,7 +224,7 @@ export class UserService {
     } else report.done.push('the service runs');
   }
 
-  /** systemd starts nothing that failed too often a moment ago, also where a person has mended it since. */
+  /** Resets the failure count: otherwise systemd does not start a unit that failed too often, even after a repair. */
   #forgetFailure(active: string): void {
     if (active === 'failed') this.#systemctl('reset-failed', SYSTEMD_UNIT);
   }
@@ -246,18 +246,18 @@ export class UserService {
     }
     if (this.platform === 'darwin') return;
     const folder = dirname(this.path);
-    // `disable` has removed it, if it ran.
+    // If `disable` ran, it has removed this link.
     rmSync(`${folder}/default.target.wants/${SYSTEMD_UNIT}`, { force: true });
     for (const one of [`${folder}/default.target.wants`, folder, dirname(folder)]) {
       try {
         rmdirSync(one);
       } catch {
-        // It holds something else, or is not there.
+        // The folder has other files, or does not exist.
       }
     }
   }
 
-  /** Somebody else's systemd, with a home elsewhere, must not be given orders about a unit of the same name. */
+  /** Does this systemd read our file? One with another home must not act on another unit of the same name. */
   #isRead(managed: Managed): managed is Extract<Managed, { answers: true }> {
     return managed.answers && managed.file !== '' && sameFile(managed.file, this.path);
   }
@@ -304,7 +304,7 @@ export class UserService {
   }
 }
 
-/** Why the service may end, and what keeps it. It is the user's to type: it changes the machine. */
+/** Why the service may end, and the command that keeps it. The user must type it, because it changes the machine. */
 export const LINGER =
   'lingering is off, so the service and its sessions end when you log out; to keep them: loginctl enable-linger $USER';
 
@@ -317,7 +317,7 @@ export function notInstalled(path: string): Refusal {
   return new Refusal('not_found', `no service is installed (no ${path}); \`parley service install\` does it`);
 }
 
-/** A shell that came by `su` or cron lacks it, and systemctl finds no bus then. */
+/** The variable that systemctl needs to find its bus: a shell of `su` or cron lacks it. */
 function runtimeFolder(env: Env): Env {
   const folder = `/run/user/${process.getuid?.() ?? ''}`;
   return env['XDG_RUNTIME_DIR'] || !existsSync(folder) ? {} : { XDG_RUNTIME_DIR: folder };

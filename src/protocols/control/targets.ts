@@ -9,7 +9,7 @@ import type { Hosts } from './hosts.ts';
 import { NoDriver } from './no-driver.ts';
 import { RemoteDriver } from './remote-driver.ts';
 
-/** Every configured session, as drivers need it: what the file says, and the conversation that the store remembers. */
+/** Every configured session for its driver: the settings of the file, and the conversation from the store. */
 export async function configuredTargets(
   file: ControlFile,
   store: Pick<SessionStore, 'binding'>,
@@ -27,13 +27,13 @@ export async function configuredTargets(
   );
 }
 
-/** What drives a session. One that we cannot drive is stopped, and says why it does not start. */
+/** The driver of a session; a `NoDriver` if we cannot drive it. */
 export function driverFor(target: SessionTarget, env: Env, hosts: Hosts): SessionDriver {
   const driver = localDriver(target, env);
   return target.host === 'local' ? driver : new RemoteDriver(target, driver, hosts);
 }
 
-/** What drives a session on this host. */
+/** The driver of a session on this host. */
 export function localDriver(target: SessionTarget, env: Env): SessionDriver {
   const client = clientNamed(target.client);
   if (client?.session) return client.session(target, { ...env, HOME: userHome(env), PATH: env['PATH'] ?? '' });

@@ -6,11 +6,11 @@ import type { Env } from '../../core/env.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { userHome } from '../../platform/env.ts';
 
-/** What the files are called, as other programs and people expect it. */
+/** The names of the files, as other programs and people expect them. */
 export const SYSTEMD_UNIT = 'ccc.service';
 const LAUNCHD_LABEL = 'parley.ccc';
 
-/** How a service is described to the system of this machine. */
+/** The file that describes the service to systemd or launchd. */
 export interface UnitFile {
   path: string;
   text: string;
@@ -46,8 +46,8 @@ export function unitParts(text: string): { program: string | null; path: string 
 }
 
 /**
- * Variables that say where things are and how text is written; no others, because they may hold secrets and everybody may read the file.
- * A session that the service starts sees what it sees.
+ * The variables that the service gets: locations and text encoding. No others, because everyone may read the file and they may be secret.
+ * Sessions that the service starts get the same variables.
  */
 const CARRIED = [
   'PARLEY_HOME',
@@ -70,8 +70,8 @@ function variables(env: Env): [name: string, value: string][] {
 }
 
 /**
- * The search path of the service: what the user's shell has now, so that tmux and the clients are found. Folders that end with the shell
- * are left out, or replaced by what they lead to; npm's are those of one project.
+ * The search path of the service: that of the user's shell now, so that tmux and the clients are found. Folders that exist only as long as
+ * the shell are left out or replaced by their target, and so are npm's folders of one project.
  */
 export function servicePath(env: Env): string {
   const given = (env['PATH'] ?? '').split(':').filter((folder) => isAbsolute(folder) && !/\p{Cc}/u.test(folder));
@@ -122,7 +122,7 @@ function systemdText(text: string): string {
   return text.replace(/["\\]/g, '\\$&').replaceAll('%', '%%');
 }
 
-/** Written by the documentation of launchd; it has not run on a Mac yet. */
+/** Written from the documentation of launchd; not tested on a Mac yet. */
 function launchdPlist(program: string, env: Env): string {
   const logs = `${userHome(env)}/Library/Logs/ccc.log`;
   const head = `<?xml version="1.0" encoding="UTF-8"?>

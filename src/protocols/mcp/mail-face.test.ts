@@ -9,7 +9,7 @@ import { claim } from '../../core/obligations/claim.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { MAIL_TOOL_LIST, mailFace } from './mail-face.ts';
 
-/** What a tool answers to bob, or how it refuses. */
+/** A tool's answer to bob, or its refusal. */
 async function called(workspace: TestWorkspace, name: string, given: object): Promise<string> {
   const face = mailFace('1', async () => ({ workspace, who: workspace.who('bob'), gather: async () => {} }));
   const said: string[] = [];
@@ -25,7 +25,7 @@ async function called(workspace: TestWorkspace, name: string, given: object): Pr
 const MINUTE = 60_000;
 
 describe('the mail tools', () => {
-  it('send once what is called again within ten minutes, and after that another message', async () => {
+  it('send an identical call within ten minutes once, and after that as another message', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const waiting = async () => (await workspace.own.mailboxes.ids(alice)).length;
     const call = { to: '@alice', text: 'the build is red' };
@@ -41,14 +41,14 @@ describe('the mail tools', () => {
     expect(await waiting()).toBe(2);
   });
 
-  it('send what differs in anything as another message', async () => {
+  it('send a call that differs in any field as another message', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     for (const more of [{}, { text: 'it is green' }, { intent: 'fyi' }, { urgent: true }])
       await called(workspace, 'send', { to: '@alice', text: 'it is red', ...more });
     expect(await workspace.own.mailboxes.ids(alice)).toHaveLength(4);
   });
 
-  it('reply to what was offered to several only after a claim', async () => {
+  it('reply to a message that was offered to several only after a claim', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     await withRole(workspace, 'dba', 'bob');
     const offered = await send(workspace, alice, aDraft({ to: '@dba', body: 'who can?', intent: 'question' }));
@@ -78,7 +78,7 @@ describe('the mail tools', () => {
     expect(await called(workspace, 'reply', late)).toStartWith('stored as ');
   });
 
-  it('name the message that somebody else answers for as a message', async () => {
+  it('call it a message when they refuse one that another agent has claimed', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(workspace, '#ops', 'alice', 'bob', 'carol');
     const { message } = await send(workspace, alice, aDraft({ to: '#ops', body: 'who can?', intent: 'question' }));

@@ -22,7 +22,7 @@ import { momentFrom, pastFrom } from '../../core/time.ts';
 import { listedTool } from '../../wire/mcp.ts';
 import type { Face, ToolRow } from '../../wire/mcp.ts';
 
-/** What a model should know before it calls a tool. Nothing that anybody wrote stands here. spec: mcp#rules */
+/** What a model should know before it calls a tool. Contains no text of a message. spec: mcp#rules */
 const RULES = [
   'Mail between agents and people. Each message says what is asked of you:',
   '- must respond: reply, even if the answer is no.',
@@ -44,7 +44,7 @@ interface Tool extends ToolRow {
   run(caller: ToolCaller, given: unknown): Promise<string>;
 }
 
-/** `reads` checks what `takes` only describes. `run` calls one function of core, and returns what a model reads. spec: mcp#tools */
+/** A tool: `takes` describes the arguments, `reads` checks them, and `run` calls one function of core and returns the model's text. spec: mcp#tools */
 function tool<S extends v.GenericSchema<unknown, unknown>>(
   row: ToolRow & { reads: Schema<S>; run(caller: ToolCaller, given: v.InferOutput<S>): Promise<string> },
 ): Tool {
@@ -54,20 +54,20 @@ function tool<S extends v.GenericSchema<unknown, unknown>>(
 const text = { type: 'string' };
 const flag = { type: 'boolean' };
 const about = (description: string) => ({ type: 'string', description });
-// Some clients refuse a list of values without their type.
+// Some clients refuse an enum without a type.
 const oneOf = (values: readonly string[]) => ({ type: 'string', enum: values });
 const intent = oneOf(['question', 'assignment', 'approval', 'blocker', 'fyi', 'status']);
 
-/** No call destroys what others have. The same reaction, claim or end again changes nothing. */
+/** No call destroys what others have. Repeating a reaction, claim or resolve changes nothing. */
 const READS = { readOnlyHint: true };
 const SENDS = { destructiveHint: false };
 const WRITES = { destructiveHint: false, idempotentHint: true };
 
-/** The same send or reply again within this time is the same message. spec: mcp#keys */
+/** An identical send or reply within this time is the same message. spec: mcp#keys */
 const SAME_CALL_MS = 10 * 60_000;
 const OWED_SHOWN = 20;
 
-/** With the rules these stand in the context of every session: at most 3,600 characters together. */
+/** These and the rules are in the context of every session: at most 3,600 characters together. */
 const MAIL_TOOLS = {
   inbox: tool({
     about: 'What you owe, and your recent mail, newest first. Takes nothing.',
@@ -89,7 +89,7 @@ const MAIL_TOOLS = {
       const filter = { stream: given.channel, since, cursor: given.cursor, limit: given.limit, now };
       const whos = mailboxesOf(who).map((mailbox) => mailbox.who);
       const { events, cursor: next } = await listEvents(whos, filter);
-      // What another session has taken, or is being shown, is none of this one's business.
+      // Leave out shared mail that another session has taken or is being shown.
       const shared = new Set(who.shares === undefined ? [] : await who.home.mailboxes.ids(who.shares));
       const seen = events.filter(
         ({ id, mailbox, from }) => mailbox !== who.shares || (shared.has(id) && from !== who.name),
@@ -108,7 +108,7 @@ const MAIL_TOOLS = {
       const id = await idOf(caller, given.id);
       const page = { cursor: given.cursor, limit: given.limit, now: workspace.now() };
       let read = await readThread([who], { event: id }, page);
-      // In a long thread the page with the message itself is the one to show.
+      // In a long thread, show the page that has the message itself.
       while (given.cursor === undefined && read.cursor !== null && !read.messages.some((one) => one.id === id))
         read = await readThread([who], { event: id }, { ...page, cursor: read.cursor });
       return texts.thread(who.name, read, headline);
@@ -225,12 +225,12 @@ const MAIL_TOOLS = {
 };
 export type MailTool = keyof typeof MAIL_TOOLS;
 
-/** What `tools/list` answers. */
+/** The result of `tools/list`. */
 export const MAIL_TOOL_LIST = Object.entries(MAIL_TOOLS).map(([name, row]) => listedTool(name as MailTool, row));
 
 /**
- * Parley's own face: mail. `caller` is asked at each call: the agent may not have a mailbox yet, and a tool's answer is where a model
- * reads that.
+ * Parley's own face: mail. `caller` is called for each tool call: if the agent has no mailbox yet, the model reads that in the tool's
+ * answer.
  */
 export function mailFace(version: string, caller: () => Promise<ToolCaller>): Face {
   return {
@@ -246,7 +246,7 @@ export function mailFace(version: string, caller: () => Promise<ToolCaller>): Fa
   };
 }
 
-/** Refusals of core name commands of ours, and tools and policies as C2A writes them. */
+/** Replaces commands of ours, and C2A's names of tools and policies, in a refusal of core. */
 function inMailWords(line: string): string {
   return line
     .replace(/`parley (?:agents|channels)`/g, 'agents')
@@ -265,7 +265,7 @@ function wordsOf({ text, intent, urgent }: { text: string; intent: Intent; urgen
   return { text, intent, priority: urgent ? ('urgent' as const) : ('normal' as const) };
 }
 
-/** The key of a call that has none. A period and the one before it are looked at, so that no retry falls between two. */
+/** The key of a call that names none. Also checks the key of the previous period, so that a retry across the border of two is found. */
 async function keyOf({ workspace, who }: ToolCaller, call: object): Promise<SendKey> {
   const same = new Bun.CryptoHasher('sha256').update(JSON.stringify(call)).digest('hex').slice(0, 32);
   const now = workspace.now();
@@ -291,7 +291,7 @@ function inboxList(me: string, { obligations }: Owed, listed: Awaited<ReturnType
   return [`${owed}; ${count}${whole}`, ...texts.gists(me, listed, headline)].join('\n');
 }
 
-/** Oldest first: that is what should be answered next. */
+/** The owed answers, the oldest first: it should be answered next. */
 function owedList({ obligations, count }: Owed): string {
   if (obligations.length === 0) return 'you owe nothing';
   const rest = count > obligations.length ? [`and ${count - obligations.length} more`] : [];
