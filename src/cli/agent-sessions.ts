@@ -37,7 +37,10 @@ const STATES = {
  * The sessions of each agent of Parley's home: those that run, and the last one of each name that a session was given. `tell` gets what keeps
  * the sessions of one client from being listed.
  */
-export async function agentSessions(env: Env, tell: (trouble: string) => void): Promise<Map<AgentName, AgentSession[]>> {
+export async function agentSessions(
+  env: Env,
+  tell: (trouble: string) => void,
+): Promise<Map<AgentName, AgentSession[]>> {
   const names = new SessionNames(parleyHome(env));
   const named = names.all();
   const isFollowed = hasFollower(names.home);

@@ -128,9 +128,24 @@ export function evidenceWords(evidence: Receipt['evidence']): string {
 
 /** Which process and which entry of a record prove a step, but nobody reads them: `--verbose` has them. */
 const PLACES = [
-  ...['session', 'folder', 'pid', 'start', 'server', 'lease'],
-  ...['record', 'transcript', 'offset', 'provenAt', 'entry', 'request', 'turn', 'id'],
-  ...['message', 'answer', 'parent', 'output'],
+  'session',
+  'folder',
+  'pid',
+  'start',
+  'server',
+  'lease',
+  'record',
+  'transcript',
+  'offset',
+  'provenAt',
+  'entry',
+  'request',
+  'turn',
+  'id',
+  'message',
+  'answer',
+  'parent',
+  'output',
 ];
 const UUID = /^([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 

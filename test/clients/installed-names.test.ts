@@ -186,7 +186,9 @@ describe(`a window of Codex without its daemon, after \`parley install\`${codex.
     await code.turn(window, 'hello');
     // Its hook brought that.
     expect((await model.request(1)).count('CANARY early')).toBe(1);
-    expect(await does('agents')).toContain('idle; mail wakes it (queue, because its window runs without the daemon of Codex)');
+    expect(await does('agents')).toContain(
+      'idle; mail wakes it (queue, because its window runs without the daemon of Codex)',
+    );
     const { id } = JSON.parse(await does('send', '@codex.project', 'Who is there?', '--as', 'me', '--json')) as {
       id: string;
     };

@@ -73,7 +73,7 @@ describe('what widens a client', () => {
       'Parley makes its changes in any case. You may also allow this; it is yours to decide:\n  reply  ',
     );
     expect(shown).toContain(
-      '  yes reply inbound: what you name is allowed\n  Enter, or anything else: nothing more is allowed\nAllow more? Type yes:',
+      '  yes reply inbound: what you name is allowed\n  Enter, or yes or y alone: nothing more is allowed\nAllow more? Type yes:',
     );
     expect(shown).toContain('Claude Code, as @claude:');
     expect(machine.json(SETTINGS)).not.toHaveProperty('crossSessionInbound');
@@ -225,7 +225,7 @@ describe('`parley run claude` in bypass mode', () => {
     await types(['install', 'claude', '--yes'], '');
     const { shown } = await types(['install', 'claude'], 'no');
     expect(shown).toContain(
-      '  yes reply inbound: what you name is allowed\n  Enter, or anything else: nothing more is allowed\nAllow more? Type yes:',
+      '  yes reply inbound: what you name is allowed\n  Enter, or yes or y alone: nothing more is allowed\nAllow more? Type yes:',
     );
     expect(machine.json(SETTINGS)).not.toHaveProperty('crossSessionInbound');
     await types(['run', 'claude', BYPASS], '');

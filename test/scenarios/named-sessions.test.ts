@@ -39,7 +39,7 @@ async function aNamedCodex() {
     parley,
     thread,
     window,
-    async up(): Promise<void> {
+    up: async (): Promise<void> => {
       const { code, err } = await parley.withoutTerminal(['up', '--ends-when-idle', '--detach'], {
         env: { PARLEY_NO_DAEMON: '' },
       });

@@ -4,9 +4,17 @@
 import { readFileSync } from 'node:fs';
 import type { AtTerminal } from './program.ts';
 
-const { command, argv0, cwd, env, typed, files, interruptAfter, limitMs, cols = 200 } = JSON.parse(
-  process.argv[2] ?? '',
-) as AtTerminal;
+const {
+  command,
+  argv0,
+  cwd,
+  env,
+  typed,
+  files,
+  interruptAfter,
+  limitMs,
+  cols = 200,
+} = JSON.parse(process.argv[2] ?? '') as AtTerminal;
 const answers = [typed].flat();
 const decoder = new TextDecoder();
 let shown = '';

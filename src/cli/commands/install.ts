@@ -167,7 +167,7 @@ function questionLines(questions: readonly ConsentQuestion[], isOrdered: boolean
       'Parley makes its changes in any case. You may also allow this; it is yours to decide:',
       ...topics,
       `  ${more}: what you name is allowed`,
-      '  Enter, or anything else: nothing more is allowed',
+      '  Enter, or yes or y alone: nothing more is allowed',
       'Allow more? Type yes:',
     ];
   return [

@@ -119,7 +119,9 @@ const agentsCommand = command({
       const waiting = isSession && row.waiting ? `  ${row.waiting} waiting${why}` : '';
       const isRunning = shared !== '' || row.sessions.some(({ state }) => state !== 'not running');
       const seen = isRunning ? '' : `  ${context.paint.dim(`seen ${ago(row.lastSeen, now)}`)}`;
-      context.say(`${context.paint.bold(`@${row.name}${where}`)}${about}${group}${running.join('  ·')}${waiting}${seen}`);
+      context.say(
+        `${context.paint.bold(`@${row.name}${where}`)}${about}${group}${running.join('  ·')}${waiting}${seen}`,
+      );
     }
     const unread = rows.filter(({ nobodyReads }) => nobodyReads).map(({ name }) => name);
     if (unread.length > 0) context.note(noReaderAdvice(unread));
