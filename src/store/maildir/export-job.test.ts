@@ -1,4 +1,4 @@
-// An export worker that cannot open a home's ledger: nobody waits for it for ever, and it comes back to what it was told.
+// An export worker that cannot open a home's journal: no caller waits for ever, and the worker still does what it was asked when it can.
 import { expect, it } from 'bun:test';
 import { mkdirSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
@@ -11,7 +11,7 @@ import { ExportJob } from './export-job.ts';
 import type { Report } from './export-messages.ts';
 import { ExportedMaildir } from './exported-maildir.ts';
 
-/** Who has this home's ledger open goes on; nobody else can open it until the returned function is called. */
+/** Lets no process open this home's journal until the returned function is called. Processes that have it open are not affected. */
 function shut(root: string): () => void {
   const lock = `${root}/ledger.db.lock`;
   rmSync(lock);
@@ -19,7 +19,7 @@ function shut(root: string): () => void {
   return () => rmdirSync(lock);
 }
 
-it('a relay whose export worker cannot open the ledger at first writes its files and looks around when it can', async () => {
+it('a relay whose export worker cannot open the journal at first writes files and checks mailboxes once it can', async () => {
   const root = temporaryHome();
   const journal = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
   const mend = shut(root);
@@ -45,7 +45,7 @@ it('a relay whose export worker cannot open the ledger at first writes its files
   await journal.close();
 });
 
-it('an export worker that cannot open the ledger answers every request, and ends when it is told to', async () => {
+it('an export worker that cannot open the journal answers every request with the error, and can be closed', async () => {
   const root = temporaryHome();
   await openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' }).close();
   const mend = shut(root);
