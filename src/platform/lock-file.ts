@@ -5,8 +5,8 @@ const LOCK_EX = 2;
 const LOCK_NB = 4;
 
 /**
- * Runs `act` while this process alone holds the lock file. The kernel lets go when a holder dies, so there is no stale lock.
- * Nothing inside may await: another caller of the same process would wait forever.
+ * Runs `act` while this process alone holds the lock file. The kernel frees the lock when its holder dies, so no lock gets stale.
+ * `act` must not await: another caller in the same process would wait forever.
  */
 export function locked<T>(path: string, act: () => T): T {
   const fd = openSync(path, 'a', 0o600);
@@ -19,7 +19,7 @@ export function locked<T>(path: string, act: () => T): T {
   }
 }
 
-/** A lock file that this process holds until it lets go or dies. */
+/** A lock file that this process holds until it calls `release` or dies. */
 export interface HeldLock {
   release(): void;
 }

@@ -2,7 +2,7 @@ import { fstatSync, writeSync } from 'node:fs';
 import { codeOf, PartlyShown } from '../core/disk.ts';
 import { libc } from './libc.ts';
 
-/** What a pipe takes at once even if nobody reads: up to here a write cannot block. */
+/** The capacity of a pipe without a reader: a shorter write cannot block. */
 const PIPE_BYTES = 64 * 1024;
 
 /** Writes everything, or throws. `process.stdout` costs over 10 ms at start and loses its tail at exit. */
@@ -22,23 +22,23 @@ export function writeAll(fd: number, text: string): void {
   }
 }
 
-/** True if writing this much could wait for a slow reader: a file never does, a terminal may always (Ctrl-S). */
+/** True if writing this text could wait for a slow reader. A file never waits; a terminal may always wait (Ctrl-S). */
 export function isSlow(fd: number, text: string): boolean {
   const stat = fstatSync(fd);
   return !stat.isFile() && !(stat.isFIFO() && Buffer.byteLength(text) <= PIPE_BYTES);
 }
 
-/** Importing node:tty, which knows the same, costs 4 ms at every start. */
+/** Not from node:tty: importing it costs 4 ms at every start. */
 export function isTerminal(fd: number): boolean {
   return libc().isatty(fd) === 1;
 }
 
-/** Colour is for people at a terminal only. */
+/** True if stdout is a terminal that should get colours. */
 export function hasColour(env: Record<string, string | undefined>): boolean {
   return isTerminal(1) && !env['NO_COLOR'] && env['TERM'] !== 'dumb';
 }
 
-/** The few styles that our words for people use. Without colour they change nothing. */
+/** The styles of our texts for people. With `on` false they change nothing. */
 export class Paint {
   constructor(readonly on: boolean) {}
   bold = (text: string): string => this.#wrap('1', text);
