@@ -39,7 +39,7 @@ export async function commandFigure(bench: Bench): Promise<Row[]> {
   ];
 }
 
-/** How often a send waits for the disk: counted, not timed. The floor is one flush of the file and one of its folder. */
+/** How often a send waits for the disk: counted, not timed. The floor is one flush. */
 function flushes(send: string[], env: Record<string, string>, bench: Bench): Row {
   const what = 'flushes of one `parley send`';
   const floor = 'one flush';

@@ -33,6 +33,18 @@ export function isTerminal(fd: number): boolean {
   return libc().isatty(fd) === 1;
 }
 
+/** The width of the terminal window in columns; 80 if it is unknown. */
+export function columns(): number {
+  return (isTerminal(1) && process.stdout.getWindowSize()[0]) || 80;
+}
+
+/** Breaks a text between words into lines of at most this width. A text that fits stays unchanged. */
+export function wrapped(text: string, width: number): string[] {
+  return Bun.stringWidth(text) <= width
+    ? [text]
+    : Bun.wrapAnsi(text, width, { wordWrap: true, trim: true }).split('\n');
+}
+
 /** True if stdout is a terminal that should get colours. */
 export function hasColour(env: Record<string, string | undefined>): boolean {
   return isTerminal(1) && !env['NO_COLOR'] && env['TERM'] !== 'dumb';

@@ -12,7 +12,7 @@ import type { Report } from './export-messages.ts';
 import { ExportedMaildir } from './exported-maildir.ts';
 
 /** Lets no process open this home's journal until the returned function is called. Processes that have it open are not affected. */
-function shut(root: string): () => void {
+function blockJournal(root: string): () => void {
   const lock = `${root}/ledger.db.lock`;
   rmSync(lock);
   mkdirSync(lock);
@@ -22,19 +22,19 @@ function shut(root: string): () => void {
 it('a relay whose export worker cannot open the journal at first writes files and checks mailboxes once it can', async () => {
   const root = temporaryHome();
   const journal = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
-  const mend = shut(root);
+  const unblock = blockJournal(root);
   const troubles: unknown[] = [];
   const told: MessageId[] = [];
   const judge = async () => ({ attention: LOUD, lineage: undefined });
   const onTrouble = (error: unknown): void => void troubles.push(error);
   const mailboxes = new ExportedMaildir({ root, journal, judge, now: Date.now, onTrouble, mostUnexported: 5 });
   const watch = mailboxes.watch(bob, (mail) => told.push(JSON.parse(mail?.text ?? '').id));
-  // More than may wait for their files, and an end to the wait for them.
+  // More copies than may wait for their files: the senders must not wait for ever.
   for (let n = 0; n < 20; n += 1) await mailboxes.put(anEntry());
   await mailboxes.flush();
   expect(troubles).not.toEqual([]);
   expect(await journal.unexportedCount(100)).toBe(20);
-  mend();
+  unblock();
   await within(20_000, async () => (await journal.unexportedCount(1)) === 0);
   expect(readdirSync(`${root}/spool/bob/new`)).toHaveLength(20);
   const brought = aMessage();
@@ -48,7 +48,7 @@ it('a relay whose export worker cannot open the journal at first writes files an
 it('an export worker that cannot open the journal answers every request with the error, and can be closed', async () => {
   const root = temporaryHome();
   await openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' }).close();
-  const mend = shut(root);
+  const unblock = blockJournal(root);
   const said: Report[] = [];
   let heard = (): void => {};
   const job = new ExportJob(root, (what) => {
@@ -61,10 +61,10 @@ it('an export worker that cannot open the journal answers every request with the
     return said.splice(0).map(({ say }) => say);
   };
   expect(await answerTo({ do: 'export', turn: 7, isUrgent: false }, 2)).toEqual(['trouble', 'idle']);
-  // Not again at once, unless somebody waits for it.
+  // After a failure the worker pauses, unless the request is urgent.
   expect(await answerTo({ do: 'export', turn: 8, isUrgent: false }, 1)).toEqual(['idle']);
   expect(await answerTo({ do: 'export', turn: 9, isUrgent: true }, 2)).toEqual(['trouble', 'idle']);
   expect(await answerTo({ do: 'look', ticket: 1, mailbox: bob }, 1)).toEqual(['failed']);
   expect(await answerTo({ do: 'close' }, 1)).toEqual(['closed']);
-  mend();
+  unblock();
 });

@@ -377,7 +377,7 @@ describe('several processes at once', () => {
 
 describe('a reader that pauses between its claim and its rename', () => {
   /** A home whose claims pause after their commit until they are resumed. */
-  async function sleepy(
+  async function pausingHome(
     home: string,
     now: () => number,
   ): Promise<OpenHome & { asleep: Promise<void>; wake: () => void }> {
@@ -402,10 +402,10 @@ describe('a reader that pauses between its claim and its rename', () => {
   it.each([
     ['after the next one has the file', false],
     ['before the next one has the file', true],
-  ])('and wakes %s costs nobody the message', async (_when, early) => {
+  ])('and continues %s loses no message', async (_when, early) => {
     const home = await homeWith('k1');
     let time = Date.now();
-    const [slow, next] = [await sleepy(home, () => time), await sleepy(home, () => time)];
+    const [slow, next] = [await pausingHome(home, () => time), await pausingHome(home, () => time)];
     const ids = await slow.mailboxes.ids(bob);
     const late = slow.mailboxes.claim(bob, ids, { ...LEASE, bearer: true });
     await slow.asleep;
