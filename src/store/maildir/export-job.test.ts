@@ -24,11 +24,11 @@ it('a relay whose export worker cannot open the journal at first writes files an
   const journal = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
   const unblock = blockJournal(root);
   const troubles: unknown[] = [];
-  const told: MessageId[] = [];
+  const received: MessageId[] = [];
   const judge = async () => ({ attention: LOUD, lineage: undefined });
   const onTrouble = (error: unknown): void => void troubles.push(error);
   const mailboxes = new ExportedMaildir({ root, journal, judge, now: Date.now, onTrouble, mostUnexported: 5 });
-  const watch = mailboxes.watch(bob, (mail) => told.push(JSON.parse(mail?.text ?? '').id));
+  const watch = mailboxes.watch(bob, (mail) => received.push(JSON.parse(mail?.text ?? '').id));
   // More copies than may wait for their files: the senders must not wait for ever.
   for (let n = 0; n < 20; n += 1) await mailboxes.put(anEntry());
   await mailboxes.flush();
@@ -37,9 +37,9 @@ it('a relay whose export worker cannot open the journal at first writes files an
   unblock();
   await within(20_000, async () => (await journal.unexportedCount(1)) === 0);
   expect(readdirSync(`${root}/spool/bob/new`)).toHaveLength(20);
-  const brought = aMessage();
-  leaveFile(root, bob, `${brought.id}.json`, JSON.stringify(brought));
-  await within(20_000, async () => told.includes(brought.id));
+  const added = aMessage();
+  leaveFile(root, bob, `${added.id}.json`, JSON.stringify(added));
+  await within(20_000, async () => received.includes(added.id));
   watch.close();
   await mailboxes.close();
   await journal.close();
@@ -49,16 +49,16 @@ it('an export worker that cannot open the journal answers every request with the
   const root = temporaryHome();
   await openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' }).close();
   const unblock = blockJournal(root);
-  const said: Report[] = [];
-  let heard = (): void => {};
+  const reports: Report[] = [];
+  let notify = (): void => {};
   const job = new ExportJob(root, (what) => {
-    said.push(what);
-    heard();
+    reports.push(what);
+    notify();
   });
   const answerTo = async (request: Parameters<ExportJob['take']>[0], many: number): Promise<Report['say'][]> => {
     job.take(request);
-    while (said.length < many) await new Promise<void>((resolve) => (heard = resolve));
-    return said.splice(0).map(({ say }) => say);
+    while (reports.length < many) await new Promise<void>((resolve) => (notify = resolve));
+    return reports.splice(0).map(({ say }) => say);
   };
   expect(await answerTo({ do: 'export', turn: 7, isUrgent: false }, 2)).toEqual(['trouble', 'idle']);
   // After a failure the worker pauses, unless the request is urgent.

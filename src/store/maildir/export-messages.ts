@@ -1,7 +1,7 @@
 import type { AgentName, MessageId } from '../../core/names.ts';
 import { codeOf } from '../../core/disk.ts';
 import type { CopyNumber } from '../../core/ports/journal.ts';
-import type { FoundMessage } from './files.ts';
+import type { FolderDifferences } from './files.ts';
 
 /** Messages from the main thread to the export worker. */
 export type ExportRequest =
@@ -35,7 +35,7 @@ export type Report =
 export type Addressed<T> = T & { home: number };
 
 /** What other programs did in a mailbox. `arrived`: ids that came into new/ since the last look and were not expected. */
-export interface Changes extends FoundMessage {
+export interface Changes extends FolderDifferences {
   arrived: MessageId[];
 }
 

@@ -35,22 +35,22 @@ function filesOf(mailbox: AgentName, ...folders: string[]): string[] {
 }
 
 /** A watch that collects the mail it is notified of. */
-function watching(mailbox: AgentName): { told: MessageId[]; next(): Promise<Mail>; close(): void } {
+function watching(mailbox: AgentName): { received: MessageId[]; next(): Promise<Mail>; close(): void } {
   const mails: Mail[] = [];
-  const told: MessageId[] = [];
-  let heard = (): void => {};
+  const received: MessageId[] = [];
+  let notify = (): void => {};
   const watch = here.mailboxes.watch(mailbox, (mail) => {
     if (!mail) throw new Error('an exported maildir always has the mail');
     mails.push(mail);
-    told.push(JSON.parse(mail.text).id);
-    heard();
+    received.push(JSON.parse(mail.text).id);
+    notify();
   });
   return {
-    told,
+    received,
     async next() {
       while (mails.length === 0) {
         await new Promise<void>((resolve) => {
-          heard = resolve;
+          notify = resolve;
         });
       }
       return mails.shift() as Mail;
@@ -217,9 +217,9 @@ it('a mailbox that cannot be listed is refused, and no caller waits for ever', a
   await expect(here.mailboxes.adopt(carol)).rejects.toMatchObject({ code: 'storage_failed' });
   const watcher = watching(carol);
   const other = watching(bob);
-  const brought = aMessage();
-  leaveFile(home, bob, `${brought.id}.json`, JSON.stringify(brought));
-  await within(20_000, async () => other.told.includes(brought.id));
+  const added = aMessage();
+  leaveFile(home, bob, `${added.id}.json`, JSON.stringify(added));
+  await within(20_000, async () => other.received.includes(added.id));
   watcher.close();
   other.close();
 });
@@ -248,9 +248,9 @@ describe('other programs in the same home', () => {
     ];
     await here.mailboxes.flush();
     renameSync(`${home}/spool/bob/new/${taken.id}.json`, `${home}/spool/bob/cur/${taken.id}.json`);
-    const brought = aMessage();
-    leaveFile(home, bob, `${brought.id}.json`, JSON.stringify(brought));
-    expect((await here.mailboxes.ids(bob)).toSorted()).toEqual([left.id, brought.id].toSorted());
+    const added = aMessage();
+    leaveFile(home, bob, `${added.id}.json`, JSON.stringify(added));
+    expect((await here.mailboxes.ids(bob)).toSorted()).toEqual([left.id, added.id].toSorted());
     expect((await here.journal.copy(bob, taken.id))?.state).toBe('gone');
   });
 
@@ -259,19 +259,19 @@ describe('other programs in the same home', () => {
     const sent = (await here.mailboxes.put(anEntry())).message;
     expect(JSON.parse((await watcher.next()).text)).toEqual(sent);
     await here.mailboxes.flush();
-    const brought = aMessage();
-    leaveFile(home, bob, `${brought.id}.json`, JSON.stringify(brought));
-    await within(20_000, async () => watcher.told.includes(brought.id));
+    const added = aMessage();
+    leaveFile(home, bob, `${added.id}.json`, JSON.stringify(added));
+    await within(20_000, async () => watcher.received.includes(added.id));
     const local = await openHome(home);
     const third = (await local.mailboxes.put(anEntry())).message;
-    await within(20_000, async () => watcher.told.includes(third.id));
+    await within(20_000, async () => watcher.received.includes(third.id));
     const claim = await local.mailboxes.claim(bob, [third.id], LEASE);
     await within(20_000, async () => filesOf(bob, 'held').length === 1);
     await local.mailboxes.release(claim, [third.id], { because: 'test' });
     rmSync(`${home}/spool/bob/new/${sent.id}.json`);
     await within(20_000, async () => (await here.journal.copy(bob, sent.id))?.state === 'gone');
     // Mail that we moved to new/ ourselves is reported once.
-    expect(watcher.told.filter((id) => id === sent.id)).toHaveLength(1);
+    expect(watcher.received.filter((id) => id === sent.id)).toHaveLength(1);
     watcher.close();
     await local.close();
   });
@@ -280,23 +280,23 @@ describe('other programs in the same home', () => {
     const watcher = watching(bob);
     await here.mailboxes.adopt(carol);
     leaveFile(home, bob, `${crypto.randomUUID()}.json`, '{"half":');
-    const brought = aMessage();
-    leaveFile(home, bob, `${brought.id}.json`, JSON.stringify(brought));
+    const added = aMessage();
+    leaveFile(home, bob, `${added.id}.json`, JSON.stringify(added));
     await watcher.next();
-    expect(watcher.told).toEqual([brought.id]);
+    expect(watcher.received).toEqual([added.id]);
     watcher.close();
   });
 });
 
 it('a message that another program writes in two steps is detected when it is whole', async () => {
   const watcher = watching(bob);
-  const brought = aMessage();
-  const text = JSON.stringify(brought);
-  const path = leaveFile(home, bob, `${brought.id}.json`, text.slice(0, 20));
+  const added = aMessage();
+  const text = JSON.stringify(added);
+  const path = leaveFile(home, bob, `${added.id}.json`, text.slice(0, 20));
   // Long enough for a look that finds the first half, and for the folder's time to be no longer recent.
   await new Promise((resolve) => setTimeout(resolve, 1100));
   writeFileSync(path, text);
-  await within(20_000, async () => watcher.told.includes(brought.id));
+  await within(20_000, async () => watcher.received.includes(added.id));
   watcher.close();
 });
 
@@ -308,12 +308,12 @@ describe('a watcher', () => {
     );
     await here.mailboxes.flush();
     const waiting = (await here.journal.waitingCopies(bob, 0, 100)).map(({ seq, text }) => ({ seq, text }));
-    const told: Mail[] = [];
-    for (const _ of sent) told.push(await watcher.next());
-    expect(told).toEqual(waiting);
+    const received: Mail[] = [];
+    for (const _ of sent) received.push(await watcher.next());
+    expect(received).toEqual(waiting);
     // The worker checks watched mailboxes every half second.
     await new Promise((resolve) => setTimeout(resolve, 700));
-    expect(watcher.told).toHaveLength(50);
+    expect(watcher.received).toHaveLength(50);
     watcher.close();
   });
 
@@ -323,13 +323,13 @@ describe('a watcher', () => {
     await here.mailboxes.put(anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] }));
     const claim = await here.mailboxes.claim(bob, [id], LEASE);
     await here.mailboxes.release(claim, [id], { because: 'test' });
-    expect(watcher.told).toEqual([id, id]);
+    expect(watcher.received).toEqual([id, id]);
     // With a file, too. If the worker looks between the file and `expect`, it may report the message twice, which costs a reader one look.
     await here.mailboxes.flush();
     const again = await here.mailboxes.claim(bob, [id], LEASE);
     await here.mailboxes.release(again, [id], { because: 'test' });
-    expect(watcher.told.length).toBeGreaterThanOrEqual(3);
-    expect(new Set(watcher.told)).toEqual(new Set([id]));
+    expect(watcher.received.length).toBeGreaterThanOrEqual(3);
+    expect(new Set(watcher.received)).toEqual(new Set([id]));
     watcher.close();
   });
 });

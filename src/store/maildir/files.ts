@@ -29,18 +29,18 @@ export type Folder = 'tmp' | 'new' | 'quiet' | 'held' | 'cur';
 const FOLDERS: readonly Folder[] = ['tmp', 'new', 'cur', 'quiet', 'held'];
 
 /** The differences between a mailbox's folders and its rows: copies whose file is not where it should wait, and files that may have no row. */
-export interface FoundMessage {
+export interface FolderDifferences {
   missing: MessageId[];
   strangers: MessageId[];
 }
 
 /** Compares rows and files. Read the journal before the folders: a copy that moves meanwhile is then checked again, not lost. */
-export function compared(
+export function compareFolders(
   open: ReadonlyMap<MessageId, boolean>,
   loud: ReadonlySet<MessageId>,
   quiet: ReadonlySet<MessageId>,
-): FoundMessage {
-  const found: FoundMessage = { missing: [], strangers: [] };
+): FolderDifferences {
+  const found: FolderDifferences = { missing: [], strangers: [] };
   for (const [id, hasFile] of open) if (hasFile && !loud.has(id) && !quiet.has(id)) found.missing.push(id);
   for (const id of loud) if (!open.has(id)) found.strangers.push(id);
   return found;

@@ -103,7 +103,7 @@ export class ForeignChanges {
     return changes;
   }
 
-  /** Like `compared` in files.ts, but in pages, for any number of copies. Reads the journal before it lists the folders. */
+  /** Like `compareFolders` in files.ts, but in pages, for any number of copies. Reads the journal before it lists the folders. */
   async #compare(mailbox: AgentName, known: Known): Promise<Changes> {
     /** True for a copy that should have a file, until its file is found. */
     const open = new Map<number, boolean>();

@@ -8,8 +8,8 @@ import { newHolder } from '../../platform/holder.ts';
 import { FEW } from '../journal/reserve.ts';
 import type { Entry } from '../../core/ports/journal.ts';
 import { ExportFiles, exportLeftovers } from './export-files.ts';
-import { compared, withLineage, idsIn } from './files.ts';
-import type { FoundMessage, MaildirFiles } from './files.ts';
+import { compareFolders, withLineage, idsIn } from './files.ts';
+import type { FolderDifferences, MaildirFiles } from './files.ts';
 import type { MaildirPublisher, MaildirOptions } from './send.ts';
 
 /** The age at which a draft without a row is removed: its sender is long dead. */
@@ -145,11 +145,11 @@ export class MaildirHealer {
     const open = await this.options.journal.openIds(mailbox);
     const loud = new Set(this.files.ids(mailbox, 'new'));
     const quiet = new Set(this.files.ids(mailbox, 'quiet'));
-    return (await this.reconcile(mailbox, compared(open, loud, quiet))).length;
+    return (await this.reconcile(mailbox, compareFolders(open, loud, quiet))).length;
   }
 
   /** Brings the rows into line with the folders. Returns the ids of the new copies. */
-  async reconcile(mailbox: AgentName, { missing, strangers }: FoundMessage): Promise<MessageId[]> {
+  async reconcile(mailbox: AgentName, { missing, strangers }: FolderDifferences): Promise<MessageId[]> {
     await this.#noteMissing(mailbox, missing);
     return this.adoptThese(mailbox, await this.#without(mailbox, strangers));
   }

@@ -44,7 +44,7 @@ const WITHDRAW = await stepsOf({ home: await homeWith('k1'), act: 'withdraw' });
 const RAISE = await stepsOf({ home: await homeWith('k1'), act: 'raise' });
 const HEAL = await stepsOf({ home: await brokenHome(), act: 'heal' });
 const SQUARE = await stepsOf({ home: await homeWithLatecomer(), act: 'square' });
-/** exported-maildir.crash.test.ts kills processes at these steps. */
+/** The crash tests of the exported maildir kill a process at this step. */
 const KEEP_FILELESS = 'T4 kept';
 
 it('these tests kill a process at every step of the code', () => {
