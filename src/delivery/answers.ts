@@ -4,7 +4,7 @@ import type { Who, Workspace } from '../core/mail/workspace.ts';
 import { isBlank } from '../core/message.ts';
 import { AgentName } from '../core/names.ts';
 import type { MessageId, SendKey } from '../core/names.ts';
-import { owe } from '../core/obligations/owed.ts';
+import { allOwed } from '../core/obligations/owed.ts';
 import type { Obligation } from '../core/obligations/rules.ts';
 import type { LiveSession, RecordedProof } from '../core/ports/live-session.ts';
 import type { Parcel } from '../core/ports/way-in.ts';
@@ -14,13 +14,10 @@ import { shortBody } from './fit.ts';
 import type { FittedMail, Phrases } from './fit.ts';
 import { lastHandover } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
-import { HookSessionFolder } from './hook-session.ts';
+import { HookSessionFolder, ALONE_MS } from './hook-session.ts';
 
-const MOST_OWED = 100;
 /** Pause between two looks for answers, ms: the record of a model that writes changes all the time. */
 const ANSWERS_MS = 250;
-/** Limit for mail that waits for the end of a turn that a question began, ms. If it joined that turn, the question would get no answer. */
-const ALONE_MS = 60_000;
 /** A turn that works longer than this no longer keeps back the notice that its question has no answer, ms. */
 const LONGEST_WORK_MS = 60 * 60_000;
 
@@ -46,7 +43,7 @@ export class Answers {
   readonly #questions = new Map<string, { who: Who; handover: Handover }>();
   /** Sessions that answer a question which we gave them when they were idle, and since when. */
   readonly #answering = new Map<string, number>();
-  #takenAt = 0;
+  #takenAt = -Infinity;
 
   constructor(readonly deps: AnswersDeps) {}
 
@@ -64,7 +61,7 @@ export class Answers {
   /** Whether this session works on a question that had a turn of its own, not longer than mail may wait for that. */
   isAnswering(session: string): boolean {
     const since = this.#answering.get(session) ?? -Infinity;
-    return this.deps.workspace.now() - since < ALONE_MS;
+    return Math.abs(this.deps.workspace.now() - since) < ALONE_MS;
   }
 
   /** The session is about to get a question, alone. Its hook shows it no other mail meanwhile. */
@@ -96,7 +93,7 @@ export class Answers {
 
   /** The same for what a process before this one had shown. */
   async expectOwed(who: Who): Promise<void> {
-    for (const { id } of (await owe(who, { limit: MOST_OWED })).obligations) {
+    for await (const { id } of allOwed(who)) {
       const handover = await lastHandover(who, id);
       if (handover && (await isSettledBy(who, handover))) await this.expect(who, handover);
     }
@@ -104,7 +101,7 @@ export class Answers {
 
   /** Sends the answers that are there by now. */
   async take(): Promise<void> {
-    const now = Date.now();
+    const now = performance.now();
     if (this.#questions.size === 0) return;
     if (now - this.#takenAt < ANSWERS_MS) return this.deps.lookIn(ANSWERS_MS);
     this.#takenAt = now;

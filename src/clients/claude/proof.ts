@@ -7,7 +7,7 @@ import { nudgeIdsOf } from '../../delivery/nudges.ts';
 import { type FileLine, linesFrom } from '../../sessions/follow.ts';
 import { ClaudeConversation } from './conversation.ts';
 import type { ClaudeSession } from './state.ts';
-import { peerIdOf, placeOfMail, sizeOf } from './transcript-search.ts';
+import { peerIdOf, placeOfMail, bytesOf } from './transcript-search.ts';
 import { TurnReader } from './turns.ts';
 
 /** A client that rests so long, and has written nothing of a message, does not have it. */
@@ -272,7 +272,7 @@ export class RecordedMessage {
   }
 
   read(): ProofReader {
-    if (sizeOf(this.path) < this.#offset) [this.#reader, this.#offset] = [new ProofReader([this.id]), 0];
+    if (bytesOf(this.path) < this.#offset) [this.#reader, this.#offset] = [new ProofReader([this.id]), 0];
     for (const line of linesFrom(this.path, this.#offset)) {
       this.#reader.take(line);
       this.#offset = line.to;
