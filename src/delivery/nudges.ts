@@ -27,8 +27,8 @@ export interface Unasked {
 }
 
 export interface NudgeText extends Pick<Parcel, 'id' | 'text'> {
-  /** It names one question: the turn that it begins should be about that alone, so that its answer is known. */
-  asks: boolean;
+  /** It names this question only: the turn that it begins should be about that alone, so that its answer is known. Null: it names others. */
+  asks: MessageId | null;
 }
 
 /**
@@ -58,7 +58,7 @@ export class Nudges {
         handover.id,
         receipt('knocked', this.deps.now(), { ...evidence, because: 'its request got no answer' }),
       );
-    const asks = others.length === 0 && (await isQuestion(first));
+    const asks = others.length === 0 && (await isQuestion(first)) ? first.handover.id : null;
     return { id, text: nudgeText(due.map(({ handover }) => handover.id)), asks };
   }
 
