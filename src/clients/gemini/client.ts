@@ -7,7 +7,7 @@ import { GeminiHookRecord } from './proof.ts';
 import { geminiHome, hasSubagent } from './record.ts';
 import { geminiComposer } from './state.ts';
 
-/** Where its screen cannot be read. */
+/** The pause before Enter where the screen cannot be read. */
 const BLIND_ENTER_MS = 1500;
 
 /**
