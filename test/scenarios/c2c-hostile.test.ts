@@ -137,7 +137,7 @@ describe('a room', () => {
     expect(await broker.said(['register', 'storm'], storm)).toContain('registered');
     expect(await polled(broker)).toEqual(['x', 'y']);
     for (const room of ['linked', 'folder']) {
-      expect(await broker.error(['rooms', 'join', room], bob)).toContain('is no plain file');
+      expect(await broker.error(['rooms', 'join', room], bob)).toContain('is not a plain file');
     }
     expect(await broker.error(['rooms', 'join', 'file'], bob)).toContain('rooms/file is not a folder');
   });

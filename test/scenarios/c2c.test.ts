@@ -299,7 +299,7 @@ describe('a session that comes back under another id', () => {
     let moves = 0;
     for (; !isOver; moves += 1) {
       // Anyone who has it now is gone.
-      const holder = (await broker.called('bob'))?.row.session_id ?? '';
+      const holder = (await broker.byAlias('bob'))?.row.session_id ?? '';
       await broker.amend(holder, () => ({ pid: process.pid, pid_start_time: 1 }));
       await broker.register({ sessionId: `s-${moves}`, alias: readAlias('bob') });
       await Promise.race([over, Bun.sleep(3)]);
