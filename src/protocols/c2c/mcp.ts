@@ -346,8 +346,5 @@ async function refuseSupervisors(deps: C2cFaceDeps, wanted: AgentName): Promise<
 /** Refuses a supervisor's alias: a supervisor can approve anything, so no model may act under it. spec: c2c#pending */
 function refuseSupervisor(deps: C2cFaceDeps, alias: AgentName): void {
   if (deps.isSupervisor(alias))
-    throw new Refusal(
-      'not_yours',
-      `"${alias}" is the alias of a supervisor, which only the user may use, at a terminal; use another alias`,
-    );
+    throw new Refusal('not_yours', `"${alias}" answers for the user, at a terminal; use another alias`);
 }

@@ -92,7 +92,7 @@ export function registered(kept: readonly Kept[], wish: Registration, now: numbe
 
 function refuseReserved(kept: readonly Kept[], wanted: string): void {
   if (wanted.toLowerCase() === HOST_NAME) {
-    throw new Refusal('name_taken', `Parley itself writes as "${HOST_NAME}"; pick another alias`);
+    throw new Refusal('name_taken', `under "${HOST_NAME}" Parley itself writes; pick another alias`);
   }
   for (const { alias, parley } of kept.map(fieldsOf)) {
     const roles = isObject(parley) ? parley['roles'] : null;
