@@ -335,7 +335,7 @@ describe('mail by the messaging socket of Claude Code', () => {
     const socket = String(claude.registered()?.['messagingSocketPath']);
     const [way] = live.ways(session);
     chmodSync(dirname(socket), 0o777);
-    const because = expect.stringContaining('others may write');
+    const because = expect.stringContaining('other users can write');
     expect(await way?.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: false, because });
     expect(live.ways(session)).toEqual([]);
     chmodSync(dirname(socket), 0o700);
