@@ -75,7 +75,7 @@ describe('a prompt for Claude Code', () => {
   it.each(['', ' \n\t', '\u200B\uFEFF', `${ESC}[0m`])(
     'is refused where nothing is left of it: %j [CCC-174]',
     (text) => {
-      expect(() => preparePrompt(text)).toThrow('nothing is left');
+      expect(() => preparePrompt(text)).toThrow('no visible characters');
     },
   );
 

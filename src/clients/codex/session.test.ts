@@ -310,7 +310,7 @@ describe('a prompt for Codex', () => {
 
   it('is refused where nothing is left of it, and where it is meant as a command', () => {
     const driver = aCodex().session();
-    expect(() => driver.prepare(' \u0007\n')).toThrow('a prompt has a text');
+    expect(() => driver.prepare(' \u0007\n')).toThrow('the prompt is empty');
     expect(() => driver.prepare('/compact', { raw: true })).toThrow('only in its own window');
   });
 });
