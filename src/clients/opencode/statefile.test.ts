@@ -32,7 +32,7 @@ describe('a patch of the state', () => {
     );
   });
 
-  it('takes a key that programs stumble over as a key', () => {
+  it('treats `__proto__` and `constructor` as ordinary keys', () => {
     const patch = JSON.parse(
       '{"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}}',
     ) as JsonObject;
