@@ -140,7 +140,7 @@ describe.skipIf(!hasTmux)(`a question of Claude Code in tmux${why}`, () => {
       await session.shows('☐ Database', false);
       expect(await answer({ options: [1] })).toMatchObject({
         outcome: 'left',
-        because: expect.stringMatching(/whole/),
+        because: expect.stringMatching(/only part of it/),
       });
       expect(keys()).toEqual([]);
     },

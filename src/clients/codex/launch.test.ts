@@ -22,7 +22,7 @@ describe('parley run codex', () => {
   });
 });
 
-it('`parley run codex` knows whether its user trusts the folder, or one above it', () => {
+it('`parley run codex` knows whether the user trusts the folder or a parent of it', () => {
   const home = temporaryHome();
   const isTrustedIn = (folder: string): boolean => isFolderTrusted({ env: { HOME: home }, folder });
   expect(isTrustedIn('/src/api')).toBe(false);
