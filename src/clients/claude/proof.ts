@@ -2,12 +2,12 @@ import { readFileSync, statSync } from 'node:fs';
 import type { MessageId } from '../../core/names.ts';
 import type { MessageTurn, RecordedProof } from '../../core/ports/live-session.ts';
 import type { Evidence } from '../../core/receipt.ts';
-import { fencedIds, isMailText, idInFence } from '../../delivery/fit.ts';
+import { asksNothing, fencedIds, isMailText, idInFence } from '../../delivery/fit.ts';
 import { nudgeIdsOf } from '../../delivery/nudges.ts';
 import { type FileLine, linesFrom } from '../../sessions/follow.ts';
 import { ClaudeConversation } from './conversation.ts';
 import type { ClaudeSession } from './state.ts';
-import { peerIdOf, placeOfMail, sizeOf } from './transcript-search.ts';
+import { peerIdOf, placeOfMail, bytesOf } from './transcript-search.ts';
 import { TurnReader } from './turns.ts';
 
 /** A client that has been idle for this long, without a line about a message in its record, does not have the message. */
@@ -172,7 +172,7 @@ export class ProofReader {
 
   /** The messages in a hook's text. A line counts only with the mark of the text's first line, because no sender knows this mark. */
   #inHook(content: unknown): MessageId[] {
-    const texts = (Array.isArray(content) ? content : [content]).filter((one) => typeof one === 'string');
+    const texts = textsIn(content);
     return texts.filter(isMailText).flatMap((text) => {
       const mark = /^\[parley ([0-9a-f]+)\] /.exec(text)?.[1];
       return [...this.#found].flatMap(([id, found]) => {
@@ -244,13 +244,15 @@ export class ProofReader {
   }
 }
 
-/** Is this mail that our hook brought within a turn? Mail at its end (`Stop`) does not count, because the answer before it is kept. */
+/**
+ * Is this mail, and not only knocks, that our hook brought within a turn? Mail at its end (`Stop`) does not count, because the answer before it
+ * is kept.
+ */
 function isHookMail(text: string): boolean {
-  return (
-    text.includes('"type":"hook_additional_context"') &&
-    text.includes('Mail for @') &&
-    !text.includes('"hookEvent":"Stop"')
-  );
+  if (!text.includes('"type":"hook_additional_context"') || !text.includes('Mail for @')) return false;
+  const { type, hookEvent, content } = entryIn(text)?.attachment ?? {};
+  if (type !== 'hook_additional_context' || hookEvent === 'Stop') return false;
+  return textsIn(content).some((one) => isMailText(one) && !asksNothing(one));
 }
 
 /** The first line to which peer-socket.ts moves a short body. Earlier versions put no name there. */
@@ -278,7 +280,7 @@ export class RecordedMessage {
   }
 
   read(): ProofReader {
-    if (sizeOf(this.path) < this.#offset) [this.#reader, this.#offset] = [new ProofReader([this.id]), 0];
+    if (bytesOf(this.path) < this.#offset) [this.#reader, this.#offset] = [new ProofReader([this.id]), 0];
     for (const line of linesFrom(this.path, this.#offset)) {
       this.#reader.take(line);
       this.#offset = line.to;
@@ -369,6 +371,11 @@ function entryIn(line: string): Entry | null {
   } catch {
     return null;
   }
+}
+
+/** What a hook said. */
+function textsIn(content: unknown): string[] {
+  return (Array.isArray(content) ? content : [content]).filter((one) => typeof one === 'string');
 }
 
 function textOf(content: unknown): string {
