@@ -11,7 +11,7 @@ const [claude, codex, kimi, gemini] = [
   hookClient('gemini'),
 ];
 
-/** Clients × events, as they were measured. A dash: whatever is said there reaches no model. */
+/** Clients × events, as measured. A dash: output at this event does not reach the model. */
 const TABLE: [client: HookClient, event: string, form: Form | '-'][] = [
   [claude, 'SessionStart', 'context'],
   [claude, 'UserPromptSubmit', 'context'],

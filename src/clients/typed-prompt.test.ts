@@ -47,7 +47,7 @@ describe('a prompt for Claude Code', () => {
   it.each([
     ['/compact keep the plan', '/compact keep the plan'],
     ['  /compact\n', '/compact'],
-    // A shell is never meant, nor the end of the session.
+    // With `raw`, too, a text never runs a shell and never ends the session.
     ['!echo bang', ' !echo bang'],
     ['exit', 'Message:\nexit'],
   ])('stays a command if that is meant: %j [CCC-173]', (text, prepared) => {
@@ -122,7 +122,7 @@ describe('a prompt for Claude Code', () => {
         expect(prepared).not.toMatch(/\\$/);
         if (!raw) expect(prepared).not.toMatch(/^\s*\/[^\s/]*(\s|$)/);
         expect(prepared.trim()).not.toMatch(/^(exit|quit|:q!?|:wq!?)$/);
-        // To prepare it twice is to prepare it once.
+        // A second `preparePrompt` changes nothing.
         expect(isSamePrompt(preparePrompt(prepared, { raw }), prepared)).toBe(true);
       }),
       { numRuns: 2000 },

@@ -6,7 +6,7 @@ import { wayOf as wayOfClient } from './ways.ts';
 
 const NOTHING: WayFacts = { hook: false, server: false, plugin: false, loop: null, hasWire: false };
 
-/** Of a client that we know by this name, or of one that it does not name. */
+/** The way of the client with this name, or of an unknown client. */
 const wayOf = (client: string | null, facts: WayFacts) =>
   wayOfClient(client === null ? null : clientNamed(client), facts);
 

@@ -49,7 +49,11 @@ describe('`c2c doctor` and `parley doctor`', () => {
     for (const name of ['c2c', 'parley'] as const) {
       const told = (await findings(machine, name)).filter(({ about }) => about.startsWith('session '));
       expect(Object.fromEntries(told.map(({ level, about, what, next }) => [about, [level, what, next]]))).toEqual({
-        'session ada': ['ok', 'claude: hook (primary), because its hook looks for mail after every tool call', undefined],
+        'session ada': [
+          'ok',
+          'claude: hook (primary), because its hook looks for mail after every tool call',
+          undefined,
+        ],
         'session bob': [
           'warn',
           'codex: poll (baseline), because no hook, plugin or loop brings its mail: it waits until the session asks for it',

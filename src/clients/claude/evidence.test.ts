@@ -15,7 +15,7 @@ function aTranscript(): { shown: ShownInTranscript; says: (line: string) => void
   return { shown: new ShownInTranscript([home], 'cc-1'), says: (line) => appendFileSync(path, `${line}\n`) };
 }
 
-/** What it finds if these lines are written while it waits. */
+/** The evidence that the wait finds if these lines are written meanwhile. */
 async function found(ids: string[], lines: string[]): Promise<unknown> {
   const { shown, says } = aTranscript();
   const waiting = shown.wait(ids.map(parcel), new AbortController().signal, 700);

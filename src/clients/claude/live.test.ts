@@ -138,7 +138,7 @@ describe('mail by the messaging socket of Claude Code', () => {
     const mail = aParcel();
     await sends([mail]);
     await claude.order({ held: 'deny', inbound: 'accept' });
-    // The client tells us of it a moment later.
+    // The client reports this a moment later.
     await within(DEADLINE, async () => (await sends([mail])).outcome === 'left');
     expect(await sends([mail])).toMatchObject({ retry: false, because: expect.stringContaining('declined') });
     expect(claude.noted().filter((noted) => noted.received !== undefined)).toHaveLength(1);
@@ -309,7 +309,7 @@ describe('mail by the messaging socket of Claude Code', () => {
     const mail = aParcel();
     await sends([mail]);
     await kill();
-    // In the moment in which the system removes a process it may still look as if it ran.
+    // While the system removes a process, it may still seem to run.
     await within(DEADLINE, async () => (await live.proof(session, mail.id, since)).step === 'none');
     expect(await live.proof(session, mail.id, since)).toEqual({ step: 'none', isOver: true });
     claude.starts({});
@@ -433,12 +433,12 @@ async function runs(how: ClaudeStart = {}, closedBy?: string) {
   return { claude, live, project, sends, kill, comesBack, resumes, received, submits, close, session };
 }
 
-/** A parcel in the words of Parley, which differ each time by a mark. */
+/** A parcel with the text of Parley, which has a new mark each time. */
 function fenced(mark: string, id = aParcel().id): Parcel {
   return { id, text: `[parley ${mark}] message ${id.slice(0, 8)} from @bob to me\n[${id}] hello` };
 }
 
-/** Tells our socket what became of a message, as the client does. */
+/** Sends a report about a message to our socket, as the client does. */
 async function tells(claude: ClaudeTui, what: object): Promise<void> {
   const folder = dirname(String(claude.registered()?.['messagingSocketPath']));
   const name = readdirSync(folder).find((one) => one.startsWith('parley-'));

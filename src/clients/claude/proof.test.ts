@@ -39,7 +39,7 @@ describe('the transcript of Claude Code', () => {
     const request = [blob('h1', MAIL), asked('r1', ['h1'])];
     expect(proof([...request, peer('u1', ID)]).step).toBe('accepted');
     expect(proof([peer('u1', ID), ...request, failed('a1', 'u1')]).step).toBe('accepted');
-    // With the next one it is.
+    // An answer to the next request proves it.
     const next = [said('u2', 'a1'), answer('a2', 'u2')];
     expect(proof([peer('u1', ID), ...request, failed('a1', 'u1'), ...next])).toMatchObject({ step: 'shown' });
   });
@@ -195,7 +195,7 @@ describe('the transcript of Claude Code', () => {
     expect(proofInRecord(null, { client: client(idle), since: Date.now() })).toEqual({ step: 'none', isOver: false });
     const held = { type: 'system', subtype: 'informational', content: 'Held peer message — from …', parentUuid: null };
     expect(proof([...none, held], { client: idle, restsMs: 20_000 })).toEqual({ step: 'none', isOver: false });
-    // The client would have told us that it holds this one.
+    // The client would have reported that it holds this message.
     const told = { client: idle, restsMs: 20_000, isReported: true };
     expect(proof([...none, held], told)).toEqual({ step: 'none', isOver: true });
   });
@@ -264,7 +264,7 @@ describe('the transcript of Claude Code', () => {
     const place = first.length + second.length;
     expect(placeNaming(path, [OTHER, ID])).toBe(place);
     expect(placeNaming(path, [MessageId.parse('another')])).toBe(place + third.length);
-    // Across two reads, and in a line that begins long before.
+    // The id is split over two reads, in a line that begins long before it.
     for (const at of [1024 * 1024 - 4, 2 * 1024 * 1024 - 4, 3 * 1024 * 1024 + 7]) {
       writeFileSync(path, `a\n${'x'.repeat(at - 2)}${ID}\n`);
       expect(placeNaming(path, [ID])).toBe(2);
@@ -290,7 +290,7 @@ interface Reading {
   restsMs?: number;
 }
 
-/** What is read from these lines. */
+/** The proof in these lines. */
 function proof(lines: readonly (object | string)[], reading: Reading = {}): RecordedProof {
   const path = `${temporaryHome()}/t.jsonl`;
   writeFileSync(path, lines.map((line) => `${typeof line === 'string' ? line : JSON.stringify(line)}\n`).join(''));

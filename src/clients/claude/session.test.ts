@@ -76,7 +76,7 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
       retry: true,
     });
     expect(claude.harm()).toEqual([]);
-    // What its user typed is sent alone.
+    // The user's draft is sent alone.
     if ('draft' in order) {
       await claude.tmux('send-keys', '-t', '=ccc-app:', 'Enter');
       expect(await claude.prompted()).toEqual(['my own words']);
@@ -148,7 +148,7 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
       '#{window_index}.#{pane_index} #{buffer_name}',
     ].join(' ');
     const seen = () => claude.tmux('display-message', '-p', '-t', '=ccc-app:', facts);
-    // Its own status line has one row.
+    // The client's status line has one row.
     await within(DEADLINE, async () => (await seen()).startsWith('80x23 1 '));
     const before = await seen();
     await say('hello');
@@ -176,7 +176,7 @@ describe.skipIf(!hasTmux)(`the start of a session of Claude Code${why}`, () => {
     const knowsNothing = driverOf({ conversation: null });
     expect(await knowsNothing.start()).toEqual({ started: 'resumed' });
     await knowsNothing.stop();
-    // What it had is gone, and its folder has another one.
+    // Its conversation is deleted, and its folder has another one.
     const lost = driverOf({ conversation: crypto.randomUUID() });
     expect(await lost.start()).toEqual({ started: 'resumed' });
     await lost.stop();
@@ -229,7 +229,7 @@ describe.skipIf(!hasTmux)(`the start of a session of Claude Code${why}`, () => {
     expect(await driver.state()).toEqual({ status: 'waiting', waitingFor: 'dialog open' });
     expect(await submitted(driver, 'hello')).toMatchObject({ outcome: 'left', retry: true });
     expect(await driver.screen(50)).toContain('Yes, I trust this folder');
-    // Another program finds it as it is, and starts no second one.
+    // Another process finds the running client and does not start a second one.
     const again = driverOf();
     expect(await again.state()).toEqual({ status: 'waiting', waitingFor: 'dialog open' });
     expect(await again.start()).toEqual({ started: 'resumed' });
@@ -238,7 +238,7 @@ describe.skipIf(!hasTmux)(`the start of a session of Claude Code${why}`, () => {
     expect([claude.harm(), claude.running()]).toEqual([[], [expect.anything()]]);
     await claude.tmux('send-keys', '-t', '=ccc-app:', 'Down', 'Enter');
     await within(DEADLINE, async () => changes.at(-1) === 'idle');
-    // Between the question and its first word it is not taken for one that is gone.
+    // Between the question and its first status the client does not count as ended.
     expect(changes).not.toContain('stopped');
     const place = await again.place();
     await takes(again, 'hello');
@@ -420,7 +420,7 @@ describe.skipIf(!hasTmux)(`a turn of Claude Code${why}`, () => {
     await takes(driver, 'hello');
     await ended(driver, place);
     const { next } = await driver.events(place);
-    // A time in the place would have moved on.
+    // A time in the place would have changed.
     await Bun.sleep(5);
     expect([next === place, await driver.events(next)]).toEqual([false, { events: [], next }]);
   });
@@ -523,7 +523,7 @@ async function started({ start = {} }: { start?: Parameters<ClaudeTui['starts']>
   const session = await aSession();
   session.claude.starts(start);
   expect(await session.driver.start()).toEqual({ started: 'fresh' });
-  /** Sends it and waits for the end of its turn. */
+  /** Sends a prompt and waits for the end of its turn. */
   const say = async (text: string): Promise<TurnEvent[]> => {
     const place = await session.driver.place();
     await takes(session.driver, text);
@@ -536,7 +536,7 @@ async function submitted(driver: ClaudeSessionDriver, text: string) {
   return driver.submit({ key: 'k', text: driver.prepare(text) }, NEVER);
 }
 
-/** As the queue does it: again while nothing went in. A client says that it is idle a little before its screen shows it. */
+/** Submits as the queue does: repeats while nothing went in, because a client reports idle a little before its screen shows it. */
 async function takes(driver: ClaudeSessionDriver, text: string): Promise<void> {
   await within(DEADLINE, async () => {
     const said = await submitted(driver, text);
@@ -545,7 +545,7 @@ async function takes(driver: ClaudeSessionDriver, text: string): Promise<void> {
   });
 }
 
-/** What is recorded since a place, up to so many ends of turns. */
+/** The events since a place, up to this number of ended turns. */
 async function ended(driver: ClaudeSessionDriver, place: string, ends = 1, ms = DEADLINE): Promise<TurnEvent[]> {
   const found: TurnEvent[] = [];
   let since = place;

@@ -34,7 +34,7 @@ it('`parley run codex` knows whether the user trusts the folder or a parent of i
   expect(isTrustedIn('/src/api')).toBe(true);
 });
 
-/** With a Codex that cannot start its daemon. */
+/** Launches with a Codex that cannot start its daemon. */
 function launched(args: string[]): ReturnType<typeof codexLauncher.prepare> {
   const folder = temporaryHome();
   return codexLauncher.prepare({

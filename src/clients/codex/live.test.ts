@@ -248,7 +248,7 @@ describe.skipIf(!hasTmux)(`what the record of a session of Codex proves${why}`, 
 
   it('is over once the message is out of the queue of a dead daemon, and no look waits for its removal', async () => {
     const [codex, program] = [opens(new ScriptedCodex()), opens(new ScriptedCodex())];
-    // It has the same id as the first one of any other.
+    // This thread has the same id as the first thread of the other program.
     const thread = codex.begin();
     const { queue } = program.begin();
     const parcel = aParcel();
@@ -325,7 +325,7 @@ function sessionOf({ id, cwd }: { id: string; cwd: string }): LiveSession {
   return { client: 'codex', id, folder: cwd, status: 'idle' };
 }
 
-/** A program that looks like a window of Codex to those who look at its process: a shell that waits for a line. `runs`: a thread that it loads itself. */
+/** A process that looks like a window of Codex: a shell that waits for a line. `runs`: a thread that it loads itself. */
 async function opensWindow(
   codex: ScriptedCodex,
   name: string,

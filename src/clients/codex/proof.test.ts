@@ -12,7 +12,7 @@ describe('what a rollout proves', () => {
   it('nothing, if it does not have the message', () => {
     const record = aRecord(started(), prompt('another'), output(), done());
     expect(record.proof().of(ID)).toBeNull();
-    // An id that merely occurs is no message.
+    // A line that only names an id is not a message.
     record.add(item({ type: 'function_call_output', output: `"client_id":"${ID}"` }), output());
     expect(record.proof().of(ID)).toBeNull();
   });
@@ -22,7 +22,7 @@ describe('what a rollout proves', () => {
     const proof = record.proof();
     expect(proof.of(ID)).toMatchObject({ step: 'accepted', evidence: { record: record.path, id: ID, turn: T } });
     record.add(event({ type: 'token_count', info: {} }), item({ type: 'function_call_output', output: 'x' }));
-    // What a client injects names no turn.
+    // An item that a client injects has no turn.
     record.add(item({ type: 'message', role: 'assistant', content: [] }));
     record.add(event({ type: 'task_complete', turn_id: T, last_agent_message: null, error: { message: 'no' } }));
     expect(proof.read().of(ID)).toMatchObject({ step: 'accepted' });

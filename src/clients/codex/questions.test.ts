@@ -248,7 +248,7 @@ function size() {
   return { ...color(), id: 'size', question: 'Which size?', options: [{ label: 'S', description: 'small' }] };
 }
 
-/** A conversation in a turn, and who looks at its questions. */
+/** A conversation in a turn, and a reader of its questions. */
 async function aThread() {
   const codex = new ScriptedCodex();
   opened.push(() => codex.close());

@@ -5,7 +5,7 @@ import { MessageId } from '../../core/names.ts';
 import type { Attempt } from '../../core/ports/way-in.ts';
 import { QueueWay } from './queue.ts';
 
-/** What comes of a prompt for a Codex that does this. */
+/** The result of a prompt if `codex` is this script. */
 async function queued(script: string): Promise<Attempt> {
   const cwd = temporaryHome();
   const program = `${cwd}/codex`;

@@ -120,7 +120,7 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     codex.asks(its, 'item/commandExecution/requestApproval', { startedAtMs: 1000, command: 'touch made' });
     await within(DEADLINE, async () => (await driver.questions.open())?.kind === 'permission');
     await Bun.spawn(['tmux', 'kill-server'], { env: codex.env }).exited;
-    // Codex would keep the conversation for us.
+    // Codex would keep the conversation loaded for us.
     await within(DEADLINE, async () => (await driver.questions.open()) === null && codex.joinedTo(its) === 0);
   });
 
@@ -203,7 +203,7 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     expect((await slow).end).toMatchObject({ how: 'failed' });
     codex.start();
     expect(await driver.start()).toEqual({ started: 'resumed' });
-    // Also for those who look only now.
+    // Also for a reader that begins only now.
     expect((await driver.events(place)).events.at(-1)).toMatchObject({ kind: 'end', how: 'failed' });
   });
 
@@ -244,7 +244,7 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     const other = codex.begin();
     expect(await driver.state()).toMatchObject({ status: 'waiting' });
     codex.unload(other);
-    // Another program finds it as it is, and starts no second one.
+    // Another process finds the running client and does not start a second one.
     const { pid } = await driver.state();
     const again = session({ command });
     expect(await again.start()).toEqual({ started: 'resumed' });
@@ -331,7 +331,7 @@ function aCodex() {
   return { codex, session };
 }
 
-/** A program that looks like Codex to those who look at its process. */
+/** A process that looks like Codex. */
 async function opensByHand(codex: ScriptedCodex, name: string): Promise<void> {
   const { home, folder } = codex;
   copyFileSync(Bun.which('sleep') ?? '', `${home}/codex`);
@@ -341,7 +341,7 @@ async function opensByHand(codex: ScriptedCodex, name: string): Promise<void> {
   await within(DEADLINE, async () => (await tmux(codex, ...look)).trim() === 'codex');
 }
 
-/** A command of the tmux server of these sessions; what it prints. */
+/** Runs a command of these sessions' tmux server and returns its output. */
 async function tmux({ env }: ScriptedCodex, ...words: string[]): Promise<string> {
   return new Response(Bun.spawn(['tmux', ...words], { env, stderr: 'ignore' }).stdout).text();
 }
@@ -352,7 +352,7 @@ function thread(codex: ScriptedCodex, { conversation = '' }: SessionState) {
   return found;
 }
 
-/** As control does it: tries until Codex has it, then reads its record until the turn is over. */
+/** Submits as control does: repeats until Codex has the prompt, then reads the record until the turn is over. */
 async function asks(driver: CodexSession, text: string) {
   const prompt = { key: crypto.randomUUID(), text };
   let place = await driver.place();

@@ -37,7 +37,7 @@ describe('mail in the queue of a Codex without its daemon', () => {
     const again = way.attempt([parcel], NEVER);
     await within(DEADLINE, async () => codex.called.filter((method) => method === 'thread/queue/list').length === 2);
     leaves(true);
-    // The one that took it back knows. For the other one it may be in a turn.
+    // The attempt that took the message back knows that. For the other one the message may be in a turn.
     expect([await attempt, await again].map(({ outcome }) => outcome).toSorted()).toEqual(['left', 'offered']);
     expect([thread.queue, codex.called.filter((method) => method === 'thread/queue/add').length]).toEqual([[], 1]);
     expect(await takeBack(way.place, thread.id, [parcel.id])).toEqual([]);

@@ -24,7 +24,7 @@ import { callWindow, openCodeWindows, windowApi } from './window.ts';
 
 const DEADLINE = 20_000;
 const SHOWN = { outcome: 'taken', step: 'shown' } as const;
-/** An idle session is silent after this, in these tests. */
+/** The `silentMs` of these tests. */
 const SILENT_MS = 4000;
 
 const ends: (() => Promise<unknown>)[] = [];
@@ -394,7 +394,7 @@ describe('mail for a session of OpenCode', () => {
     await within(DEADLINE, isOver);
     fails(client, false);
     expect(await hand(live, session, parcel)).toMatchObject(SHOWN);
-    // With one id, also a first one that comes late is no second message.
+    // With the same id, even a late first call makes no second message.
     const [first, second] = client.calls.map(([, { messageID }]) => messageID);
     expect([client.calls.length, second]).toEqual([2, first]);
   });
@@ -431,7 +431,7 @@ describe('mail for a session of OpenCode', () => {
   });
 });
 
-/** A home in which a socket would have too long a path. */
+/** A home in which the path of a socket would be too long. */
 function longHome(): string {
   const home = `${temporaryHome()}/${'long'.repeat(20)}`;
   mkdirSync(home);

@@ -11,7 +11,7 @@ const ID = MessageId.parse('0193f6d2-0000-7000-8000-000000000001');
 const STOP = { finish: 'stop' };
 const ENDED = { how: 'done', text: 'the answer' } as const;
 
-/** An id of a message, the n-th in its conversation. */
+/** The id of the n-th message of a conversation. */
 const nth = (n: number, ending = 'other'): string => `msg_${n}${ending}`;
 const OURS = nth(5, endingOf(ID));
 

@@ -7,7 +7,7 @@ import { OpenCodeServer } from './server.ts';
 const opened: { stop(): unknown }[] = [];
 afterEach(() => opened.splice(0).forEach((one) => void one.stop()));
 
-/** What a server of OpenCode answers, by path; it listens where the file says. */
+/** A server of OpenCode with these answers by path. It listens on the port in the file. */
 function aServer(answers: Record<string, unknown> = {}, uid = process.getuid?.()) {
   const server = new OpenCodeServer(`${quickFolder()}/opencode/ccc-one`, uid);
   const words = server.prepare(['opencode', '-s', 'ses_1']);
