@@ -31,6 +31,12 @@ export interface DueMessage {
   isUrgent: boolean;
 }
 
+/** What goes together, oldest first. `isMore`: there is a next part. */
+export interface DuePart {
+  due: DueMessage[];
+  isMore: boolean;
+}
+
 export interface DueMailDeps {
   wakes: WakeBudget;
   digests: WakeDigests;
@@ -75,20 +81,21 @@ export class DueMail {
    * costs one listing. What is over the wake budget goes into a digest, but not in a shared mailbox: only one of its sessions would see
    * that, and what it lists would wait for nobody when that session ends.
    */
-  async next(mailbox: SessionMailbox, live: LiveSession, options: DueMailOptions): Promise<DueMessage[]> {
+  async next(mailbox: SessionMailbox, live: LiveSession, options: DueMailOptions): Promise<DuePart> {
     const { who, taker } = mailbox;
     const place = (id: MessageId): string => `${who.name} ${id} ${mailbox.match} ${live.id}`;
     const isSkipped = (id: MessageId): boolean =>
       this.#skipped.has(place(id)) || (live.status === 'idle' && this.#skipped.has(`${place(id)} idle`));
     const isNews = (id: MessageId): boolean => !this.deps.isTrying(who, id) && !isSkipped(id);
-    if (!(await who.home.mailboxes.ids(who.name, true)).some(isNews)) return [];
+    if (!(await who.home.mailboxes.ids(who.name, true)).some(isNews)) return { due: [], isMore: false };
     await who.home.mailboxes.adopt(who.name);
     const news = new Set((await who.home.mailboxes.ids(who.name, true)).filter(isNews));
 
     const found: (DueMessage & Pick<Message, 'id' | 'ts'>)[] = [];
     const forDigest: Message[] = [];
-    let [judged, length, spent] = [0, 0, ''];
+    let [judged, length, spent, isMore] = [0, 0, '', false];
     for await (const copy of urgentFirst(who, options.onlyUrgent)) {
+      if (news.size === 0) break;
       if (!news.delete(copy.id)) continue;
       if (judged === MOST_JUDGED) {
         this.#isCut = true;
@@ -99,8 +106,10 @@ export class DueMail {
       const message = readMessage(JSON.parse(copy.text));
       const record = await who.home.journal.copy(who.name, copy.id);
       if (!message || record?.state !== 'stored') continue;
-      if (found.length === MOST_TOGETHER || (found.length > 0 && length + message.body.length > LONGEST_TOGETHER))
+      if (found.length === MOST_TOGETHER || (found.length > 0 && length + message.body.length > LONGEST_TOGETHER)) {
+        isMore = true;
         break;
+      }
       const verdict = await this.#judge(mailbox, live, message, record, options.areSpent && taker === undefined);
       if (verdict.do === 'skip') this.#skipped.add(verdict.whileIdle ? `${place(copy.id)} idle` : place(copy.id));
       if (verdict.do === 'list') {
@@ -112,7 +121,7 @@ export class DueMail {
       length += message.body.length;
     }
     if (forDigest.length > 0) await this.deps.digests.add(who, forDigest, spent);
-    return found.sort(byTime);
+    return { due: found.sort(byTime), isMore };
   }
 
   async #judge(

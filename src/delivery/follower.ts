@@ -13,7 +13,7 @@ import type { SessionMailbox } from './choose-session.ts';
 import { DueMail } from './due-mail.ts';
 import type { DueMessage } from './due-mail.ts';
 import type { FittedMail, PushPhrases } from './fit.ts';
-import { handOver, resolveHandover, unprovenCopies } from './hand-over.ts';
+import { handOver, keepClaimed, resolveHandover, unprovenCopies } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
 import type { OfferedDeps } from './hook-offered.ts';
 import { nudge, Nudges } from './nudges.ts';
@@ -81,6 +81,8 @@ export class Follower {
   /** Attempts that run, and the messages that they hand over. */
   readonly #running = new Set<Promise<void>>();
   readonly #trying = new Set<string>();
+  /** Sessions that are being given a part of their mail. The next part waits for the end of that attempt. */
+  readonly #inParts = new Set<string>();
   /** Mail that idle sessions have and are not asked about, by session, as of this look. */
   readonly #unasked = new Map<string, Unasked[]>();
   /** What went wrong since the last tick: it is said once. */
@@ -229,7 +231,7 @@ export class Follower {
   /** Those that no running session reads. What is being handed over to a session that has just ended is resolved by a later look. */
   #forgetMailboxes(read: ReadonlySet<AgentName>): void {
     for (const [name, { arrivals }] of this.#mailboxes) {
-      if (read.has(name) || [...this.#trying].some((key) => key.startsWith(`${name} `))) continue;
+      if (read.has(name) || this.#isTryingIn(name)) continue;
       arrivals.close();
       this.#mailboxes.delete(name);
     }
@@ -324,6 +326,7 @@ export class Follower {
     this.#complaints.clear();
     this.#pauses.forget(new Set(this.#live.map(({ id }) => id)));
     await this.#printed?.settleAll();
+    for (const { who } of this.#mailboxes.values()) if (this.#isTryingIn(who.name)) await keepClaimed(who);
     await home.mailboxes.heal();
     for (const { who } of this.#mailboxes.values())
       await this.#apart('quiet_trouble', { mailbox: who.name }, () => endQuiet(who, workspace.now()));
@@ -383,15 +386,18 @@ export class Follower {
     for (const { live, mailbox } of sessions.toSorted((a, b) => rankOf(a.live) - rankOf(b.live) || idle(a) - idle(b))) {
       const [way] = rankOf(live) === LAST ? [] : (this.deps.clients.get(live.client)?.ways(live) ?? []);
       if (!way || this.#pauses.isPaused(live.id)) continue;
-      const onlyUrgent = this.#answers.isAnswering(live.id);
-      const due = await this.#due.next(mailbox, live, { areSpent, onlyUrgent });
+      const onlyUrgent = this.#answers.isAnswering(live.id) || this.#inParts.has(live.id);
+      const { due, isMore } = await this.#due.next(mailbox, live, { areSpent, onlyUrgent });
       const ids = this.#together(live, due, this.#pauses.has(live.id));
       if (ids.length === 0) continue;
       if (live.status === 'idle') this.#wakes.note(live.id);
       if (this.#stuckMail.isStuck(live.id)) this.#pauses.hold(live.id);
+      const hasNext = isMore || ids.length < due.length;
+      if (hasNext) this.#inParts.add(live.id);
       for (const id of ids) this.#trying.add(keyOf(mailbox.who, id));
       const attempt = this.#hand(live, mailbox, ids, way).finally(() => {
         for (const id of ids) this.#trying.delete(keyOf(mailbox.who, id));
+        if (hasNext) this.#inParts.delete(live.id);
         this.#running.delete(attempt);
         this.#wakeup.notify();
       });
@@ -446,6 +452,7 @@ export class Follower {
       if (reached.outcome === 'left' && reached.retry) this.#pauses.pause(session);
       log(LOGGED[reached.outcome], { ...facts, because: reached.because });
     } catch (error) {
+      for (const id of ids) this.#answers.end(session, id);
       this.#pauses.pause(session);
       this.#complain('hand_trouble', error, { mailbox: who.name, session });
     }
@@ -458,6 +465,10 @@ export class Follower {
     isIdle = live.status === 'idle',
   ): Promise<Parcel[]> {
     return parcelsOf(await this.deps.phrases(reader, mail, this.deps.workspace.now(), !live.hasNoTools), mail, isIdle);
+  }
+
+  #isTryingIn(mailbox: AgentName): boolean {
+    return [...this.#trying].some((key) => key.startsWith(`${mailbox} `));
   }
 
   /** Says it once between two ticks, however often it is looked at. */

@@ -1,6 +1,7 @@
 import { inShell, shellWord } from '../../clients/shell-word.ts';
 import { command } from '../../core/command.ts';
 import { ago, deadlineFrom } from '../../core/time.ts';
+import { withLimit } from '../../core/wait.ts';
 import { heldLines } from '../../core/mail/held.ts';
 import { nearest } from '../../core/nearest.ts';
 import { raise } from '../../core/obligations/escalate.ts';
@@ -140,6 +141,8 @@ async function warnNoReader(context: Context, { copies, home, message }: Sent): 
 }
 
 const DAY_MS = 24 * 60 * 60 * 1000;
+/** How long a send waits for a client that is asked whether a session runs. */
+const ASK_MS = 1000;
 
 /**
  * Says that a session does not run here: it ended or crashed, or is in another container. Its mail waits for the next one in its folder. Of a
@@ -166,7 +169,12 @@ async function isInAnotherWindow({ env }: Context, named: NamedSession): Promise
   if (named.client !== 'codex') return false;
   const { liveClients } = await import('../../clients/clients.ts');
   const sessions = liveClients(env).get(named.client);
-  const all = await sessions?.list().catch(() => null);
+  const all = sessions
+    ? await withLimit(
+        sessions.list().catch(() => null),
+        ASK_MS,
+      )
+    : null;
   await sessions?.close();
   return !all || isShown(named, all);
 }
