@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test';
-import { aRig, BOB, settled } from '../../test/support/followed.ts';
+import { aRig, BOB, looked, settled } from '../../test/support/followed.ts';
 import type { Rig } from '../../test/support/followed.ts';
 import { aDraft } from '../../test/support/durable-workspace.ts';
 import { alice } from '../../test/support/mail.ts';
@@ -41,6 +41,28 @@ describe('much mail that waits', () => {
     expect(together.map((parcels) => parcels.length)).toEqual([50, 50, 20]);
     expect(new Set(together.flat().map(({ id }) => id))).toEqual(new Set(ids));
     expect(new Set(together[0]?.map(({ id }) => id))).toEqual(new Set(ids.slice(0, 50)));
+  });
+
+  it('is handed over part by part, however often everything is looked at meanwhile', async () => {
+    const rig = await aRig();
+    const ways = rig.claude.ways.bind(rig.claude);
+    let [running, most] = [0, 0];
+    rig.claude.ways = (live) =>
+      ways(live).map((way) => ({
+        ...way,
+        async attempt(parcels, signal) {
+          running += 1;
+          most = Math.max(most, running);
+          await looked(rig);
+          running -= 1;
+          return way.attempt(parcels, signal);
+        },
+      }));
+    const ids = await sendMany(rig, 120);
+    rig.claude.add('s1');
+    rig.follow();
+    for (const id of ids) await within(20_000, () => settled(rig, id));
+    expect(most).toBe(1);
   });
 
   it('is handed over in parts that are not too long', async () => {

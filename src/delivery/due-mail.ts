@@ -31,6 +31,12 @@ export interface DueMessage {
   isUrgent: boolean;
 }
 
+/** The messages that are handed over together, oldest first. `isMore`: more mail is due, which comes in a next part. */
+export interface DuePart {
+  due: DueMessage[];
+  isMore: boolean;
+}
+
 export interface DueMailDeps {
   wakes: WakeBudget;
   digests: WakeDigests;
@@ -81,20 +87,21 @@ export class DueMail {
    * costs one listing. Mail over the wake budget goes into a digest, but not in a shared mailbox: only one of its sessions would see the
    * digest, and when that session ends, nobody would know of the listed mail.
    */
-  async next(mailbox: SessionMailbox, live: LiveSession, options: DueMailOptions): Promise<DueMessage[]> {
+  async next(mailbox: SessionMailbox, live: LiveSession, options: DueMailOptions): Promise<DuePart> {
     const { who, taker } = mailbox;
     const keyFor = (id: MessageId): string => `${who.name} ${id} ${mailbox.match} ${live.id}`;
     const isSkipped = (id: MessageId): boolean =>
       this.#skipped.has(keyFor(id)) || (live.status === 'idle' && this.#skipped.has(`${keyFor(id)} idle`));
     const isUnjudged = (id: MessageId): boolean => !this.deps.isTrying(who, id) && !isSkipped(id);
-    if (!(await who.home.mailboxes.ids(who.name, true)).some(isUnjudged)) return [];
+    if (!(await who.home.mailboxes.ids(who.name, true)).some(isUnjudged)) return { due: [], isMore: false };
     await who.home.mailboxes.adopt(who.name);
     const unjudged = new Set((await who.home.mailboxes.ids(who.name, true)).filter(isUnjudged));
 
     const found: (DueMessage & Pick<Message, 'id' | 'ts'>)[] = [];
     const forDigest: Message[] = [];
-    let [judged, length, spent] = [0, 0, ''];
+    let [judged, length, spent, isMore] = [0, 0, '', false];
     for await (const copy of urgentFirst(who, options.onlyUrgent)) {
+      if (unjudged.size === 0) break;
       if (!unjudged.delete(copy.id)) continue;
       if (judged === MAX_JUDGED) {
         this.#isCut = true;
@@ -105,8 +112,10 @@ export class DueMail {
       const message = readMessage(JSON.parse(copy.text));
       const record = await who.home.journal.copy(who.name, copy.id);
       if (!message || record?.state !== 'stored') continue;
-      if (found.length === MAX_BATCH || (found.length > 0 && length + message.body.length > MAX_BATCH_CHARACTERS))
+      if (found.length === MAX_BATCH || (found.length > 0 && length + message.body.length > MAX_BATCH_CHARACTERS)) {
+        isMore = true;
         break;
+      }
       const verdict = await this.#judge(mailbox, live, message, record, options.areSpent && taker === undefined);
       if (verdict.do === 'skip') this.#skipped.add(verdict.whileIdle ? `${keyFor(copy.id)} idle` : keyFor(copy.id));
       if (verdict.do === 'list') {
@@ -118,7 +127,7 @@ export class DueMail {
       length += message.body.length;
     }
     if (forDigest.length > 0) await this.deps.digests.add(who, forDigest, spent);
-    return found.sort(byTime);
+    return { due: found.sort(byTime), isMore };
   }
 
   async #judge(

@@ -345,6 +345,52 @@ describe('the follower', () => {
     await within(10_000, () => settled(rig, id));
   });
 
+  it.each(['idle', 'active'] as const)(
+    'keeps the claim of an attempt over a long sleep of the machine, in a session that is %s',
+    async (status) => {
+      const rig = await aRig();
+      const id = await rig.send();
+      const end = Promise.withResolvers<void>();
+      const ways = rig.claude.ways.bind(rig.claude);
+      rig.claude.ways = (live) =>
+        ways(live).map((way) => ({
+          ...way,
+          attempt: async (parcels, signal) => (await end.promise, way.attempt(parcels, signal)),
+        }));
+      rig.claude.add('s1', { status });
+      rig.follow();
+      await within(10_000, async () => (await rig.steps(id)).includes('offered'));
+      const { mailboxes } = rig.workspace.own;
+      const heal = mailboxes.heal.bind(mailboxes);
+      let healed = 0;
+      mailboxes.heal = async () => {
+        await heal();
+        healed += 1;
+      };
+      rig.workspace.pass(2 * 60 * 60_000);
+      await within(10_000, async () => healed > 1);
+      expect([await rig.state(id), await rig.steps(id)]).toEqual(['held', ['offered']]);
+      end.resolve();
+      await within(10_000, () => settled(rig, id));
+    },
+  );
+
+  it('hands a question over again after the next pause if its text could not be made', async () => {
+    const rig = await aRig();
+    let tries = 0;
+    rig.beforeText = async () => {
+      tries += 1;
+      if (tries === 1) throw new Error('the disk is full');
+    };
+    rig.claude.add('s1');
+    rig.follow();
+    const id = await rig.send({ body: 'which port?' });
+    await within(10_000, async () => tries === 1);
+    await looked(rig);
+    rig.workspace.pass(2000);
+    await within(10_000, () => settled(rig, id));
+  });
+
   it('waits longer each time a running session loses a message', async () => {
     const rig = await aRig();
     rig.claude.mode = { outcome: 'offered', evidence: {} };

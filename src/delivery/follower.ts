@@ -13,7 +13,7 @@ import type { SessionMailbox } from './choose-session.ts';
 import { DueMail } from './due-mail.ts';
 import type { DueMessage } from './due-mail.ts';
 import type { FittedMail, PushPhrases } from './fit.ts';
-import { handOver, resolveHandover, unprovenCopies } from './hand-over.ts';
+import { handOver, keepClaimed, resolveHandover, unprovenCopies } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
 import type { OfferedDeps } from './hook-offered.ts';
 import { nudge, Nudges } from './nudges.ts';
@@ -82,6 +82,8 @@ export class Follower {
   readonly #running = new Set<Promise<void>>();
   /** The messages that these attempts hand over (`keyOf`). */
   readonly #trying = new Set<string>();
+  /** Sessions that are getting one part of their mail. Except for urgent mail, the next part waits for the end of that attempt. */
+  readonly #inParts = new Set<string>();
   /** By session: mail in its conversation that its model was not asked with, as of this look. */
   readonly #unasked = new Map<string, Unasked[]>();
   /** Failures that were logged since the last tick. Each is logged once. */
@@ -230,7 +232,7 @@ export class Follower {
   /** Stops watching the mailboxes that no running session reads. One with an attempt under way stays until a later look has resolved that. */
   #forgetMailboxes(read: ReadonlySet<AgentName>): void {
     for (const [name, { arrivals }] of this.#mailboxes) {
-      if (read.has(name) || [...this.#trying].some((key) => key.startsWith(`${name} `))) continue;
+      if (read.has(name) || this.#isTryingIn(name)) continue;
       arrivals.close();
       this.#mailboxes.delete(name);
     }
@@ -325,6 +327,7 @@ export class Follower {
     this.#loggedFailures.clear();
     this.#pauses.forget(new Set(this.#live.map(({ id }) => id)));
     await this.#printed?.settleAll();
+    for (const { who } of this.#mailboxes.values()) if (this.#isTryingIn(who.name)) await keepClaimed(who);
     await home.mailboxes.heal();
     for (const { who } of this.#mailboxes.values())
       await this.#isolated('quiet_trouble', { mailbox: who.name }, () => endQuiet(who, workspace.now()));
@@ -384,15 +387,18 @@ export class Follower {
     for (const { live, mailbox } of sessions.toSorted((a, b) => rankOf(a.live) - rankOf(b.live) || idle(a) - idle(b))) {
       const [way] = rankOf(live) === UNREACHABLE_RANK ? [] : (this.deps.clients.get(live.client)?.ways(live) ?? []);
       if (!way || this.#pauses.isPaused(live.id)) continue;
-      const onlyUrgent = this.#answers.isAnswering(live.id);
-      const due = await this.#due.next(mailbox, live, { areSpent, onlyUrgent });
+      const onlyUrgent = this.#answers.isAnswering(live.id) || this.#inParts.has(live.id);
+      const { due, isMore } = await this.#due.next(mailbox, live, { areSpent, onlyUrgent });
       const ids = this.#nextBatch(live, due, this.#pauses.has(live.id));
       if (ids.length === 0) continue;
       if (live.status === 'idle') this.#wakes.note(live.id);
       if (this.#stuckMail.isStuck(live.id)) this.#pauses.hold(live.id);
+      const hasNext = isMore || ids.length < due.length;
+      if (hasNext) this.#inParts.add(live.id);
       for (const id of ids) this.#trying.add(keyOf(mailbox.who, id));
       const attempt = this.#handOver(live, mailbox, ids, way).finally(() => {
         for (const id of ids) this.#trying.delete(keyOf(mailbox.who, id));
+        if (hasNext) this.#inParts.delete(live.id);
         this.#running.delete(attempt);
         this.#wakeup.notify();
       });
@@ -447,6 +453,7 @@ export class Follower {
       if (reached.outcome === 'left' && reached.retry) this.#pauses.pause(session);
       log(LOGGED[reached.outcome], { ...facts, because: reached.because });
     } catch (error) {
+      for (const id of ids) this.#answers.end(session, id);
       this.#pauses.pause(session);
       this.#logOnce('hand_trouble', error, { mailbox: who.name, session });
     }
@@ -459,6 +466,10 @@ export class Follower {
     isIdle = live.status === 'idle',
   ): Promise<Parcel[]> {
     return parcelsOf(await this.deps.phrases(reader, mail, this.deps.workspace.now(), !live.hasNoTools), mail, isIdle);
+  }
+
+  #isTryingIn(mailbox: AgentName): boolean {
+    return [...this.#trying].some((key) => key.startsWith(`${mailbox} `));
   }
 
   /** Logs a failure, at most once between two ticks. */

@@ -206,6 +206,11 @@ export async function resolveHandover(
   return 'waits again';
 }
 
+/** Renews the follower's claims in this mailbox. After the machine slept, the timer in `handOver` that renews them may be late. */
+export async function keepClaimed({ name, home }: Who): Promise<void> {
+  await home.mailboxes.renew({ mailbox: name, owner: newHolder(BEARER) }, { ms: OFFERED_MS, bearer: BEARER });
+}
+
 async function putBack(who: Who, id: MessageId, because: string, isBegun = true): Promise<void> {
   await who.home.mailboxes.release({ mailbox: who.name, owner: newHolder(BEARER) }, [id], { because }, 0, isBegun);
 }
