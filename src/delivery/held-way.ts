@@ -35,7 +35,7 @@ export interface HeldWayOptions extends MessageRecord {
 
 /**
  * Mail that the process which holds the client's terminal types into it (held-session.ts). If the client works, asks something or has a draft,
- * the mail is left, so that a hook can show it meanwhile. The terminal's state is a file: whoever hands mail over watches it and tries again.
+ * the mail is left, so that a hook can show it meanwhile. The terminal's state is a file; an attempt watches it and tries again.
  */
 export class HeldWay implements Way {
   readonly name = 'terminal';

@@ -16,7 +16,7 @@ import { byCommand } from './print.ts';
 import type { PrintedMail } from './print.ts';
 
 /** The options of `watch`, in any dialect. */
-export interface WatchOptions {
+export interface WatchMailOptions {
   selection: Selection;
   peek: boolean;
   /** Printed on stderr when the watch begins. */
@@ -37,7 +37,7 @@ const COMMAND_END_MS = 3000;
  * `watch` of every dialect: prints each message, then leaves it, takes it or runs a command on it. Ends at a signal or a broken pipe. A
  * session also watches the mailbox that it shares. One message is handled at a time.
  */
-export async function watchMail(who: Who, options: WatchOptions): Promise<void> {
+export async function watchMail(who: Who, options: WatchMailOptions): Promise<void> {
   const command = options.exec === undefined ? undefined : shellCommand(options.exec);
   const signals = listenToSignals();
   note(options.greeting);
@@ -79,7 +79,7 @@ class Handler {
 
   constructor(
     readonly mailbox: ReadMailbox,
-    readonly options: WatchOptions,
+    readonly options: WatchMailOptions,
     readonly kill: AbortSignal,
   ) {}
 
