@@ -13,7 +13,7 @@ import { temporaryHome } from '../../test/support/home.ts';
 import { saveClientFile } from './client-files.ts';
 
 describe('a file for a client', () => {
-  it('is saved in the folder of its session, for this user only, and is no part of the project [CCC-196]', () => {
+  it('is saved in the folder of its session, readable only by this user, and ignored by git [CCC-196]', () => {
     const folder = temporaryHome();
     const path = saveClientFile(folder, 'photo-1.jpg', Buffer.from('one'));
     saveClientFile(folder, 'photo-1.jpg', Buffer.from(' two'), 3);
@@ -22,21 +22,21 @@ describe('a file for a client', () => {
     expect(readFileSync(`${folder}/.ccc/.gitignore`, 'utf8')).toBe('*\n');
   });
 
-  it('is refused if a part is missing or its name leads elsewhere', () => {
+  it('is refused if a part is missing or its name is a path', () => {
     const folder = temporaryHome();
     saveClientFile(folder, 'photo-1.jpg', Buffer.from('one'));
     expect(() => saveClientFile(folder, 'photo-1.jpg', Buffer.from('x'), 7)).toThrow(
       'a part of photo-1.jpg is missing',
     );
     for (const name of ['../photo-1.jpg', '/etc/photo-1.jpg', '.gitignore', ''])
-      expect(() => saveClientFile(folder, name, Buffer.from('x'))).toThrow('is no name for a file here');
+      expect(() => saveClientFile(folder, name, Buffer.from('x'))).toThrow('is not a valid file name here');
     expect(readFileSync(`${folder}/.ccc/photo-1.jpg`, 'utf8')).toBe('one');
   });
 
-  it('does not follow the links of a repository', () => {
+  it('does not follow links in a repository', () => {
     const [folder, other] = [temporaryHome(), temporaryHome()];
     symlinkSync(other, `${folder}/.ccc`);
-    expect(() => saveClientFile(folder, 'photo-1.jpg', Buffer.from('x'))).toThrow('is no folder; remove it first');
+    expect(() => saveClientFile(folder, 'photo-1.jpg', Buffer.from('x'))).toThrow('is not a folder; remove it first');
     const project = temporaryHome();
     mkdirSync(`${project}/.ccc`);
     symlinkSync(`${other}/made`, `${project}/.ccc/.gitignore`);
@@ -44,7 +44,7 @@ describe('a file for a client', () => {
     expect([existsSync(`${other}/made`), readdirSync(other)]).toEqual([false, []]);
   });
 
-  it('is kept for 7 days, and nothing else there is removed', () => {
+  it('is removed after 7 days, and no other file there is', () => {
     const folder = temporaryHome();
     const old = saveClientFile(folder, 'photo-1.jpg', Buffer.from('x'));
     writeFileSync(`${folder}/.ccc/notes.txt`, 'mine');

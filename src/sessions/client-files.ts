@@ -6,13 +6,17 @@ const NAME = /^[a-z]+-[0-9a-f-]+\.[a-z]+$/;
 const KEEP_MS = 7 * 24 * 3600_000;
 
 /**
- * Saves a file in `.ccc` of the folder of a session, where its client may read it, for this user only; its path. It is kept for 7 days. A
- * part that does not begin at 0 follows the one before it.
+ * Saves a file in `.ccc` in a session's folder, where its client may read it, and returns its path. Only this user can read it. It is kept
+ * for 7 days. A part with an `offset` is appended, and must begin where the last part ended.
  *
- * The folder may be somebody's repository: a link in it leads to no other place.
+ * The folder may be a cloned repository, so `.ccc` must not be a link, and no link in it is followed when a file is made.
  */
 export function saveClientFile(folder: string, name: string, bytes: Uint8Array, offset = 0): string {
-  if (!NAME.test(name)) throw new Refusal('invalid_request', `"${name.slice(0, 60)}" is no name for a file here`);
+  if (!NAME.test(name))
+    throw new Refusal(
+      'invalid_request',
+      `"${name.slice(0, 60)}" is not a valid file name here; use a name like photo-1a2b.jpg`,
+    );
   const place = `${folder}/.ccc`;
   const path = `${place}/${name}`;
   if (offset === 0) prepare(place);
@@ -28,9 +32,10 @@ export function saveClientFile(folder: string, name: string, bytes: Uint8Array, 
 
 function prepare(place: string): void {
   mkdirSync(place, { recursive: true, mode: 0o700 });
-  if (!lstatSync(place).isDirectory()) throw new Refusal('invalid_request', `${place} is no folder; remove it first`);
+  if (!lstatSync(place).isDirectory())
+    throw new Refusal('invalid_request', `${place} is not a folder; remove it first`);
   try {
-    // What is in it is no part of the project.
+    // Keep the files out of the project's commits.
     writeFileSync(`${place}/.gitignore`, '*\n', { mode: 0o600, flag: 'wx' });
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') throw error;

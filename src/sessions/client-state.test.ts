@@ -5,8 +5,8 @@ import { CODEX_EVENTS } from '../clients/codex/state.ts';
 import { KIMI_EVENTS } from '../clients/kimi/state.ts';
 import { HookStateFile, writeClientState, clientStatePath, clientStateScript } from './client-state.ts';
 
-describe('a sign in a file', () => {
-  it('says what the client said last', async () => {
+describe('the state in a file', () => {
+  it('is the last one that the client reported', async () => {
     const file = `${temporaryHome()}/sign`;
     const signs = new HookStateFile(file);
     expect(await signs.latest()).toBeNull();
@@ -25,7 +25,7 @@ describe('a sign in a file', () => {
     },
   );
 
-  it('is none of a process that ended', async () => {
+  it('does not count if its process has ended', async () => {
     const file = `${temporaryHome()}/sign`;
     const child = Bun.spawn(['sleep', '60']);
     await writeClientState(file, 'idle', Date.now(), child.pid);
@@ -35,7 +35,7 @@ describe('a sign in a file', () => {
     expect(await new HookStateFile(file).latest()).toBeNull();
   });
 
-  it('is none of a process that started after it was given', async () => {
+  it('does not count if a process with that pid started after it was written', async () => {
     const file = `${temporaryHome()}/sign`;
     const longAgo = Date.now() - 24 * 3600_000 * 365;
     await writeClientState(file, 'idle', longAgo, process.pid);
@@ -43,7 +43,7 @@ describe('a sign in a file', () => {
     expect(await new HookStateFile(file).latest()).toBeNull();
   });
 
-  it('is as old as its words say, not as a copy of it', async () => {
+  it('has the time that its text says, even in a newer copy of the file', async () => {
     const file = `${temporaryHome()}/sign`;
     writeFileSync(file, 'idle 1700000000\n');
     const sign = await new HookStateFile(file).latest();
@@ -72,7 +72,7 @@ describe.each([
     },
   );
 
-  it('makes a guess of the inbox that a session had before it started again', async () => {
+  it('marks the recorded inbox of a session as a guess when the session starts again', async () => {
     const { sessions, runs } = aHook(events);
     mkdirSync(`${sessions}/abc-1`, { recursive: true });
     writeFileSync(`${sessions}/abc-1/look`, '1\n');
@@ -84,7 +84,7 @@ describe.each([
     expect(readdirSync(`${sessions}/abc-1`)).toEqual(['guess']);
   });
 
-  it('never fails, whatever it is given', async () => {
+  it('never fails, whatever its input is', async () => {
     const { runs, raw } = aHook(events);
     expect(await runs('Stop', {})).toEqual({ out: '', err: '', code: 0 });
     expect(await runs('NoSuchEvent', { session_id: 'a' })).toEqual({ out: '', err: '', code: 0 });

@@ -3,43 +3,43 @@ import { rename, writeFile } from 'node:fs/promises';
 import { hasRunSince } from '../platform/process.ts';
 
 /**
- * What a client does. `dialog`: it asks its user something, and Enter would answer. `starting`: it may lose what is typed. What the
- * client did not say lately is `unknown`.
+ * What a client does. `dialog`: it asks its user something, and Enter would answer. `starting`: it may lose typed text. `unknown`: the
+ * client has not reported its state lately.
  */
 export const ACTIVITIES = ['idle', 'busy', 'dialog', 'starting', 'unknown'] as const;
 export type Activity = (typeof ACTIVITIES)[number];
 
-/** The state of one session in the client's own word: its registry, its transcript, a hook that it ran, an event that it sent. Never a screen. */
+/** The state of one session as the client itself reports it: by its registry, its transcript, a hook or an event. Never read from a screen. */
 export interface ClientState {
   state: Activity;
-  /** When the client said so, in ms. */
+  /** When the client reported it, Unix ms. */
   at: number;
   source: 'registry' | 'transcript' | 'hook' | 'event';
   /** In the client's own words, for people who ask why. */
   detail?: string;
-  /** The client's process, where it is named: then it must be one that runs in the terminal. */
+  /** The client's process, if the source names it. Then it must run in the terminal. */
   pid?: number;
 }
 
 /** Reads the state of one session. */
 export interface StateReader {
-  /** The last state; null if there is none, or if the client does not run any more. */
+  /** The last state; null if there is none, or if the client has ended. */
   latest(): Promise<ClientState | null>;
   /**
-   * Where a client also writes down what its user says: called before something is said, it gives the look after that very text. A state
-   * alone can be missed: a client that is very slow may take a text, work, and be idle again without ever having said `busy`.
+   * For clients that record their user's prompts. Call it before typing; the function that it returns gives the state once that text is
+   * recorded, and null before. A state alone can be missed: a slow client may take a text, work and be idle again without reporting `busy`.
    */
   listen?(): Promise<(text: string) => Promise<ClientState | null>>;
 }
 
-/** A clock that runs ahead of the file system's by more than this is not believed. */
+/** A time in a state file may be ahead of the file's own time by at most this. */
 const AHEAD_MS = 2000;
 
 /**
- * The state that a client's hooks leave in a small file: `<state> <epoch seconds> [<pid of the client>]`. spec: c2c#signs
+ * The state that a client's hooks write to a small file: `<state> <epoch seconds> [<pid of the client>]`. spec: c2c#signs
  *
- * Each hook replaces the file, so the last state holds until the client's next event. A client that ends says `SessionEnd`, and its file
- * goes. One that was killed says nothing: then the file names a process that is gone (if it names one), and the screen shows no composer.
+ * Each hook replaces the file, so a state holds until the client's next event. A client that exits runs `SessionEnd`, which deletes the file.
+ * A client that was killed leaves its file: then the pid in it (if there is one) does not run, and the screen shows no composer.
  */
 export class HookStateFile implements StateReader {
   constructor(readonly path: string) {}
@@ -57,7 +57,7 @@ export class HookStateFile implements StateReader {
   }
 }
 
-/** A few bytes, read at once: on a busy machine, waiting for them costs more than reading them. */
+/** Reads synchronously: for a few bytes, waiting costs more on a busy machine than reading. */
 function readBoth(path: string): { text: string; writtenAt: number } | null {
   try {
     return { text: readFileSync(path, 'utf8'), writtenAt: statSync(path).mtimeMs };
@@ -66,24 +66,24 @@ function readBoth(path: string): { text: string; writtenAt: number } | null {
   }
 }
 
-/** Writes such a file whole or not at all. */
+/** Writes a state file whole or not at all. */
 export async function writeClientState(path: string, state: Activity, at: number, pid?: number): Promise<void> {
   const temporary = `${path}.${process.pid}`;
   await writeFile(temporary, `${state} ${Math.floor(at / 1000)}${pid ? ` ${pid}` : ''}\n`, { mode: 0o600 });
   await rename(temporary, path);
 }
 
-/** Where the hooks of one session leave its state. */
+/** The path of a session's state file. */
 export function clientStatePath(folder: string, session: string): string {
   return `${folder}/${session.replace(/[^A-Za-z0-9._-]/g, '_').replace(/^\.+/, '_')}`;
 }
 
 /**
- * A hook in plain `sh` that leaves such a file: `<script> <event>`, with the client's JSON on standard input. It starts no program but
- * `date`, `mv` and `rm`, says nothing, and never fails: a client must not notice it. The session is the one in the JSON.
+ * The text of a hook in plain `sh` that writes a state file: `<script> <event>`, with the client's JSON on standard input, which names the
+ * session. It starts only `mkdir`, `date`, `mv` and `rm`, prints nothing and never fails, so the client does not notice it.
  *
- * `sessions` is where the inbox of each session is noted (cli/dialects/c2c/hook-session.ts). A session that starts may be resumed under
- * another name than before, so what is noted of it is a guess from then on, and the next mail hook looks again.
+ * `sessions` is the folder that records the inbox of each session (protocols/c2c/hook-session.ts). A session may be resumed under another
+ * alias, so SessionStart marks its recorded inbox as a guess, and the next mail hook checks it.
  */
 export function clientStateScript(
   folder: string,
@@ -93,14 +93,14 @@ export function clientStateScript(
   const cases = Object.entries(events).map(([event, state]) => `  ${event}) state=${state} ;;`);
   return [
     '#!/bin/sh',
-    '# Leaves a word on how this session is, so that nothing is typed into it at a bad moment.',
+    '# Records the state of this session, so that nothing is typed into it while it works or asks something.',
     'case "$1" in',
     ...cases,
     '  *) exit 0 ;;',
     'esac',
     'input=',
     'while IFS= read -r line || [ -n "$line" ]; do input="$input$line"; done',
-    // The first one is the client's own: a message cannot come before it in the keys that clients write first.
+    // Take the first `session_id`: clients write it before any text of a message.
     'rest="${input#*\\"session_id\\"}"',
     '[ "$rest" = "$input" ] && exit 0',
     'rest="${rest#*\\"}"',

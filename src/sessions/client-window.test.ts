@@ -16,7 +16,7 @@ describe.skipIf(tmux === null)(`windows of a client${tmux === null ? ' (skipped:
     for (const server of opened.splice(0)) await server.run(['kill-server']).catch(() => 'it ended before');
   });
 
-  it('cost one process now and then, however many sessions have none, and are found when a person opens one', async () => {
+  it('are searched by one process for all sessions without a window, and found when a person opens one', async () => {
     const home = temporaryHome();
     const log = `${home}/runs`;
     mkdirSync(`${home}/bin`);
@@ -42,13 +42,13 @@ describe.skipIf(tmux === null)(`windows of a client${tmux === null ? ' (skipped:
     expect(windows.filter(({ pid }) => pid !== null)).toHaveLength(1);
   });
 
-  it('are one, also while what the client starts is not yet a program of its own', async () => {
+  it('count as one while a child of the client has not yet become its own program', async () => {
     const home = temporaryHome();
     const env = { HOME: home, TMUX_TMPDIR: home, PATH: process.env['PATH'], TERM: 'xterm' };
     const server = new TmuxServer({ env });
     opened.push(server);
     const isClient = (words: readonly string[]): boolean => words.some((word) => word.includes(`${home}/forked`));
-    // A shell in brackets is a copy of the shell that starts it.
+    // A subshell in parentheses is a fork of the shell that starts it.
     const script = `(touch '${home}/forked'; sleep 600; true); true`;
     await server.create(['new-session', '-d', '-s', 'by-hand', '-c', home, '--', 'sh', '-c', script]);
     await within(DEADLINE, async () => existsSync(`${home}/forked`));

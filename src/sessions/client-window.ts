@@ -7,54 +7,54 @@ import type { ReadComposer } from './terminal.ts';
 import { isFree, lastLines, paneOn, panesOf, TmuxSession, tmuxNameOf, type ListedPane } from './tmux-session.ts';
 import { type TmuxPane, TmuxServer } from './tmux.ts';
 
-/** Each look at tmux starts a process. */
+/** The shortest time between two looks at tmux: each one starts a process. */
 const LOOK_MS = 2000;
-/** The same for a session without a window: what we start is looked at at once, and only a person starts another. */
+/** The same for a session without a window. A window that we start is looked at immediately, so this only delays finding a person's. */
 const NO_WINDOW_LOOK_MS = 10_000;
 const END_MS = 5000;
 const POLL_MS = 50;
 
 export interface Found {
   pid: number;
-  /** With it a number that was used again is another process. */
+  /** The start time of the process: tells it from a later process with the same pid. */
   start: string | null;
 }
 
 export interface WindowOptions {
-  /** Of the session. */
+  /** The name of the session. */
   name: string;
-  /** Where the client is started, as the system names it. */
+  /** The real path of the folder in which the client is started. */
   folder: string;
   env: Env;
-  /** A variable that says where the client keeps its files: the tmux server may have another. */
+  /** The variable for the folder of the client's files. It is passed on, because the tmux server may have another value. */
   variable: string;
   composer: ReadComposer;
-  /** What an open dialog is about, as far as the client's screen tells. */
+  /** What an open dialog is about, as far as the client's screen shows it. */
   question?: (lines: readonly string[]) => string;
-  /** Whether a process is the client in a terminal: by the words that it was started with, the file that it runs, and its number. */
+  /** Whether a process is the client in a terminal: by its command line, its executable and its pid. */
   isClient: (words: readonly string[], file: string, pid: number) => boolean;
-  /** Another session has the same folder: a client that a person opened there may be meant by either. */
+  /** Another session has the same folder, so a client that a person opened there may belong to either. */
   sharesFolder?: boolean | undefined;
-  /** The terminals that sessions have, by their device. */
+  /** The names of the sessions that have a terminal, by its device. */
   claims?: Map<string, string>;
 }
 
 /** The window of one session of a client: the process in its tmux session. */
 export class ClientWindow {
-  /** What the client asks its user on it: `dialog open: sign in`. Only looked for while nobody knows its conversation. */
+  /** What the client asks its user on the screen: `dialog open: sign in`. Only looked for while its conversation is unknown. */
   question: string | null = null;
   readonly #tmux: TmuxServer;
   readonly #panes: SharedPanes;
   readonly #session: TmuxSession;
   #found: Found | null = null;
-  /** The terminals of other sessions, also of those that this process does not know. */
+  /** The terminals in the tmux sessions of all other sessions, even if another process controls those. */
   #others = new Set<string>();
   #lookedAt = -Infinity;
   #startedAt = 0;
   #looking: Promise<void> | null = null;
 
   readonly #claims: Map<string, string>;
-  /** The terminal that we hold in the claims. */
+  /** The terminal that this session has in `claims`. */
   #claimed: string | null = null;
 
   constructor(readonly options: WindowOptions) {
@@ -65,7 +65,7 @@ export class ClientWindow {
     this.#claims = options.claims ?? new Map<string, string>();
   }
 
-  /** As of the last look. Costs next to nothing. */
+  /** The client's pid as of the last look; null if it has ended since. Cheap. */
   get pid(): number | null {
     if (this.#found && !isSame(this.#found)) {
       this.#found = null;
@@ -74,28 +74,28 @@ export class ClientWindow {
     return this.#found?.pid ?? null;
   }
 
-  /** When its process started, Unix ms: exactly if we started it, else a little too early; 0 where the system does not tell. */
+  /** When its process started, Unix ms: exact if we started it, else slightly too early; 0 where the system does not tell. */
   startOf(pid: number): number {
     return Math.max(startedAt(pid) ?? 0, pid === this.pid ? this.#startedAt : 0);
   }
 
-  /** Looks now and then. The first look is waited for; what changes later is seen a little later. */
+  /** Looks again if the last look is old. Waits only for the first look; the results of later ones show up afterwards. */
   async refresh(isKnown: () => boolean): Promise<void> {
     const isFirst = this.#lookedAt === -Infinity;
     const pauseMs = this.pid === null ? NO_WINDOW_LOOK_MS : LOOK_MS;
     if (Date.now() - this.#lookedAt < pauseMs || (this.pid !== null && isKnown())) return;
     const look = this.look(pauseMs).then(() => this.lookForQuestion(isKnown()));
     if (isFirst) await look;
-    // A tmux that hangs does not say that the window is gone.
+    // A tmux that hangs does not prove that the window is gone.
     else look.catch(() => 'the next look may do');
   }
 
-  /** Before that nobody knows whose the windows in this folder are. */
+  /** Whether the first look is done. Before that it is unknown which session the windows in this folder belong to. */
   get isLookedAt(): boolean {
     return this.#lookedAt > -Infinity && this.#looking === null;
   }
 
-  /** What another session saw serves as well, if it is not older than this. */
+  /** Looks at tmux. Uses the last look of another session if it is not older than `atMostMs`. */
   look(atMostMs = 0): Promise<void> {
     this.#lookedAt = Date.now();
     this.#looking ??= this.#look(atMostMs).finally(() => (this.#looking = null));
@@ -108,16 +108,16 @@ export class ClientWindow {
     const others = panes.filter(({ session }) => session.startsWith('ccc-') && session !== name);
     this.#others = new Set(others.flatMap(({ tty }) => tty ?? []));
     const pane = panes.find(({ session, isActive }) => session === name && isActive);
-    // One that we start by a shell is that shell for a moment.
+    // A free pane has no client, except in the moment in which a shell that we started becomes the client (`exec`).
     if (!pane || (isFree(pane) && (pane.isDead || !pane.command.includes('exec ')))) return;
     const { tty } = pane;
     this.#claim(tty);
-    // npm may start a client by a script, and a person by a shell.
+    // The client may be a child of the pane's process: npm starts it by a script, and a person by a shell.
     const pid = windowsOf(this.options).find((window) => window.tty === tty)?.pid ?? pane.pid;
     this.#found = { pid, start: startOf(pid) };
   }
 
-  /** Holds this terminal and no other: the system gives the number of one that is gone to the next that is opened. */
+  /** Claims this terminal and releases the one before: the system gives the device of a closed terminal to the next one. */
   #claim(tty: string | null): void {
     const { name } = this.options;
     const before = this.#claimed;
@@ -134,14 +134,14 @@ export class ClientWindow {
     this.question = isOpen ? (question?.(screen.lines) ?? 'dialog open') : null;
   }
 
-  /** The clients that a person opened in this folder, in a terminal that no session has; null where the system does not tell. */
+  /** The clients that a person opened in this folder, in terminals that no session has; null where the system does not tell. */
   elsewhere(): Found[] | null {
     if (process.platform !== 'linux') return null;
     const free = windowsOf(this.options).filter(({ tty }) => !this.#claims.has(tty) && !this.#others.has(tty));
     return free.map(({ pid }) => ({ pid, start: startOf(pid) }));
   }
 
-  /** The only client that a person opened in this folder, if it can be no other session's. */
+  /** The only client that a person opened in this folder, if it cannot belong to another session; else null. */
   byHand(): Found | null {
     if (this.options.sharesFolder || !this.isLookedAt) return null;
     const [only, ...others] = this.elsewhere() ?? [];
@@ -155,13 +155,13 @@ export class ClientWindow {
     return pane && this.#tmux.terminal(pane.id);
   }
 
-  /** Starts the client. Its screen stays if it ends, until `settle`. */
+  /** Starts the client. If it ends, its last screen stays until `settle`. */
   async start(words: readonly string[]): Promise<void> {
     const { env, variable, folder } = this.options;
     const moved = env[variable];
     this.#startedAt = Date.now();
     const { pid } = await this.#session.start([...(moved ? [`${variable}=${moved}`] : []), ...words], folder);
-    // Also while a shell runs there, which starts it.
+    // `look` may still see the shell that starts it.
     this.#found = { pid, start: startOf(pid) };
     await this.look();
   }
@@ -171,7 +171,7 @@ export class ClientWindow {
     await this.look();
   }
 
-  /** Ends it and returns when its process is gone. */
+  /** Ends the tmux session and waits until the client's process is gone. */
   async end(): Promise<void> {
     const found = this.#found;
     this.#found = null;
@@ -224,7 +224,7 @@ class SharedPanes {
     return shared;
   }
 
-  /** As of now, or of a look that is not older than this. */
+  /** The panes now, or as of a look that is not older than `atMostMs`. */
   look(atMostMs: number): Promise<ListedPane[]> {
     const at = Date.now();
     if (this.#last && at - this.#last.at < atMostMs) return this.#last.panes;
@@ -239,7 +239,7 @@ class SharedPanes {
   }
 }
 
-/** Waits until a process is gone, and ends it if that takes long. */
+/** Waits until a process is gone, and kills it if that takes too long. */
 export async function endOf(found: Found): Promise<void> {
   for (const end = Date.now() + END_MS; isSame(found) && Date.now() < end;) await Bun.sleep(POLL_MS);
   if (isSame(found)) process.kill(found.pid, 'SIGKILL');
@@ -251,12 +251,12 @@ function isSame({ pid, start }: Found): boolean {
 
 /** A client that runs in a terminal. */
 export interface ClientProcess {
-  /** The program itself. npm may start it by a script. */
+  /** The pid of the client. It may be a child of the pane's process. */
   pid: number;
   tty: string;
-  /** Where it was started. */
+  /** Its current folder: the one in which it was started. */
   folder: string;
-  /** As it was started. */
+  /** Its command line. */
   words: readonly string[];
 }
 
@@ -265,24 +265,24 @@ function windowsOf({ folder, isClient }: WindowOptions): ClientProcess[] {
   return (clientWindows(isClient) ?? []).filter((window) => window.folder === folder);
 }
 
-/** Every window of a client on this machine that we may look at; null where the system does not tell. */
+/** Every window of a client on this machine that this user may see; null where the system does not tell. */
 export function clientWindows(isClient: WindowOptions['isClient']): ClientProcess[] | null {
   if (process.platform !== 'linux') return null;
   const all = readdirSync('/proc').flatMap((name) => {
     const tty = /^\d+$/.test(name) ? ttyOf(Number(name)) : null;
     return tty === null ? [] : (windowAt(Number(name), tty, isClient) ?? []);
   });
-  // What a client starts is a second one of it until it has become its own program. On a busy machine that takes seconds.
+  // Between fork and exec a child of the client looks like a second client. On a busy machine that takes seconds.
   return all.filter(({ pid, tty }) => {
     const parent = parentOf(pid);
     return !all.some((one) => one.pid === parent && one.tty === tty);
   });
 }
 
-/** A look at all processes is not made more often than this. */
+/** The shortest time between two scans of all processes. */
 const SCAN_MS = 500;
 
-/** Whether another window of a client runs in the folder of this one. It may be asked at each drawing of a screen. */
+/** Whether another window of a client runs in the folder of this one. Cheap enough to ask at each drawing of a screen. */
 export class OtherWindows {
   #at = -Infinity;
   #isAny = false;
@@ -307,7 +307,7 @@ function windowAt(pid: number, tty: string, isClient: WindowOptions['isClient'])
     const file = readlinkSync(`/proc/${pid}/exe`).replace(/ \(deleted\)$/, '');
     return isClient(words, file, pid) ? { pid, tty, folder: readlinkSync(`/proc/${pid}/cwd`), words } : null;
   } catch {
-    // It ended meanwhile, or belongs to another user.
+    // The process has ended, or belongs to another user.
     return null;
   }
 }

@@ -5,7 +5,7 @@ import { within } from '../../test/support/within.ts';
 import { endOfLines, FolderWatch, linesFrom } from './follow.ts';
 
 describe('a file that grows line by line', () => {
-  it('gives its whole lines from a place on, each with the place behind it', () => {
+  it('gives its whole lines from an offset on, each with the offset of the next', () => {
     const path = `${temporaryHome()}/record`;
     writeFileSync(path, 'one\nzwölf\n\nhal');
     expect([...linesFrom(path, 0)]).toEqual([
@@ -27,7 +27,7 @@ describe('a file that grows line by line', () => {
     expect(endOfLines(path)).toBe(6 + 3_400_001);
   });
 
-  it('has no lines where it is not there, or shorter than the place', () => {
+  it('has no lines if it does not exist, or is shorter than the offset', () => {
     const path = `${temporaryHome()}/record`;
     expect([...linesFrom(path, 0)]).toEqual([]);
     expect(endOfLines(path)).toBe(0);
@@ -37,7 +37,7 @@ describe('a file that grows line by line', () => {
 });
 
 describe('folders that are watched', () => {
-  it('call back for each change, also where they are made later, and no more when that is over', async () => {
+  it('call back for each change, even if they are created later, and never after the watch is closed', async () => {
     const folder = `${temporaryHome()}/later`;
     let calls = 0;
     const watch = new FolderWatch(() => (calls += 1));

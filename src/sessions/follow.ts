@@ -3,14 +3,14 @@ import { closeSync, fstatSync, openSync, readSync, watch, type FSWatcher } from 
 const CHUNK = 1024 * 1024;
 const NEWLINE = 0x0a;
 
-/** A whole line of a file, and where it begins and where the next one does, in bytes. */
+/** A whole line of a file, with the byte offsets of its beginning and of the next line. */
 export interface FileLine {
   text: string;
   from: number;
   to: number;
 }
 
-/** The whole lines of a file from a place on. A last line without its end is not there yet; nor is any line of a file that is not there. */
+/** The whole lines of a file from an offset on. Leaves out a last line without its newline. A file that does not exist has no lines. */
 export function* linesFrom(path: string, from: number): Generator<FileLine> {
   const fd = opened(path);
   if (fd === null) return;
@@ -61,13 +61,13 @@ function opened(path: string): number | null {
   }
 }
 
-/** Calls back when a file in one of some folders changed. A folder that is not there is tried again when it is named again. */
+/** Calls back when a file in one of these folders changes. For a folder that does not exist yet, call `set` again later. */
 export class FolderWatch {
   readonly #watchers = new Map<string, FSWatcher>();
 
   constructor(readonly changed: () => void) {}
 
-  /** From now on these folders, and no others. */
+  /** Watches exactly these folders from now on. */
   set(folders: readonly string[]): void {
     for (const [folder, watcher] of this.#watchers) if (!folders.includes(folder)) this.#drop(folder, watcher);
     for (const folder of folders) if (!this.#watchers.has(folder)) this.#add(folder);
@@ -83,7 +83,7 @@ export class FolderWatch {
       watcher.on('error', () => this.#drop(folder, watcher));
       this.#watchers.set(folder, watcher);
     } catch {
-      // It is not there yet.
+      // The folder does not exist yet.
     }
   }
 

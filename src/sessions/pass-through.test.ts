@@ -14,7 +14,7 @@ afterEach(async () => {
 });
 
 describe.skipIf(!isHere)(`a program in a terminal that we hold${isHere ? '' : ' (skipped: Linux only)'}`, () => {
-  it('gets a megabyte of any bytes as it was typed, and draws a megabyte as it was written', async () => {
+  it('gets a typed megabyte unchanged, and its own megabyte of output is drawn unchanged', async () => {
     const typed = crypto.getRandomValues(Buffer.alloc(1024)).toString('latin1').repeat(1024);
     const bytes = Buffer.from(typed, 'latin1');
     const window = aWindow(`stty raw -echo; printf ready; head -c ${bytes.length} > got; cat got`);
@@ -42,7 +42,7 @@ describe.skipIf(!isHere)(`a program in a terminal that we hold${isHere ? '' : ' 
     expect(window.file('after')).toBe(window.file('before'));
   });
 
-  it('gets the keys that are signals elsewhere, and the signals that we get', async () => {
+  it('gets keys such as Ctrl-C as keys, and the signals that we get as signals', async () => {
     const script = 'stty raw -echo; echo ready; dd bs=1 count=3 2>/dev/null | od -An -tx1; stty sane';
     const keys = aWindow(script);
     await keys.shows('ready');
@@ -55,7 +55,7 @@ describe.skipIf(!isHere)(`a program in a terminal that we hold${isHere ? '' : ' 
     expect([window.file('code'), window.file('after')]).toEqual(['9', window.file('before')]);
   });
 
-  it('stops and goes on with us, and the shell has its terminal meanwhile', async () => {
+  it('stops and continues together with us, and the shell has its terminal meanwhile', async () => {
     const stopped = 'stty -g > now; mv now during; until [ -e go ]; do sleep 0.05; done; fg >/dev/null; code=$?';
     const window = inShell('echo $$ > inner; echo ready; while :; do sleep 0.05; [ -e end ] && exit 4; done', stopped);
     await window.shows('ready');
@@ -63,7 +63,7 @@ describe.skipIf(!isHere)(`a program in a terminal that we hold${isHere ? '' : ' 
     await within(DEADLINE, async () => existsSync(`${window.folder}/during`));
     expect(window.file('during')).toBe(window.file('before'));
     const inner = Number(window.file('inner'));
-    // It stops when the system gives it its next turn.
+    // It stops only when the system schedules it next.
     await within(DEADLINE, async () => isProcessStopped(inner));
     writeFileSync(`${window.folder}/go`, '');
     await within(DEADLINE, async () => !isProcessStopped(inner));
@@ -72,7 +72,7 @@ describe.skipIf(!isHere)(`a program in a terminal that we hold${isHere ? '' : ' 
     expect([window.file('code'), window.file('after')]).toEqual(['4', window.file('before')]);
   });
 
-  it('ends if we are killed, and the terminal is as it was all the same', async () => {
+  it('ends if we are killed, and the terminal is still restored', async () => {
     const window = inShell('echo $$ > inner; echo ready; cat', 'code=$?; until [ -e go ]; do sleep 0.05; done');
     await window.shows('ready');
     const inner = Number(window.file('inner'));
@@ -85,7 +85,7 @@ describe.skipIf(!isHere)(`a program in a terminal that we hold${isHere ? '' : ' 
     expect(window.file('code')).toBe('137');
   });
 
-  it('loses its terminal when we lose ours, also if it ignores the signal for that', async () => {
+  it('loses its terminal when we lose ours, even if it ignores SIGHUP', async () => {
     const window = aWindow(`trap '' HUP; echo $$ > inner; echo ready; cat; sleep 0.1`);
     await window.shows('ready');
     const inner = Number(window.file('inner'));
@@ -121,7 +121,7 @@ describe.skipIf(!isHere)(`a program in a terminal that we hold${isHere ? '' : ' 
   });
 });
 
-/** A terminal of the test, with a program in it. */
+/** The outer terminal, with a program in it. */
 class Window {
   readonly folder: string;
   readonly drawn: Buffer[] = [];
@@ -165,7 +165,7 @@ class Window {
     this.#child.terminal?.resize(width, height);
   }
 
-  /** The user closes it. */
+  /** Closes the outer terminal, as its user would. */
   hangUp(): void {
     this.#child.terminal?.close();
   }
@@ -181,12 +181,12 @@ class Window {
   }
 }
 
-/** This script in a terminal that we hold. */
+/** A command that runs this script in a held terminal. */
 function aWindow(script: string): Window {
   return new Window(temporaryHome(), [process.execPath, HELD, 'sh', '-c', script]);
 }
 
-/** The same as a job of a shell, which notes the settings of its terminal before and after it. `then`: what the shell does when the job stops or ends. */
+/** The same as a job of a shell, which records its terminal's settings before and after. `then`: what the shell does when the job stops or ends. */
 function inShell(script: string, then = 'code=$?'): Window {
   const shell = `set -m; stty -g > before; "$@"; ${then}; stty -g > after; echo $code > code`;
   return new Window(temporaryHome(), ['sh', '-c', shell, 'sh', process.execPath, HELD, 'sh', '-c', script]);

@@ -7,14 +7,15 @@ import { OwnPty } from './pty.ts';
 import type { PtyOptions } from './pty.ts';
 import type { Terminal } from './terminal.ts';
 
-/** Sent on to the program, which decides what they mean. The terminal itself sends none of them while it is raw. */
+/** Signals that are passed on to the program. A terminal in raw mode sends none of them by itself. */
 const PASSED = ['SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const;
-/** Between two looks whether the program has stopped itself. */
+/** How often to check whether the program has stopped itself. */
 const STOPPED_MS = 200;
-/** After its end a program's last output may still be on its way; a child of it may keep the terminal open for ever. */
+/** How long to wait for a program's last output after it ended. Limited, because a child of it may keep the terminal open. */
 const DRAIN_MS = 500;
+/** Pause before the next write to a terminal whose buffer is full. */
 const FULL_MS = 1;
-/** What a terminal reports when its user turns to it or away. */
+/** What a terminal reports when it gains or loses the focus. */
 // oxlint-disable-next-line no-control-regex -- it begins with Escape.
 const FOCUS = /^(?:\u001b\[[IO])+$/;
 
@@ -24,11 +25,11 @@ export interface HeldOptions extends Pick<PtyOptions, 'cwd' | 'env'> {
 }
 
 /**
- * A program in a terminal of ours inside the user's terminal. Every byte goes through in both directions as it is; size, signals, stop and
- * exit code, too. We only see what is drawn, and can type where the user can.
+ * A program in a terminal of ours inside the user's terminal. Every byte passes unchanged in both directions; so do size, signals, stop and
+ * exit code. Parley only reads the screen, and can type where the user can.
  *
- * The user's terminal gets its settings back when this ends, also by a signal. If we are killed, `GUARD` does that, and the program ends
- * because its terminal is gone.
+ * The user's terminal gets its settings back when this ends, even by a signal. If this process is killed, `GUARD` restores them, and the
+ * program ends because its terminal is gone.
  */
 export class HeldTerminal {
   readonly pty: OwnPty;
@@ -36,7 +37,7 @@ export class HeldTerminal {
   readonly #keys: ReadStream;
   readonly #guard: Bun.Subprocess<'pipe', 'ignore', 'ignore'>;
   readonly #watch: ReturnType<typeof setInterval>;
-  /** Keys that wait until what we type is done. Null: they go through. */
+  /** Keys of the user that wait until Parley has finished typing. Null: keys pass through. */
   #waiting: Uint8Array<ArrayBuffer>[] | null = null;
   #typedAt = -Infinity;
   #keyAt = -Infinity;
@@ -54,7 +55,7 @@ export class HeldTerminal {
       drew();
     };
     this.pty = new OwnPty(command, { cwd, env, width: width || 80, height: height || 24, shown });
-    // Opened again: what the runtime does to this file is not done to the one that we share with our shell.
+    // Open the terminal again, so that the runtime's changes to this file do not affect the one that we share with our shell.
     this.#keys = new ReadStream(openSync('/dev/tty', 'r'));
     this.#keys.on('data', (keys: Buffer) => this.#press(new Uint8Array(keys)));
     this.#keys.on('error', () => this.#hangUp());
@@ -66,22 +67,22 @@ export class HeldTerminal {
     this.#watch = setInterval(() => isProcessStopped(this.pty.pid) && this.#suspend(), STOPPED_MS);
   }
 
-  /** For how long the user has typed nothing, ms. What a terminal answers to a program counts as typed, too. */
+  /** For how long nothing was typed, ms. The terminal's own answers to the program count as typing, too. */
   get quietMs(): number {
     return performance.now() - this.#typedAt;
   }
 
-  /** When the user last pressed a key, as performance.now() counts. Looking away from the terminal and back is none. */
+  /** When the user last pressed a key, by performance.now(). A change of the focus does not count. */
   get keyAt(): number {
     return this.#keyAt;
   }
 
-  /** The user pressed keys that wait. */
+  /** Whether keys of the user wait. */
   get hasWaitingKeys(): boolean {
     return (this.#waiting?.length ?? 0) > 0;
   }
 
-  /** Types into the terminal that `act` is given. Until it presses Enter there, or gives up, the user's keys wait: they come after it. */
+  /** Lets `act` type into the terminal alone. The user's keys wait until `act` presses Enter or ends, and then follow. */
   async alone<T>(act: (terminal: Terminal) => Promise<T>): Promise<T> {
     const { pty } = this;
     const enter = async (): Promise<void> => {
@@ -110,7 +111,7 @@ export class HeldTerminal {
     for (const some of keys) this.#press(some);
   }
 
-  /** Waits for the end of the program, and gives the terminal back. The exit code, or the signal that ended it. */
+  /** Waits until the program ends, and restores the terminal. Returns the exit code, or the signal that ended the program. */
   async ended(): Promise<number | NodeJS.Signals> {
     const code = await this.pty.exited;
     await Promise.race([this.pty.drawn, Bun.sleep(DRAIN_MS)]);
@@ -143,13 +144,13 @@ export class HeldTerminal {
     signalTo(this.pty.pid, signal);
   }
 
-  /** Our terminal is gone, so the program loses its own: one that ignores the signal would run on unseen, and get mail. */
+  /** The user's terminal is gone, so close the program's, too: a program that ignores SIGHUP would run on unseen, and get mail. */
   #hangUp(): void {
     this.#send('SIGHUP');
     this.pty.hangUp();
   }
 
-  /** The program or we should stop: both do, and the shell gets a usable terminal. Goes on where the shell lets us go on. */
+  /** The program or this process was told to stop: stop both, and give the shell a usable terminal. `#resume` follows when the shell continues us. */
   #suspend(): void {
     if (this.#isStopped) return;
     this.#isStopped = true;
@@ -171,13 +172,13 @@ function settings(): string {
   return Bun.spawnSync(['stty', '-g'], { stdin: 'inherit', stderr: 'ignore' }).stdout.toString().trim();
 }
 
-/** Waits for a terminal that takes no more: so the program waits, too, as it would without us. */
+/** Writes to the user's terminal, and waits while its buffer is full. So the program waits, too, as it would without us. */
 function draw(bytes: Uint8Array): void {
   for (let rest = bytes; rest.length > 0;) {
     try {
       rest = rest.subarray(writeSync(1, rest));
     } catch (error) {
-      // The terminal is gone: its end comes as a signal.
+      // The terminal is gone; SIGHUP follows.
       if (codeOf(error) !== 'EAGAIN') return;
       Bun.sleepSync(FULL_MS);
     }
@@ -185,17 +186,17 @@ function draw(bytes: Uint8Array): void {
 }
 
 /**
- * Ends what a program may have asked of a terminal: a drawing that is held back, reports of the mouse, the focus and the colours, keys in
- * another form, the other screen, no line breaks, no cursor. Leaving the other screen moves the cursor to where it was saved: that is
- * here, if the program was not there.
+ * Switches off every mode that a program may have switched on: synchronized output, reports of mouse, focus and colours, other key
+ * encodings, the alternate screen, no line wrap, a hidden cursor. Leaving the alternate screen restores the saved cursor, so the cursor is
+ * saved first, for a program that did not use that screen.
  */
 const RESET =
   '\\033[?2026l\\033[?1000l\\033[?1002l\\033[?1003l\\033[?1006l\\033[?1004l\\033[?2031l\\033[<u\\033[>4;0m' +
   '\\0337\\033[?1049l\\033[?7h\\033[?25h\\033[0m';
 
 /**
- * Gives a terminal back as it was if we were killed before we could: our end of its input closes then. A shell that was faster has set
- * its own settings by then, and asked for pastes in brackets: both stay. `$1` are the raw settings, `$2` those before.
+ * A shell script that restores the terminal if this process was killed before it could: then the script's input closes. If the shell was
+ * faster and has set its own settings and bracketed paste, both stay. `$1` are the raw settings, `$2` the settings before.
  */
 const GUARD = `trap '' INT QUIT TERM HUP TSTP TTOU TTIN
 read -r word && [ "$word" = done ] && exit

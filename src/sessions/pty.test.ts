@@ -54,7 +54,7 @@ describe.skipIf(!isHere)(`a terminal of another program${isHere ? '' : ' (skippe
     expect(tui.noted().some(({ approved }) => approved)).toBe(false);
   });
 
-  it('is found by the number of its terminal and the process that drew it, too', async () => {
+  it('is also found by its number and the pid of its terminal program', async () => {
     const reader = new LineReader();
     const { pid, holder } = await held(reader.command);
     const pts = Number(linkOf(`/proc/${pid}/fd/0`).replace('/dev/pts/', ''));
@@ -82,7 +82,7 @@ describe.skipIf(!isHere)(`a terminal of another program${isHere ? '' : ' (skippe
     },
   );
 
-  it.skipIf(isRoot && !canStepDown)('is refused where the right is missing, with the reason [C2C-32b]', async () => {
+  it.skipIf(isRoot && !canStepDown)('is refused without the permission, with the reason [C2C-32b]', async () => {
     const { pid } = isRoot ? await held(['cat']) : { pid: 1 };
     const script = `
       const { ForeignPty } = await import(${JSON.stringify(new URL('./pty.ts', import.meta.url).pathname)});
@@ -93,7 +93,7 @@ describe.skipIf(!isHere)(`a terminal of another program${isHere ? '' : ' (skippe
       stdout: 'pipe',
     });
     const said = await new Response(child.stdout).text();
-    expect(said).toMatch(isRoot ? /the right to .* is missing/ : /is missing|runs in no terminal/);
+    expect(said).toMatch(isRoot ? /no permission to .*needs/ : /no permission|runs in no terminal/);
   });
 
   it('is refused for a process that is gone, and for one without a terminal', async () => {
@@ -107,7 +107,7 @@ describe.skipIf(!isHere)(`a terminal of another program${isHere ? '' : ' (skippe
     expect(() => ForeignPty.open({ asked: true, where: { pid: bare.pid } })).toThrow('runs in no terminal');
   });
 
-  it('is gone when its window is closed: nothing here keeps it open [C2C-32b]', async () => {
+  it('is gone when its window is closed, because Parley does not keep it open [C2C-32b]', async () => {
     const { pid, holder } = await held(['cat']);
     const pty = ForeignPty.open({ asked: true, where: { pid } });
     expect(await pty.screen()).not.toBeNull();
@@ -118,7 +118,7 @@ describe.skipIf(!isHere)(`a terminal of another program${isHere ? '' : ' (skippe
     await expect(pty.paste('too late')).rejects.toThrow('is gone');
   });
 
-  it('takes no more than a kernel takes at once', async () => {
+  it('takes no more than the kernel takes at once', async () => {
     const { pid } = await held(['sh', '-c', 'stty raw -echo; exec sleep 60']);
     const pty = ForeignPty.open({ asked: true, where: { pid } });
     await expect(pty.paste('x'.repeat(20_000))).rejects.toThrow('at most');
@@ -137,7 +137,7 @@ async function held(
   started.push(holder);
   for await (const said of holder.stdout) {
     const pid = Number(new TextDecoder().decode(said));
-    // Until it has become its program it has no environment.
+    // It has no environment until it has executed its program.
     await within(20_000, async () => readFileSync(`/proc/${pid}/environ`, 'utf8') !== '');
     return { pid, holder };
   }

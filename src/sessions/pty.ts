@@ -14,7 +14,7 @@ export interface PtyOptions {
   env: Record<string, string | undefined>;
   width?: number;
   height?: number;
-  /** Gets everything that the program writes, for a terminal in which a person looks on. That one then answers its questions. */
+  /** Gets all output of the program, to show it in a person's terminal. Then that terminal answers the program's queries. */
   shown?: (bytes: Uint8Array) => void;
 }
 
@@ -39,7 +39,7 @@ export class OwnPty implements Terminal {
         cols: width,
         rows: height,
         data: (_terminal, bytes) => {
-          // A person who looks on sees it first.
+          // The person's terminal comes first.
           shown?.(bytes);
           this.#model.write(this.#decoder.decode(bytes, { stream: true }));
         },
@@ -54,7 +54,7 @@ export class OwnPty implements Terminal {
     return this.#child.pid;
   }
 
-  /** The program's exit code, when it has ended. */
+  /** Resolves to the program's exit code when it has ended. */
   get exited(): Promise<number> {
     return this.#child.exited;
   }
@@ -65,7 +65,7 @@ export class OwnPty implements Terminal {
     return typeof signalCode === 'string' ? signalCode : null;
   }
 
-  /** Everything that the program and its children write has been seen: none of them has the terminal open any more. */
+  /** Resolves when all output has been read: neither the program nor a child of it has the terminal open. */
   get drawn(): Promise<void> {
     return this.#drawn.promise;
   }
@@ -97,18 +97,18 @@ export class OwnPty implements Terminal {
     this.type('\u0015');
   }
 
-  /** Keys as they are, for a person who types. */
+  /** Writes keys unchanged, as a person typed them. */
   type(keys: string | Uint8Array<ArrayBuffer>): void {
     if (this.#isGone) throw new Refusal('unreachable', `${this.name}: the program in it has ended`);
     this.#child.terminal?.write(keys);
   }
 
-  /** Takes the terminal away, as closing its window does. */
+  /** Closes the terminal, as closing its window does. */
   hangUp(): void {
     if (this.#child.terminal?.closed === false) this.#child.terminal.close();
   }
 
-  /** Ends the program: it was started for this terminal. */
+  /** Ends the program, which was started for this terminal. */
   async close(): Promise<void> {
     if (!this.#isGone) this.#child.kill('SIGHUP');
     const late = setTimeout(() => this.#child.kill('SIGKILL'), 3000);
@@ -131,33 +131,34 @@ function deviceOf(pid: number): string | null {
   }
 }
 
-/** What a kernel takes at once without waiting for the program, and what it takes as one line. */
+/** The most bytes that the kernel takes at once while the program does not read. */
 const MOST_BYTES = 16 * 1024;
+/** The most bytes that the kernel takes as one line. */
 const MOST_IN_A_LINE = 4000;
 const WRITE_MS = 2000;
 
 const EMPTY: Screen = { lines: [], bright: [], cursor: { row: 0, column: 0 } };
 
 export interface ForeignOptions {
-  /** Legacy: only for those who asked for it. */
+  /** The user asked for this legacy way by name. */
   asked: boolean;
-  /** The client's process, or the number of its terminal: then it is the process that reads from that one. */
+  /** The client's process, or the number of its terminal: then the client is the process that reads from that terminal. */
   where: { pid: number } | { pts: number };
-  /** The process that drew the terminal, where it is known; else it is looked for. */
+  /** The pid of the terminal program, if known; else it is searched for. */
   terminal?: number;
 }
 
-/** A process that holds the other end of a terminal, and under which number. */
+/** The process that has the master of a terminal open, and its file descriptor. */
 interface Holder {
   pid: number;
   fd: number;
 }
 
 /**
- * A terminal that is neither tmux nor ours. Its master is borrowed from the process that holds it, for as long as a key takes and no
- * longer: who keeps one keeps the terminal open after its window was closed.
- * Its screen cannot be read. So a draft is not seen here, and only the client's own state says that it is idle: the caller gives `unseen`
- * as its composer (terminal.ts) and knows it. spec: c2c#foreign
+ * A terminal that is neither in tmux nor ours. To type, its master is borrowed from the process that holds it, only for one write: a process
+ * that keeps a master open keeps the terminal open after its window was closed.
+ * Its screen cannot be read, so a draft of the user is not seen, and only the client's own state says that it is idle. The caller must
+ * accept that and pass `unseen` (terminal.ts) as the composer. spec: c2c#foreign
  */
 export class ForeignPty implements Terminal {
   readonly name: string;
@@ -170,7 +171,7 @@ export class ForeignPty implements Terminal {
     this.name = `terminal ${tty} of process ${holder.pid}`;
   }
 
-  /** Refuses, with the reason, wherever it would not work. */
+  /** Opens the terminal, or refuses with the reason why typing would not work. */
   static open({ asked, where, terminal }: ForeignOptions): ForeignPty {
     const typing = 'typing into a terminal of another program';
     if (!asked) throw new Refusal('against_policy', `${typing} is off; ask for it by name, or use tmux`);
@@ -183,7 +184,7 @@ export class ForeignPty implements Terminal {
     if (comesBySsh(pid)) throw new Refusal('unreachable', `process ${pid} came by SSH: ${elsewhere}`);
     const holder = holderOf(tty, terminal);
     if (isSshd(holder.pid)) throw new Refusal('unreachable', `${tty} is held by sshd: ${elsewhere}`);
-    // Now, so that the caller learns at once if the right is missing.
+    // Borrow once now, so that a missing permission is reported immediately.
     closeSync(borrow(holder));
     return new ForeignPty(pid, tty, holder);
   }
@@ -198,7 +199,7 @@ export class ForeignPty implements Terminal {
     if (bytes > MOST_BYTES)
       throw new Refusal('too_large', `${this.name} takes at most ${MOST_BYTES} bytes; use tmux, or a sentinel`);
     await this.#type((fd) => {
-      // A program that reads whole lines knows no brackets.
+      // A program that reads whole lines does not know bracketed paste.
       if (!readsLines(fd)) return `${BEGIN}${text}${END}`;
       if (text.includes('\n') || bytes > MOST_IN_A_LINE)
         throw new Refusal('busy', `${this.name}: its program reads lines, and this is more than one`);
@@ -245,14 +246,14 @@ function refused(pid: number, error: number): Refusal {
   if (error === EPERM || error === EACCES)
     return new Refusal(
       'not_yours',
-      `the right to reach into process ${pid} is missing (CAP_SYS_PTRACE, or kernel.yama.ptrace_scope=0 and the same user); use tmux`,
+      `no permission to use the terminal of process ${pid} (needs CAP_SYS_PTRACE, or kernel.yama.ptrace_scope=0 and the same user); use tmux`,
     );
   if (error === ENOSYS)
     return new Refusal('not_in_this_version', 'this kernel cannot lend a terminal: it needs Linux 5.6; use tmux');
   return new Refusal('unreachable', `process ${pid} does not lend its terminal (error ${error}); use tmux`);
 }
 
-/** All of it, or an error that says how much. The kernel may need a moment to take it. */
+/** Writes all bytes, or throws an error that says how many were written. Waits while the kernel's buffer is full. */
 async function writeAll(fd: number, bytes: Buffer): Promise<void> {
   const until = performance.now() + WRITE_MS;
   for (let done = 0; done < bytes.length;) {
@@ -268,16 +269,16 @@ async function writeAll(fd: number, bytes: Buffer): Promise<void> {
 }
 
 const TCGETS = 0x5401;
-/** In the third word of what TCGETS gives: the program reads whole lines. */
+/** Flag in the fourth word (c_lflag) of the answer to TCGETS: the program reads whole lines. */
 const ICANON = 2;
 
-/** Whether the program in the terminal reads whole lines, which the terminal edits for it. */
+/** Whether the program in the terminal reads whole lines, with the kernel as line editor. */
 function readsLines(fd: number): boolean {
   const settings = new Uint8Array(64);
   return askDevice(fd, TCGETS, settings) && (new DataView(settings.buffer).getUint32(12, true) & ICANON) !== 0;
 }
 
-/** The process in the foreground of a terminal: the one that gets what is typed. */
+/** The process in the foreground of a terminal: the one that gets the keys. */
 function readerOf(tty: string): number {
   const found = processes().find((pid) => ttyOf(pid) === tty && foregroundOf(pid) === pid);
   if (found === undefined) throw new Refusal('unreachable', `no program reads from ${tty}`);
@@ -295,7 +296,7 @@ function holderOf(tty: string, known?: number): Holder {
   if (hidden === 0) throw new Refusal('unreachable', `no process here holds the other end of ${tty}; use tmux`);
   throw new Refusal(
     'not_yours',
-    `the right to see who holds ${tty} is missing (CAP_SYS_PTRACE, or the same user); use tmux`,
+    `no permission to see which process holds ${tty} (needs CAP_SYS_PTRACE, or the same user); use tmux`,
   );
 }
 
@@ -345,8 +346,8 @@ function codeOf(error: unknown): string | undefined {
 const LOCK_EX_NB = 2 | 4;
 
 /**
- * Whose turn it is to type: one writer at a time per terminal, of all processes on this machine, by a lock on the device itself. The
- * kernel ends it with its holder. Null if another writer types just now. A terminal without a known device is not shared.
+ * Locks a terminal for typing: one writer at a time, of all processes on this machine, by a lock on the device itself. The kernel releases
+ * it when the holder ends. Null if another writer has it. A terminal without a known device is not shared, so it needs no lock.
  */
 export function takeTurn(tty: string | null): { release(): void } | null {
   if (tty === null) return { release: () => undefined };
@@ -356,13 +357,13 @@ export function takeTurn(tty: string | null): { release(): void } | null {
   return null;
 }
 
-/** Locks an open file for its holder alone, until it is closed. False if another one has it. */
+/** Locks an open file exclusively until it is closed. False if another process has the lock. */
 export function lockFile(fd: number): boolean {
   common ??= dlopen(LIBC, { flock: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 } });
   return common.symbols.flock(fd, LOCK_EX_NB) === 0;
 }
 
-/** The C library: musl takes this name for its own too. A second one would be looked for in the current folder. */
+/** The C library. musl accepts this name, too. A fallback name could be loaded from the current folder, so there is none. */
 const LIBC = process.platform === 'darwin' ? 'libSystem.dylib' : 'libc.so.6';
 let common: { symbols: { flock(fd: number, operation: number): number } } | undefined;
 let linux: ReturnType<typeof openLinux> | undefined;
@@ -370,14 +371,14 @@ let linux: ReturnType<typeof openLinux> | undefined;
 function openLinux() {
   const { i32, i64, ptr } = FFIType;
   return dlopen(LIBC, {
-    // Numbers only: what follows the first one depends on the call.
+    // The number of the call and its three arguments, all integers.
     syscall: { args: [i64, i64, i64, i64], returns: i64 },
     ioctl: { args: [i32, i64, ptr], returns: i32 },
     __errno_location: { args: [], returns: ptr },
   });
 }
 
-/** A call of Linux by its number: its answer, or the number of the error below zero. */
+/** Makes a Linux system call by its number: returns its result, or the negated errno. */
 function systemCall(number: number, ...given: [number, number, number]): number {
   linux ??= openLinux();
   const [first, second, third] = given;
@@ -387,7 +388,7 @@ function systemCall(number: number, ...given: [number, number, number]): number 
   return place === null ? -1 : -read.i32(place);
 }
 
-/** What a device says to a question that fills this memory; false if it says nothing. */
+/** Makes an ioctl call that fills `answer`; false if it fails. */
 function askDevice(fd: number, question: number, answer: Uint8Array): boolean {
   linux ??= openLinux();
   return linux.symbols.ioctl(fd, BigInt(question), answer) === 0;

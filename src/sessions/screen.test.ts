@@ -28,13 +28,13 @@ describe('the screen of a PTY that we own', () => {
     if (cursor) expect(screen.cursor).toEqual(cursor);
   });
 
-  it('keeps what is faint apart', () => {
+  it('gives the lines without faint text, too', () => {
     const model = new ScreenModel(40, 3);
     model.write('> \u001b[2mask me\u001b[22m \u001b[38;5;246mgrey\u001b[39m x');
     expect(model.screen()).toMatchObject({ lines: ['> ask me grey x', '', ''], bright: ['>             x', '', ''] });
   });
 
-  it('knows whether pastes are wanted in brackets', () => {
+  it('knows whether the program wants bracketed pastes', () => {
     const model = new ScreenModel(20, 5);
     model.write('\u001b[?2004h');
     expect(model.bracketed).toBe(true);
@@ -42,14 +42,14 @@ describe('the screen of a PTY that we own', () => {
     expect(model.bracketed).toBe(false);
   });
 
-  it('answers where the cursor is, and what it is', () => {
+  it('answers queries about the cursor and about the terminal type', () => {
     let said = '';
     const model = new ScreenModel(20, 5, (text) => (said += text));
     model.write('ab\u001b[6n\u001b[c');
     expect(said).toBe('\u001b[1;3R\u001b[?62;22c');
   });
 
-  it('shows the same, however the bytes are cut', () => {
+  it('shows the same however the output is split', () => {
     const written = 'a\u001b[2mfaint\u001b[0m\r\n\u001b]0;t\u0007你\u001b[2;1Hx\u001b[K';
     const whole = new ScreenModel(20, 5);
     whole.write(written);
@@ -63,7 +63,7 @@ describe('the screen of a PTY that we own', () => {
     );
   });
 
-  it('never fails, and never grows, whatever is written', () => {
+  it('never fails and never grows, whatever the program writes', () => {
     const piece = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 12 }),
       fc.constantFrom(

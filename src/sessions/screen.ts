@@ -1,6 +1,6 @@
 import type { Screen } from './terminal.ts';
 
-/** Lines as a terminal draws them: the text, and the same with everything faint left out. */
+/** Lines of a terminal: the text, and the same text without what is faint. */
 export interface Drawn {
   lines: string[];
   bright: string[];
@@ -9,7 +9,7 @@ export interface Drawn {
 // oxlint-disable-next-line no-control-regex -- colours begin with ESC.
 const SEQUENCE = /\u001b\[([0-9;:]*)m|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)|\u001b[()].|[\u000e\u000f]/g;
 
-/** Reads lines with colour sequences. How a line ends is how the next begins: a terminal repeats nothing that did not change. */
+/** Reads lines with colour sequences. A style continues on the next line until a sequence changes it. */
 export function drawn(coloured: readonly string[]): Drawn {
   const result: Drawn = { lines: [], bright: [] };
   let pen: Pen = PLAIN;
@@ -31,7 +31,7 @@ export function drawn(coloured: readonly string[]): Drawn {
   return result;
 }
 
-/** As far as it matters whether something is drawn faint. */
+/** The drawing style, only as far as it decides whether text is faint. */
 export interface Pen {
   dim: boolean;
   grey: boolean;
@@ -62,7 +62,7 @@ export function changed(pen: Pen, codes: string): Pen {
   return { dim, grey };
 }
 
-/** Between black and white, and neither: what designers take for hints. */
+/** A grey between black and white, as clients use for hints. */
 function isGrey(red: number, green: number, blue: number): boolean {
   const [low, high] = [Math.min(red, green, blue), Math.max(red, green, blue)];
   return high - low <= 12 && low >= 70 && high <= 175;
@@ -73,11 +73,11 @@ interface Cell {
   faint: boolean;
 }
 
-/** The end of a wide character: it takes two cells, and the second one has no text. */
+/** The second cell of a wide character. It has no text. */
 const REST: Cell = { text: '', faint: false };
 const BLANK: Cell = { text: ' ', faint: false };
 
-// Everything that a program can write: a sequence that is not whole yet stays for the next time.
+// All that a program can write. An incomplete sequence waits for the next bytes.
 /* oxlint-disable no-control-regex -- sequences begin with ESC. */
 const CSI = /^\u001b\[([<=>?]?)([0-?]*)([ -/]*)([@-~])/;
 const STRING = /^\u001b[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\)/;
@@ -88,8 +88,8 @@ const TEXT = /^[^\u0000-\u001f\u007f]+/;
 const graphemes = new Intl.Segmenter();
 
 /**
- * A screen as far as it takes to see whether a composer is empty: text, cursor, what is faint, erasing, scrolling, and whether the
- * program wants pastes in brackets. It answers the questions that programs put to a terminal before they draw.
+ * A model of a screen that is complete enough to see whether a composer is empty: text, cursor, faint text, erasing, scrolling and the
+ * bracketed paste mode. It answers the queries that programs send to a terminal before they draw.
  */
 export class ScreenModel {
   bracketed = false;
@@ -105,7 +105,7 @@ export class ScreenModel {
   constructor(
     public width: number,
     public height: number,
-    /** What the terminal says to the program. */
+    /** Sends the terminal's answers to the program. */
     readonly answer: (text: string) => void = () => undefined,
   ) {
     this.#rows = this.#empty();
@@ -120,14 +120,14 @@ export class ScreenModel {
       if (taken === 0) break;
       left = left.slice(taken);
     }
-    // A sequence that never ends is no sequence.
+    // Give up on a sequence that is too long.
     this.#rest = left.length > 65_536 ? '' : left;
   }
 
-  /** Lines are cut or filled up, not broken again: programs that draw a screen draw it again after this. */
+  /** Cuts lines or fills them up, without wrapping them again: full-screen programs redraw after a resize. */
   resize(width: number, height: number): void {
     [this.width, this.height] = [width, height];
-    // What is below the cursor goes first, then what is at the top.
+    // Drop the lines below the cursor first, then lines at the top.
     const over = Math.max(0, this.#row - height + 1);
     const fitted = (rows: Cell[][], from: number): Cell[][] => {
       const kept = rows.slice(from, from + height).map((cells) => [...cells, ...this.#blanks(width)].slice(0, width));
@@ -149,7 +149,7 @@ export class ScreenModel {
     };
   }
 
-  /** How many characters were understood; 0 if the rest is not there yet. */
+  /** How many characters were consumed; 0 if the sequence is not complete yet. */
   #takeOne(left: string): number {
     const [text] = TEXT.exec(left) ?? [];
     if (text) {
@@ -278,7 +278,7 @@ export class ScreenModel {
     else this.#row = Math.min(this.height - 1, this.#row + 1);
   }
 
-  /** Moves what is in the region up by this many lines, or down. */
+  /** Scrolls the region up by this many lines, or down if negative. */
   #scroll(by: number): void {
     const { top, bottom } = this.#region;
     for (let count = Math.min(Math.abs(by), this.height); count > 0; count -= 1) {
@@ -295,7 +295,7 @@ export class ScreenModel {
     }
   }
 
-  /** The line of the cursor, as long as the screen is wide. */
+  /** The line of the cursor, filled up to the width of the screen. */
   #here(): Cell[] {
     const cells = this.#rows[this.#row] ?? [];
     while (cells.length < this.width) cells.push(BLANK);

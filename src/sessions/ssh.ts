@@ -1,20 +1,20 @@
 import type { Env } from '../core/env.ts';
 import { visibleLine } from '../core/gate.ts';
 
-/** Long enough for the warning about a changed host key. */
+/** How much of the end of stderr is kept: enough for the warning about a changed host key. */
 const KEPT_STDERR = 8192;
-/** A connection that is cut without a word is noticed after three of these. */
+/** Interval of ssh's keep-alives. A dead connection is noticed after three of them. */
 const ALIVE_SECONDS = 5;
 
-/** What ssh wrote before it ended is read within this time. */
+/** Limit for reading the last output of ssh after it has ended. */
 const DRAIN_MS = 200;
 
-/** What the shell of a host says where there is no such program. */
+/** The exit code of a shell that does not find the program. */
 const NOT_THERE = 127;
 
 /**
- * The user's own OpenSSH, with the user's configuration, keys and known hosts. It asks nothing, gets no terminal, forwards nothing, and leaves no
- * shared connection behind.
+ * Options for the user's own OpenSSH, which uses the user's configuration, keys and known hosts. With them it asks nothing, gets no terminal,
+ * forwards nothing and leaves no shared connection behind.
  */
 const OPTIONS = [
   'BatchMode=yes',
@@ -29,18 +29,18 @@ const OPTIONS = [
 export interface SshTarget {
   /** As `ssh` takes it: `user@host`, or a name of the user's configuration. */
   address: string;
-  /** A command for the shell of the host. It is visible there and here, so it holds no text of a prompt. */
+  /** The command for the host's shell. Other users can see it on both machines, so it must not hold the text of a prompt. */
   command: string;
   env: Env;
 }
 
 export interface SshHandler {
   receive(chunk: Uint8Array): void;
-  /** It has ended; `because` in one line. Called once. */
+  /** Called once, when ssh has ended. `because` is the reason in one line. */
   ended(because: string): void;
 }
 
-/** One command on another host, with its standard input and output. Ends with `end`, or when this process ends and its input with it. */
+/** One command on another host, with its standard input and output. It ends by `end`, or when this process ends and closes its input. */
 export class SshProcess {
   readonly #child: Bun.Subprocess<'pipe', 'pipe', 'pipe'>;
   #stderr = '';
@@ -57,13 +57,13 @@ export class SshProcess {
       stdin: 'pipe',
       stdout: 'pipe',
       stderr: 'pipe',
-      // Ctrl-C is for this program, which ends ssh when the requests under way are done.
+      // Keep Ctrl-C from ssh: this program ends ssh when the running requests are done.
       detached: true,
     });
     void this.#follow(handler);
   }
 
-  /** Null if there is no ssh here. */
+  /** Starts ssh; null if ssh is not installed. */
   static start(target: SshTarget, handler: SshHandler): SshProcess | null {
     const program = Bun.which('ssh', { PATH: target.env['PATH'] ?? '' });
     return program === null ? null : new SshProcess(program, target, handler);
@@ -73,10 +73,10 @@ export class SshProcess {
     const { stdin } = this.#child;
     try {
       void stdin.write(text);
-      // A host that is gone: `ended` says so.
+      // An error means that ssh has ended: `ended` reports it.
       void Promise.resolve(stdin.flush()).catch(() => {});
     } catch {
-      // The same.
+      // ssh has ended: `ended` reports it.
     }
   }
 

@@ -4,53 +4,53 @@ import { Refusal } from '../core/refusal.ts';
 export interface Screen {
   lines: readonly string[];
   cursor: { row: number; column: number };
-  /** The same lines with what is drawn faint left out: placeholders and hints are drawn so, and what a person typed is not. */
+  /** The same lines without faint text: placeholders and hints are faint, typed text is not. */
   bright: readonly string[];
 }
 
-/** A terminal in which a client runs: a pane of tmux, a PTY that we own, or the master of one that another program owns. */
+/** A terminal in which a client runs: a tmux pane, a PTY that we own, or a PTY whose master another program owns. */
 export interface Terminal {
-  /** In words that a person can check: `tmux work:0.1`, `pty 4711`. */
+  /** A name that a person can check: `tmux work:0.1`, `pty 4711`. */
   readonly name: string;
-  /** Its device, `/dev/pts/3`: says which processes run in it, and keeps two writers apart. Null where nobody knows. */
+  /** Its device, such as `/dev/pts/3`: tells which processes run in it, and lets writers lock each other out. Null if unknown. */
   readonly tty: string | null;
-  /** Null if the terminal is gone. */
+  /** Its screen now; null if the terminal is gone. */
   screen(): Promise<Screen | null>;
-  /** Puts a text in as one bracketed paste, byte for byte, or throws and has put in nothing; if it has, it throws HalfTyped. */
+  /** Types a text as one bracketed paste, byte for byte. If it throws, nothing was typed, except with HalfTyped. */
   paste(text: string): Promise<void>;
-  /** One Enter, by itself. */
+  /** Presses Enter once. */
   enter(): Promise<void>;
-  /** One Ctrl-U, by itself: takes back a typed line, and answers no question. */
+  /** Presses Ctrl-U once: erases the typed line, and answers no question. */
   erase(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Part of a text went in, and the rest could not follow. */
+/** Part of a text was typed, or may have been, and the rest was not. */
 export class HalfTyped extends Error {
   override readonly name = 'HalfTyped';
 }
 
 /**
- * What a screen says of the place where a user types. `busy`: the client shows that it works. `dialog`: something is asked, and Enter
- * would answer. `unknown`: no composer is seen, so another program may run there.
+ * The state of the composer, the field where the user types. `busy`: the client shows that it works. `dialog`: a question is open, and Enter
+ * would answer it. `unknown`: there is no composer on the screen, so another program may run there.
  */
 export type Composer = 'empty' | 'draft' | 'busy' | 'dialog' | 'unknown';
 
-/** One client's screen, read. It can only forbid: that a client is idle is said by the client itself (client-state.ts). */
+/** Reads the screen of one client. A screen can only forbid typing: only the client itself reports that it is idle (client-state.ts). */
 export type ReadComposer = (screen: Screen) => Composer;
 
-/** For a terminal whose screen nobody can read, and only for those who asked for that: the client's state must do alone. */
+/** For a terminal whose screen cannot be read: then only the client's state decides. Use it only where the user asked for that. */
 export const unseen: ReadComposer = () => 'empty';
 
-/** More than this is not typed into a terminal. */
+/** The most bytes that are typed into a terminal. */
 export const PASTE_LIMIT = 4 * 1024 * 1024;
 
-// oxlint-disable-next-line no-control-regex -- these are what must not get through.
+// oxlint-disable-next-line no-control-regex -- these characters must not be typed.
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/;
 
 /**
- * Refuses a text that could leave its brackets: an escape sequence ends a paste, a carriage return is an Enter, and a NUL or Ctrl-C
- * is a key. A terminal cannot quote them, so they do not go in. The caller makes them visible first.
+ * Refuses a text that a bracketed paste cannot hold: an escape sequence could end the paste, a carriage return is an Enter, and a NUL or
+ * Ctrl-C is a key. A terminal cannot quote them, so the caller must replace them with visible text first.
  */
 export function pasteable(text: string): void {
   const found = CONTROL.exec(text);

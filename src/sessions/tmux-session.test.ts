@@ -29,7 +29,7 @@ describe('the tmux session of a name', () => {
 });
 
 describe.skipIf(!hasTmux)(`a tmux session of ours${hasTmux ? '' : ' (skipped: tmux is not here)'}`, () => {
-  it('starts a program in a folder, with its words as they are, and ends it', async () => {
+  it('starts a program in a folder, with its arguments unchanged, and ends it', async () => {
     const { server, folder } = aServer();
     const session = new TmuxSession(server, 'ccc-one');
     expect(await session.pane()).toBeNull();
@@ -65,7 +65,7 @@ describe.skipIf(!hasTmux)(`a tmux session of ours${hasTmux ? '' : ' (skipped: tm
     },
   );
 
-  it('keeps the last screen of a program that ended, until it is forgotten', async () => {
+  it('keeps the last screen of a program that ended, until `forget`', async () => {
     const { server, folder } = aServer();
     const session = new TmuxSession(server, 'ccc-one');
     const { id } = await session.start(saysAndEnds('I give up', 3), folder);
@@ -78,7 +78,7 @@ describe.skipIf(!hasTmux)(`a tmux session of ours${hasTmux ? '' : ' (skipped: tm
     await within(20_000, async () => (await session.pane()) === null);
   });
 
-  it('means exactly the session of that name, and not one that begins like it [CCC-154]', async () => {
+  it('finds only the session of exactly that name, not one whose name begins with it [CCC-154]', async () => {
     const { server, folder } = aServer();
     const other = await new TmuxSession(server, 'ccc-app-web').start(['sleep', '600'], folder);
     const session = new TmuxSession(server, 'ccc-app');
@@ -87,7 +87,7 @@ describe.skipIf(!hasTmux)(`a tmux session of ours${hasTmux ? '' : ' (skipped: tm
     expect(isProcessAlive(other.pid)).toBe(true);
   });
 
-  it('takes the place of a shell, and of nothing else', async () => {
+  it('starts its program in place of a shell, but of no other program', async () => {
     const { server, folder } = aServer();
     const session = new TmuxSession(server, 'ccc-one');
     await server.create(['new-session', '-d', '-s', 'ccc-one', '--', 'env', 'sh']);

@@ -4,7 +4,7 @@ import type { ScreenOptions } from '../core/ports/session.ts';
 import { Refusal } from '../core/refusal.ts';
 import type { TmuxServer } from './tmux.ts';
 
-/** A detached session has a size, and people who attach to it change it. */
+/** The size of a detached session. People who attach to it change it. */
 const SHOWN = 50;
 const SIZE = ['-x', '200', '-y', String(SHOWN)];
 const SHELL = /^-?(sh|ash|dash|bash|zsh|ksh|fish)$/;
@@ -17,25 +17,25 @@ const LOOK_MS = 50;
 
 const FACTS = ['pane_id', 'pane_pid', 'pane_dead', 'pane_tty', 'pane_current_command', 'pane_start_command'] as const;
 const FORMAT = FACTS.map((fact) => `#{${fact}}`).join('\t');
-/** A name has no tab in it. */
+/** The name is last, and has no tab in it. */
 const LIST_FORMAT = `${FORMAT}\t#{window_active}#{pane_active}\t#{session_name}`;
 
 export interface Pane {
   /** `%3` */
   id: string;
-  /** The process that was started in it. */
+  /** The pid of the process that tmux started in it. */
   pid: number;
   isDead: boolean;
   tty: string | null;
   /** The program in its foreground. */
   program: string;
-  /** What it was started with; empty: a shell. */
+  /** The command that it was started with; empty for a shell. */
   command: string;
 }
 
 /**
- * The tmux session of a session of that name: `ccc-<name>`. Where a character cannot be in a tmux name, or the name ends as if with a sum, a
- * sum over the whole name follows, so that two names never share one.
+ * The name of a session's tmux session: `ccc-<name>`. If the name has a character that tmux does not allow, or already ends like a hash, a
+ * hash of the whole name is appended, so that two sessions do not share a tmux session.
  */
 export function tmuxNameOf(name: string): string {
   const safe = name.replace(/[^A-Za-z0-9_-]/g, '_');
@@ -43,7 +43,7 @@ export function tmuxNameOf(name: string): string {
   return `ccc-${safe}-${new Bun.CryptoHasher('sha256').update(name).digest('hex').slice(0, 6)}`;
 }
 
-/** One tmux session, by its exact name, with one program in it. There may be no such session yet. */
+/** One tmux session, by its exact name, with one program in it. It need not exist yet. */
 export class TmuxSession {
   readonly #target: string;
 
@@ -54,7 +54,7 @@ export class TmuxSession {
     this.#target = `=${name}:`;
   }
 
-  /** Its active pane; null if there is no such session, or no tmux. */
+  /** Its active pane; null if there is no such session, or tmux is not installed. */
   async pane(): Promise<Pane | null> {
     const words = ['display-message', '-p', '-t', this.#target, FORMAT];
     const printed = await this.server.at(this.#target, words).catch(isMissing);
@@ -62,8 +62,8 @@ export class TmuxSession {
   }
 
   /**
-   * Starts a program in it, without a shell, and makes the session if it must. People who look at it go on doing so. When the program ends,
-   * its last screen stays until `forget` is called. Throws if something other than a shell runs there.
+   * Starts a program in it, without a shell, and creates the session if needed. People who are attached stay attached. When the program
+   * ends, its last screen stays until `forget` is called. Refuses if something other than a shell runs there.
    */
   async start(command: readonly string[], folder: string): Promise<Pane> {
     if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
@@ -71,7 +71,7 @@ export class TmuxSession {
     const there = await this.#settled();
     if (there && !isFree(there))
       throw new Refusal('busy', `${there.program} runs in the tmux session ${this.name}; end it first`);
-    // By way of env: tmux gives a single word to a shell. A semicolon at the end of a word would end the command.
+    // `env` in front, because tmux would give a single word to a shell. An unescaped `;` at the end of a word would end the tmux command.
     const words = ['-c', verbatim(folder), '--', 'env', ...command].map((word) => word.replace(/;$/, '\\;'));
     const keep = ['set-option', '-p', '-t', this.#target, 'remain-on-exit', 'on'];
     const said = ['display-message', '-p', '-t', this.#target, FORMAT];
@@ -84,32 +84,32 @@ export class TmuxSession {
     return paneIn(await create().catch((error: unknown) => (isLeaving(error) ? create() : Promise.reject(error))));
   }
 
-  /** The last line that its program wrote. A program that has only just ended may not be drawn to its end yet. */
+  /** The last line that its program wrote. Waits a little for it, because tmux may not have drawn the last output yet. */
   async lastLine(): Promise<string> {
     const until = performance.now() + SETTLE_MS;
     for (;;) {
       const pane = await this.pane();
       const shown = pane ? await lastLines(this.server, pane.id, 2 * SHOWN) : '';
-      // tmux writes that, too, below the program's own lines.
+      // tmux itself writes "Pane is dead" below the program's lines.
       const said = shown.split('\n').findLast((line) => line.trim() !== '' && !line.startsWith('Pane is dead'));
       if (said !== undefined || !pane || performance.now() > until) return said?.trim() ?? '';
       await Bun.sleep(LOOK_MS);
     }
   }
 
-  /** From now on it ends with its program. */
+  /** From now on the tmux session ends with its program: the last screen is not kept. */
   async forget(): Promise<void> {
     await this.server
       .at(this.#target, ['set-option', '-p', '-u', '-t', this.#target, 'remain-on-exit'])
       .catch(isMissing);
   }
 
-  /** Ends it and what runs in it. */
+  /** Ends the tmux session and the program in it. */
   async end(): Promise<void> {
     await this.server.run(['kill-session', '-t', `=${this.name}`]).catch(isMissing);
   }
 
-  /** Its pane, once it is free, or after a while: a shell whose program has just ended comes to the foreground a little later. */
+  /** Its pane, once it is free or the limit has passed: a shell takes a moment to return to the foreground after its program ended. */
   async #settled(): Promise<Pane | null> {
     const until = performance.now() + SETTLE_MS;
     for (;;) {
@@ -120,24 +120,24 @@ export class TmuxSession {
   }
 }
 
-/** A folder as tmux takes it: as a format, in which `#(…)` runs a command. It leaves `#` alone before `[`, where a style may follow. */
+/** Escapes a folder for tmux, which reads it as a format: `#(…)` would run a command. tmux itself does not expand `#[`. */
 function verbatim(folder: string): string {
   return folder.replace(/#+(\[?)/g, (found, bracket) => (bracket === '' ? found + found : found));
 }
 
-/** Nothing is lost if another program is started in it. */
+/** Whether a program can be started in this pane without ending another: it holds a dead program or a shell. */
 export function isFree({ isDead, program }: Pick<Pane, 'isDead' | 'program'>): boolean {
   return isDead || SHELL.test(program);
 }
 
-/** A pane, and whose it is. */
+/** A pane, with the tmux session that it belongs to. */
 export interface ListedPane extends Pane {
   session: string;
-  /** It is the one that `TmuxSession.pane` finds. */
+  /** It is the active pane of its session: the one that `TmuxSession.pane` returns. */
   isActive: boolean;
 }
 
-/** Every pane of this server; none if it does not run. */
+/** Every pane of this tmux server; none if the server does not run. */
 export async function panesOf(server: TmuxServer): Promise<ListedPane[]> {
   const printed = (await server.run(['list-panes', '-a', '-F', LIST_FORMAT]).catch(isMissing)) ?? '';
   const lines = printed.split('\n').filter(Boolean);
@@ -147,12 +147,12 @@ export async function panesOf(server: TmuxServer): Promise<ListedPane[]> {
   });
 }
 
-/** The pane whose device this is; null if none of this server's is. */
+/** The pane of this tmux server with this device; null if there is none. */
 export async function paneOn(server: TmuxServer, tty: string): Promise<Pane | null> {
   return (await panesOf(server)).find((pane) => pane.tty === tty && !pane.isDead) ?? null;
 }
 
-/** At most this many lines of a pane, the last ones; what is blank below them does not count. */
+/** The last lines of a pane, at most `lines`. Blank lines at the end do not count. */
 export async function lastLines(
   server: TmuxServer,
   pane: string,
@@ -168,7 +168,7 @@ export async function lastLines(
     .join('\n');
 }
 
-/** A style goes on over the ends of lines until another one begins: what the lines left out began is put before the others. */
+/** A style continues over line ends until another begins, so the open styles of the lines that are cut off are put before the rest. */
 function lastStyledLines(printed: string, lines: number): string {
   const all = printed.split('\n');
   while (all.length > 1 && stripVTControlCharacters(all.at(-1) ?? '').trim() === '') all.pop();
@@ -177,7 +177,7 @@ function lastStyledLines(printed: string, lines: number): string {
   return begun + kept.join('\n');
 }
 
-/** A server whose last session has just ended goes down; the next command starts another one. */
+/** A tmux server exits when its last session ends. The next command starts a new one. */
 function isLeaving(error: unknown): boolean {
   return error instanceof Refusal && /server exited|lost server/.test(error.message);
 }

@@ -18,7 +18,7 @@ const hasTmux = Bun.which('tmux') !== null;
 const MEGABYTE = 1024 * 1024;
 
 describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux is not here)'}`, () => {
-  it('shows its screen, with the cursor, and what is drawn faint apart', async () => {
+  it('shows its screen with the cursor, and the lines without faint text', async () => {
     const { tui, pane } = await anAgent();
     await tui.order('draft half a thought');
     const screen = await pane.screen();
@@ -73,7 +73,7 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
     expect(tui.prompts()).toEqual([]);
   });
 
-  it('means exactly the session that is named, whatever others are called', async () => {
+  it('finds exactly the session that is named, whatever the names of others are', async () => {
     const tmux = opens(new TestTmux());
     const [work, workshop] = [new ScriptedTui(), new ScriptedTui()];
     await tmux.start('workshop', workshop.command);
@@ -96,7 +96,7 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
     },
   );
 
-  it('types nothing into a pane whose program ended after it was looked at', async () => {
+  it('types nothing into a pane whose program ended after the last look', async () => {
     const { tui, pane, tmux } = await anAgent();
     await tmux.run('set-option', '-g', 'remain-on-exit', 'on');
     expect(await pane.screen()).not.toBeNull();
@@ -106,7 +106,7 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
     await expect(pane.enter()).rejects.toThrow('has ended');
   });
 
-  it('types nothing into the shell that is below a program which ended after it was looked at', async () => {
+  it('types nothing into the shell that is left when the program ends after the last look', async () => {
     const tmux = opens(new TestTmux());
     const id = await tmux.start('shell', ['sh', '-m', '-c', 'sleep 600; stty raw -echo; cat -v']);
     const server = opens(await TmuxServer.open({ path: tmux.path }));
@@ -161,7 +161,7 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
     },
   );
 
-  it('leaves nothing of a message in what tmux remembers of its commands', async () => {
+  it("leaves no text of a message in tmux's log of commands", async () => {
     const { tui, pane, tmux } = await anAgent();
     await pane.paste('<c2c>\na secret\n</c2c>');
     await pane.enter();
@@ -188,11 +188,11 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
     expect(tui.prompts()).toEqual([]);
   });
 
-  it('is not fooled by a screen that looks like an answer of tmux', async () => {
+  it('is not misled by a screen that looks like an answer of tmux', async () => {
     const { pane, tui, tmux } = await anAgent();
     await tui.order('dialog');
     const began = /^%begin (\d+) (\d+)/.exec(await tmux.run('-C', 'display-message', '-p', 'x'));
-    // Every number that an answer could soon have, above the question: anyone who believes one of them does not see the question.
+    // Fake answers with every number that the real one may have, above the question: a reader that believes one misses the question.
     const numbers = Array.from({ length: 30 }, (_, n) => `%end ${began?.[1]} ${Number(began?.[2]) + n} 1`);
     writeFileSync(pane.tty ?? '', `\u001b[2J\u001b[H${numbers.join('\r\n')}\r\nRun this command?`);
     for (let looks = 0; looks < 8; looks += 1) {
@@ -217,7 +217,7 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
     expect(await tui.prompted()).toEqual(['still here']);
   });
 
-  it('presses a key only while the screen shows what was seen, whatever stands there [CCC-183]', async () => {
+  it('presses a key only while the screen shows the expected lines, whatever characters they have [CCC-183]', async () => {
     const { tui, pane } = await anAgent();
     const text = 'what, #{pane_id} #(kill -9 $PPID) *?[x] \\ "y", }';
     await tui.order(`draft ${text}`);
@@ -232,7 +232,7 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
     expect(await tui.prompted()).toEqual([text]);
   });
 
-  it('does not mistake a pane of the next server for its own', async () => {
+  it('does not take a pane of the next tmux server for its own', async () => {
     const { pane, tmux } = await anAgent();
     await tmux.run('kill-server');
     await within(20_000, async () => (await pane.screen()) === null);
@@ -260,17 +260,17 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
     ).toBe(before);
   });
 
-  it('says what is missing where no server runs', async () => {
+  it('reports that no tmux server runs', async () => {
     const tmux = new TestTmux();
     await expect(TmuxServer.open({ path: tmux.path })).rejects.toThrow(/tmux: .*(no server running|error connecting)/);
   });
 });
 
-it('says that tmux is missing where it is', async () => {
+it('says when tmux is not installed', async () => {
   await expect(TmuxServer.open({ env: { PATH: '/nowhere' } })).rejects.toThrow('tmux is not installed');
 });
 
-/** Ends the process by which the terminal speaks with tmux now, if there is one. How many that were. */
+/** Kills the tmux command that the terminal runs now, if there is one. Returns how many there were. */
 function cutOff(): number {
   const speaking = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').trim().split(' ').map(Number);
   return speaking.filter((pid) => pid > 1 && isTmux(pid) && process.kill(pid, 'SIGKILL')).length;

@@ -12,7 +12,7 @@ export interface TmuxOptions {
   answerMs?: number;
 }
 
-/** What must be known of a pane before anything is typed into it, in this order. Only the last may have a colon in it. */
+/** The facts about a pane that are checked before typing. Their order matters: only the last may contain a colon. */
 const FACTS = [
   'pid',
   'start_time',
@@ -34,26 +34,26 @@ const FACTS = [
 type Facts = Record<(typeof FACTS)[number], string>;
 const FORMAT = FACTS.map((fact) => `#{${fact}}`).join(':');
 
-/** A name that tmux compares as it is. */
+/** A program name without characters that are special in a tmux format. */
 const PLAIN = /^[\w.+-]+$/;
 
-/** A pane id, or an exact session with perhaps a window and a pane by number: a name that only resembles it is not meant. */
+/** A pane id, or an exact session name with an optional window and pane number. tmux would also accept prefixes and patterns. */
 const TARGET = /^(%\d+|=[^:.=%@$][^:.]*:(\d+(\.\d+)?)?)$/;
 
-/** The tmux command was ended from outside. What it asked for may have been done. */
+/** A signal ended the tmux command. The server may or may not have run it. */
 class CutOff extends Refusal {}
 
-/** tmux did not answer in time. What was asked for may be done, now or later, and asking again would only wait again. */
+/** tmux did not answer in time. The server may still run the command later, and a retry would only wait again. */
 class Hangs extends Refusal {}
 
-/** A command that takes longer is given up: a tmux that hangs must delay nobody else. */
+/** Limit for one command, so that a tmux that hangs delays nothing else. */
 const ANSWER_MS = 5000;
 
 const PATTERN_LENGTH = 120;
 
 const NOT_HERE = 'tmux is not installed here; install it, or use another way in';
 
-/** What is wrong with tmux here, for those who need it; null if nothing is. */
+/** Why sessions cannot run in tmux here; null if they can. */
 export function tmuxTrouble({ PATH = '' }: Record<string, string | undefined>): string | null {
   return Bun.which('tmux', { PATH }) ? null : 'tmux is not installed, and sessions run in it: install it';
 }
@@ -64,7 +64,7 @@ export class TmuxServer {
   readonly #ownEnv: Record<string, string | undefined>;
   readonly #answerMs: number;
 
-  /** For a server that may not run yet. */
+  /** Does not start the tmux server, which may not run yet. */
   constructor(options: TmuxOptions = {}) {
     if (options.socket !== undefined && !/^[A-Za-z0-9._-]+$/.test(options.socket))
       throw new Refusal(
@@ -95,17 +95,17 @@ export class TmuxServer {
     return new TmuxPane(this, factsIn(await this.at(target, ['display-message', '-p', '-t', target, FORMAT])));
   }
 
-  /** What commands about a target print. Many of them take any pane if they do not find the one that is named; has-session does not. */
+  /** Runs commands about a target and returns their output. Checks the target with has-session, because many commands use another pane if theirs is missing. */
   async at(target: string, words: readonly string[], input?: string): Promise<string> {
     return this.run(['has-session', '-t', target, ';', ...words], input);
   }
 
-  /** Starts the server, too, if it does not run. */
+  /** Runs tmux once, and starts the server if it does not run. */
   async create(words: readonly string[]): Promise<string> {
     return this.#run(words, '', this.#ownEnv);
   }
 
-  /** Runs tmux once: what it printed. Throws what it said if it fails. */
+  /** Runs tmux once and returns its output. Throws its error text if it fails. Never starts a server. */
   async run(words: readonly string[], input = ''): Promise<string> {
     return this.#run(['-N', ...words], input, { ...this.#ownEnv, LC_ALL: 'C.UTF-8' });
   }
@@ -138,15 +138,15 @@ export class TmuxServer {
   async close(): Promise<void> {}
 }
 
-/** A pane of tmux, by its id: that names it for as long as the server lives. */
+/** A pane of tmux, by its id. The id is valid as long as the tmux server runs. */
 export class TmuxPane implements Terminal {
   readonly name: string;
   readonly pane: string;
-  /** Pane ids start again with each server, and a stale one would name another pane. */
+  /** The tmux server of the pane. A new server counts pane ids from 0 again, so the same id would name another pane. */
   readonly #server: string;
   #tty: string | null;
   #typedAt: string;
-  /** What ran in its foreground at the last look. */
+  /** The program in its foreground at the last look. */
   #program: string;
 
   constructor(
@@ -166,7 +166,7 @@ export class TmuxPane implements Terminal {
     return Number(this.#typedAt);
   }
 
-  /** As of the last look: a pane whose program was restarted has another device. */
+  /** Its device at the last look. It changes when the pane's program is restarted. */
   get tty(): string | null {
     return this.#tty;
   }
@@ -174,7 +174,7 @@ export class TmuxPane implements Terminal {
   async screen(): Promise<Screen | null> {
     const look = ['display-message', '-p', '-t', this.pane, FORMAT, ';', 'capture-pane', '-p', '-e', '-t', this.pane];
     const printed = await this.#again(() => this.server.at(this.pane, look)).catch((error: unknown) => {
-      // A terminal that nobody can look at is not gone.
+      // A tmux that hangs does not prove that the terminal is gone.
       if (error instanceof Hangs) throw error;
       return null;
     });
@@ -189,14 +189,14 @@ export class TmuxPane implements Terminal {
     return { ...drawn(lines), cursor: { row: Number(facts.cursor_y), column: Number(facts.cursor_x) } };
   }
 
-  /** With `shows` it is pasted as `press` presses. */
+  /** With `shows` it pastes under the same conditions as `press`. */
   async paste(text: string, shows?: readonly string[]): Promise<void> {
     pasteable(text);
     const buffer = `parley-${crypto.randomUUID()}`;
-    // By standard input: tmux remembers its last commands for its user (`show-messages`), and a message has no place there.
+    // By standard input, because tmux keeps a log of its last commands (`show-messages`), and mail must not get into it.
     await this.#again(() => this.#ifFree(text, `load-buffer -b ${buffer} -`, { input: text }));
     try {
-      // -r: newlines stay newlines. -p: brackets, as the program in the pane asked for.
+      // -r: keep newlines. -p: bracketed paste, if the program in the pane asked for it.
       await this.#once(`paste-buffer -d -p -r -t '${this.pane}' -b ${buffer}`, text, shows);
     } catch (error) {
       await this.#again(() => this.server.run(['delete-buffer', '-b', buffer])).catch(() => 'it is gone');
@@ -209,8 +209,8 @@ export class TmuxPane implements Terminal {
   }
 
   /**
-   * One key, if in the moment in which it is pressed the screen shows these lines, and no person has pressed a key since the last look at it.
-   * Otherwise it throws, and nothing was pressed.
+   * Presses one key, if at that moment the screen shows these lines and no person has pressed a key since the last look. Otherwise it throws,
+   * and nothing was pressed.
    */
   async press(key: Key, shows: readonly string[]): Promise<void> {
     await this.#once(`send-keys -t '${this.pane}' ${key}`, '', shows);
@@ -223,7 +223,7 @@ export class TmuxPane implements Terminal {
   /** Nothing is kept open. */
   async close(): Promise<void> {}
 
-  /** What changes nothing, or the same thing again, is asked once more if tmux is ended meanwhile. */
+  /** For commands that may run twice: runs it a second time if the tmux command was ended by a signal. */
   async #again<T>(act: () => Promise<T>): Promise<T> {
     try {
       return await act();
@@ -234,8 +234,8 @@ export class TmuxPane implements Terminal {
   }
 
   /**
-   * Does this exactly once, or throws and has not done it, also if the tmux command is ended meanwhile: an option of the pane, set in the
-   * same step, says that it was done.
+   * Does this exactly once, or throws and has not done it, even if a signal ends the tmux command: an option of the pane, set in the same
+   * step, records that it was done. If tmux hangs, it throws HalfTyped.
    */
   async #once(act: string, text: string, shows?: readonly string[]): Promise<void> {
     const mark = crypto.randomUUID();
@@ -244,7 +244,7 @@ export class TmuxPane implements Terminal {
     try {
       await this.#ifFree(text, step, { seen });
     } catch (error) {
-      if (error instanceof Hangs) throw new HalfTyped(`${error.message}, and may still do what it was asked to`);
+      if (error instanceof Hangs) throw new HalfTyped(`${error.message}, and may still run the command`);
       if (!(error instanceof CutOff)) throw error;
       const read = ['display-message', '-p', '-t', this.pane, '#{@parley}'];
       const last = await this.#again(() => this.server.at(this.pane, read));
@@ -253,8 +253,8 @@ export class TmuxPane implements Terminal {
   }
 
   /**
-   * Does this if what is typed would go to the program that was in the pane at the last look, and not to the shell below it; throws if it
-   * would go elsewhere, or nowhere. Between this look and the act tmux does nothing else.
+   * Does this only if the keys would reach the program that was in the pane at the last look, and not the shell below it. Otherwise it
+   * throws. tmux checks and acts in one step, with nothing in between.
    */
   async #ifFree(
     text: string,
@@ -269,11 +269,9 @@ export class TmuxPane implements Terminal {
     if (printed === '') return;
     const facts = factsIn(printed);
     if (serverIn(facts) !== this.#server)
-      throw new Refusal('unreachable', 'the tmux server was restarted; its panes are others now');
+      throw new Refusal('unreachable', 'the tmux server was restarted, so this pane is gone');
     const because =
-      whyNotFree(facts, this.#program, text) ??
-      (seen && whyNotAsSeen(facts, seen)) ??
-      'nothing can be typed there just now';
+      whyNotFree(facts, this.#program, text) ?? (seen && whyNotAsSeen(facts, seen)) ?? 'nothing can be typed there now';
     throw new Refusal('busy', `${this.name}: ${because}`);
   }
 }
@@ -281,19 +279,19 @@ export class TmuxPane implements Terminal {
 /** A key by its tmux name. */
 export type Key = 'Up' | 'Down' | 'Left' | 'Right' | 'Enter';
 
-/** What a look at the screen has found. */
+/** The findings of a look at the screen. */
 interface Seen {
   typedAt: string;
   shows: readonly string[];
 }
 
-/** A condition of tmux: nobody has typed since, and each of these lines is on the screen. */
+/** A condition for tmux: no person has typed since, and each of these lines is on the screen. */
 function isAsSeen({ typedAt, shows }: Seen): string {
   const conditions = shows.map((line) => `#{C:${patternOf(line)}}`);
   return conditions.reduce((all, one) => `#{&&:${all},${one}}`, `#{==:#{session_activity},${typedAt}}`);
 }
 
-/** A line as a pattern. Only plain characters: others mean something to tmux, which would even run commands in a format. */
+/** A line as a pattern for tmux. Other than plain characters become `*`, because tmux interprets them, and would even run commands. */
 function patternOf(line: string): string {
   return line
     .trim()
@@ -305,12 +303,12 @@ function whyNotAsSeen(facts: Facts, { typedAt }: Seen): string {
   return facts.session_activity === typedAt ? 'the screen shows something else now' : 'somebody types there';
 }
 
-/** A server and its life. */
+/** Identifies one run of a tmux server. */
 function serverIn({ pid, start_time }: Facts): string {
   return `${pid} ${start_time}`;
 }
 
-/** A condition of tmux, which it checks in the step in which it types. */
+/** A condition for tmux, checked in the same step as the typing: the pane takes keys for this program. */
 function isFree(server: string, pane: string, program: string, text: string): string {
   const facts = FACTS.slice(0, 7).map((fact) => `#{${fact}}`);
   const known = `#{==:${facts.join(' ')},${server} ${pane} 0 0 0 0}`;
@@ -318,14 +316,14 @@ function isFree(server: string, pane: string, program: string, text: string): st
   return text.includes('\n') ? `#{&&:${free},#{!=:#{bracket_paste_flag},0}}` : free;
 }
 
-/** The same in words: why nothing may be typed there. */
+/** The same condition in words: why nothing may be typed there; null if it is met. */
 function whyNotFree(facts: Facts, program: string, text: string): string | null {
   if (facts.pane_dead === '1') return 'the program in it has ended';
   if (facts.pane_current_command !== program) return 'another program runs in it now';
   if (facts.pane_in_mode !== '0') return 'its user is scrolling or copying';
   if (facts.pane_synchronized === '1') return 'it is synchronized: other panes would get the same keys';
   if (facts.pane_input_off === '1') return 'its input is switched off';
-  // Only newer versions of tmux know; an older one leaves this empty.
+  // Older versions of tmux leave this flag empty.
   if (facts.bracket_paste_flag === '0' && text.includes('\n'))
     return 'its program takes no bracketed paste, and each line would be sent alone';
   return null;

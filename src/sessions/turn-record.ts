@@ -3,68 +3,69 @@ import type { RecordPlace, TurnEvent } from '../core/ports/session.ts';
 import { endOfLines, linesFrom } from './follow.ts';
 
 /**
- * A client that rests writes the end of a turn within some 100 ms. One that rests longer than this, and has written none, was interrupted
- * before its first word.
+ * An idle client writes the end of its turn within about 100 ms. If it is idle for longer than this and wrote no end, the turn was
+ * interrupted before its first word.
  */
 const REST_MS = 1000;
-/** Entries bear the time at which something was said, and are written a little later. */
+/** An entry is written at most this long after the time that it names. */
 const LATE_MS = 5000;
 
-/** Limit for a registry that says nothing, ms. */
+/** How long an open turn counts although the client's registry calls it idle, ms. */
 const SLEEP_MS = 60_000;
 
-/** What the client said of itself, just before its record is read. */
+/** The client's own state, read just before its record. */
 export interface LiveClient {
   conversation: string;
   startedAt: number;
-  /** Since when it rests; null if it does not. */
+  /** Since when it is idle; null if it is not. */
   idleSince: number | null;
 }
 
 /** Reads turns from the lines of one conversation's record, in order. */
 export interface TurnLines {
-  /** The events that this line brings. */
+  /** Reads the next line, and returns the events in it. */
   take(line: string): TurnEvent[];
-  /** When the turn began that has not ended yet; null if there is none. */
+  /** When the open turn began; null if none is open. */
   readonly since: number | null;
-  /** The turns that were begun and have not ended, by id. */
+  /** The ids of the open turns. */
   readonly open: string[];
-  /** The model has said all, though the client has not yet said that the turn is over. */
+  /** The model's answer is complete, but the client has not recorded the end of the turn. */
   readonly isSaid: boolean;
   /** Ends the open turn. */
   close(how: 'interrupted' | 'failed' | 'done', at: number): TurnEvent[];
 }
 
-/** How a client records a conversation: in which file, and how its lines are read. */
+/** How a client records a conversation: the file, and a reader of its lines. */
 export interface RecordFormat {
   pathOf(conversation: string): string | null;
   reader(): TurnLines;
 }
 
-/** A place in the record of a conversation. Where a turn is open it is the beginning of that turn, and says what was reported of it. */
+/** A place in the record of a conversation. While a turn is open, the place stays at the beginning of that turn. */
 interface Place {
   conversation: string;
   offset: number;
+  /** The ids of the open turns whose prompts were reported already. */
   reported: string[];
-  /** What was said before this is not new in a record that is read from its beginning. */
+  /** In a record that is read from its beginning, prompts before this time (Unix ms) are not new. */
   after: number;
 }
 
-/** What a client wrote down of one session: the record of its conversation, one JSON object per line, and that of the one which its user went on to. */
+/** The events of one session, from the record of its conversation: one JSON object per line. Follows the user to another conversation. */
 export class TurnRecord {
   #reading: Reading | null = null;
   #read: RecordPlace | null = null;
 
   constructor(readonly format: RecordFormat) {}
 
-  /** The end of a conversation. Of none: what comes first after this moment is new. */
+  /** The place at the end of a conversation. Without a conversation, everything recorded after this moment is new. */
   place(conversation: string | null): RecordPlace {
     const path = conversation === null ? null : this.format.pathOf(conversation);
     const offset = path === null ? 0 : endOfLines(path);
     return written({ conversation: conversation ?? '', offset, reported: [], after: Date.now() - LATE_MS });
   }
 
-  /** What is new since a place. `live` is null if the client does not run. */
+  /** The events since a place, and the next place. `live` is null if the client does not run. */
   events(since: RecordPlace, live: LiveClient | null): { events: TurnEvent[]; next: RecordPlace } {
     let reading = this.#reading && this.#read === since ? this.#reading : new Reading(this.format, placeIn(since));
     const events = reading.take();
@@ -77,14 +78,14 @@ export class TurnRecord {
     events.push(...reading.settle(live));
     this.#reading = reading;
     const place = reading.place();
-    // Only its time has moved on.
+    // If only the time has changed, the stored place need not change.
     this.#read = isSame(place, placeIn(since)) ? since : written(place);
     return { events, next: this.#read };
   }
 
   /**
-   * Whether a turn has begun, as far as somebody follows this conversation, since the client last said that it rests. On a machine with too
-   * much to do its registry sleeps through whole turns.
+   * Whether the record has an open turn that began after the client last reported that it is idle. On a busy machine its registry can miss
+   * whole turns. False if this conversation is not being read.
    */
   isInTurn({ conversation, startedAt, idleSince }: LiveClient): boolean {
     if (this.#reading?.conversation !== conversation) return false;
@@ -100,7 +101,7 @@ export class TurnRecord {
   }
 }
 
-/** One record, being read. */
+/** Reads one record. */
 class Reading {
   readonly conversation: string;
   readonly #turns: TurnLines;
@@ -127,12 +128,12 @@ class Reading {
     return (this.#path ??= this.format.pathOf(this.conversation));
   }
 
-  /** When the turn began that has not ended yet. */
+  /** When the open turn began; null if none is open. */
   get since(): number | null {
     return this.#turns.since;
   }
 
-  /** Reads on. What it finds is taken later. */
+  /** Reads the new lines. Their events wait for `take`. */
   look(): void {
     const isFromStart = this.#offset === 0;
     for (const line of this.path ? linesFrom(this.path, this.#offset) : []) {
@@ -153,7 +154,7 @@ class Reading {
     return this.#turns.close(how, Date.now()).filter(({ turn }) => !this.#old.has(turn));
   }
 
-  /** Ends a turn of which the client will write nothing more: it has ended itself, or it rests. */
+  /** Ends a turn of which the client will write nothing more, because the client has ended or is idle. */
   settle(live: LiveClient | null): TurnEvent[] {
     const { since } = this;
     if (since === null) return [];
@@ -188,7 +189,7 @@ function isSame(a: Place, b: Place): boolean {
   return a.conversation === b.conversation && a.offset === b.offset && a.reported.join() === b.reported.join();
 }
 
-/** A place that cannot be read is this moment. */
+/** Parses a stored place. If it cannot be parsed, everything from this moment on is new. */
 function placeIn(place: RecordPlace): Place {
   try {
     const { c = '', o = 0, r = [], t = 0 } = JSON.parse(place) as { c?: string; o?: number; r?: string[]; t?: number };

@@ -46,7 +46,7 @@ describe('a c2c session whose recipient is an agent of Parley', () => {
     const refusal = await broker.error(['send', 'me', 'it is 8080'], BOB);
     const variable = `C2C_MCP_BROKER_ROOT="${broker.root}"`;
     expect(refusal).toBe(
-      `"me" is an agent of Parley and no session of c2c; type: ${variable} parley reply ${id.slice(0, 8)} "…" --as bob`,
+      `"me" is an agent of Parley, not a session of c2c; type: ${variable} parley reply ${id.slice(0, 8)} "…" --as bob`,
     );
     // The shell of a client does not know the broker that its server was started with.
     expect(await typed(lineIn(refusal), broker.program.env, broker.program.home)).toMatchObject({ code: 0 });

@@ -137,7 +137,7 @@ describe('a room', () => {
     expect(await broker.said(['register', 'storm'], storm)).toContain('registered');
     expect(await polled(broker)).toEqual(['x', 'y']);
     for (const room of ['linked', 'folder']) {
-      expect(await broker.error(['rooms', 'join', room], bob)).toContain('is no plain file');
+      expect(await broker.error(['rooms', 'join', room], bob)).toContain('is not a plain file');
     }
     expect(await broker.error(['rooms', 'join', 'file'], bob)).toContain('rooms/file is not a folder');
   });
@@ -146,7 +146,7 @@ describe('a room', () => {
     const broker = await two();
     await broker.said(['rooms', 'join', 'hall'], bob);
     broker.plant('rooms/hall/meta.json', '{"visibility":"invite_only","invi');
-    expect(await broker.error(['rooms', 'join', 'hall'], storm)).toContain('lets in only whom it invited');
+    expect(await broker.error(['rooms', 'join', 'hall'], storm)).toContain('only invited members may join');
     await broker.said(['rooms', 'send', 'hall', 'x'], bob);
   });
 
@@ -163,7 +163,7 @@ describe('a room', () => {
 });
 
 describe('a broker', () => {
-  it('that is no folder is told in one line, by every command', async () => {
+  it('that is not a folder is reported in one line by every command', async () => {
     const broker = new Brokerage();
     writeFileSync(broker.root, '');
     for (const args of [['poll-inbox'], ['peek-inbox'], ['list'], ['rooms'], ['send', 'bob', 'x', '--from', 'me']]) {

@@ -103,7 +103,7 @@ describe('`c2c install claude`', () => {
     const { mcpServers } = machine.json('.claude.json') as { mcpServers: { c2c: { env: Record<string, string> } } };
     expect(Object.keys(mcpServers.c2c.env)).not.toContain('C2C_MCP_BROKER_ROOT');
     expect(mcpServers.c2c.env).toMatchObject({ C2C_MCP_AUTO_JOIN_ROOMS: 'swarm-lounge' });
-    expect(advice).toContainEqual(expect.stringContaining('serve every repository, so no broker is written'));
+    expect(advice).toContainEqual(expect.stringContaining('serve every repository, so they name no broker'));
     expect(existsSync(machine.at('project/.mcp.json'))).toBe(false);
     expect(existsSync(machine.at('.claude/settings.json'))).toBe(true);
   });
@@ -303,7 +303,7 @@ describe('`c2c install` and its undoing', () => {
   it('touch nothing when nobody can tell what was added before', async () => {
     const machine = new InstallMachine().with({ '.local/share/parley/installed.json': '{"half' });
     const before = machine.snapshot();
-    const why = `${machine.at('.local/share/parley/installed.json')} cannot be read, so nobody can tell what we added`;
+    const why = `${machine.at('.local/share/parley/installed.json')} cannot be read, so it is unknown what we added`;
     for (const args of [['claude'], ['claude', '--uninstall']])
       expect((await machine.run('c2c', ['install', ...args])).err).toStartWith(`error: ${why}`);
     expect((await machine.run('bch', ['setup'])).err).toStartWith(`error: ${why}`);

@@ -171,8 +171,8 @@ describe('the wake daemon', () => {
 
   it('says in one line what is wrong with its words', async () => {
     for (const [words, because] of [
-      [['--session-id', 's-bob'], 'say in which terminal the client runs'],
-      [['--session-id', 's-bob', '--terminal', 'screen:1'], 'names no terminal'],
+      [['--session-id', 's-bob'], 'give the terminal in which the client runs'],
+      [['--session-id', 's-bob', '--terminal', 'screen:1'], 'is not a terminal'],
       [['--session-id', 's-bob', '--terminal', 'tmux:%1', '--client', 'vim'], 'no client is called "vim"'],
       [
         ['--session-id', 's-bob', '--terminal', 'tmux:%1', '--min-inject-gap', 'soon'],

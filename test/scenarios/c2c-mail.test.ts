@@ -199,7 +199,7 @@ describe('c2c poll-inbox', () => {
     c2c.plant(name, '[{"broken');
     const { out, err } = await c2c.c2c(command, { session: 's-bob' });
     expect(out).toMatch(said);
-    expect(err).toMatch(/was broken \(.*\); what could be saved of it is in use, and as it was found it is kept as /);
+    expect(err).toMatch(/was broken \(.*\); what could be recovered is in use, and the broken file is kept as /);
     expect(c2c.list(name)).toEqual([]);
     expect(await c2c.said(command, { session: 's-bob' })).toMatch(said);
   });

@@ -266,8 +266,8 @@ describe('a managed session', () => {
       return err;
     };
     expect(await refused(['-n', 'bob'])).toContain(`bob runs already (pid ${pid})`);
-    expect(await refused(['-n', 'carol', '--alias', 'BOB'])).toContain('is the alias of a session that runs');
-    expect(await refused(['-n', 'carol'], { C2C_INSTANCE_NAME: 'bob' })).toContain('managed session itself');
+    expect(await refused(['-n', 'carol', '--alias', 'BOB'])).toContain('is the alias of a running session');
+    expect(await refused(['-n', 'carol'], { C2C_INSTANCE_NAME: 'bob' })).toContain('this is a managed session');
     expect(await refused(['-n', '../../etc'])).toContain('is no name');
     expect((await machine.c2c(['stop', 'bob'], { C2C_INSTANCE_NAME: 'bob' })).err).toContain('this very session');
     expect(await instances()).toHaveLength(1);

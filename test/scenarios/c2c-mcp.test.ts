@@ -213,7 +213,7 @@ describe('c2c over MCP', () => {
       isError: true,
     });
     expect(await client.call('send', { to_alias: 7, content: 'x' })).toEqual({
-      text: 'to_alias is a text',
+      text: 'to_alias must be a text',
       isError: true,
     });
     const { text } = await client.call('send', { to_alias: 'bbo', content: 'x' });

@@ -102,7 +102,7 @@ describe('a session without a process that has been quiet for an hour', () => {
     const env = { C2C_MCP_AUTO_REGISTER_ALIAS: 'old' };
     expect(await c2c.json(['poll-inbox', '--session-id', 'other'], { env })).toEqual([]);
     const { out, err } = await c2c.c2c(['poll-inbox', '--json'], { session: 'other', env });
-    expect(err).toBe('note: session other is not registered; this is the mail of old, session s-old\n');
+    expect(err).toBe('note: session other is not registered, so this is the mail of old, session s-old\n');
     expect(JSON.parse(out)).toMatchObject([{ content: 'for old' }]);
   });
 

@@ -7,12 +7,12 @@ import { GeminiHookRecord } from './proof.ts';
 import { geminiHome, hasSubagent } from './record.ts';
 import { geminiComposer } from './state.ts';
 
-/** Where its screen cannot be read. */
+/** The pause before Enter where the screen cannot be read. */
 const BLIND_ENTER_MS = 1500;
 
 /**
- * Gemini CLI 0.61. The reason of a denied ending becomes the next prompt, which runs the hooks of a prompt again. It says PreCompress before
- * each request, and not whether it compressed anything: so that is not listened to.
+ * Gemini CLI 0.61. When AfterAgent denies the end of a turn, its reason becomes the next prompt, which runs the BeforeAgent hooks again.
+ * PreCompress is not registered: it fires before each request, and does not say whether anything was compressed.
  */
 export const gemini: Client = {
   name: 'gemini',

@@ -10,7 +10,7 @@ const NAMED = '11111111-1111-4111-8111-111111111111';
 const NEXT = '22222222-2222-4222-8222-222222222222';
 
 describe('the conversation of a Gemini CLI in a terminal that we hold', () => {
-  it('is the one that was begun last, as long as no other Gemini CLI runs in its folder', async () => {
+  it('is the one that began last, as long as no other Gemini CLI runs in its folder', async () => {
     const { gemini, begins, windows } = aGemini(['--session-id', NAMED]);
     begins(NAMED, 3000);
     expect(gemini.session).toBe(NAMED);
@@ -21,7 +21,7 @@ describe('the conversation of a Gemini CLI in a terminal that we hold', () => {
     await within(DEADLINE, async () => gemini.session === NEXT);
   });
 
-  it('is the only one that was written since it runs, if it goes on with one that its words do not name', () => {
+  it('is the only one written since the client started, if it was resumed without its id', () => {
     const { gemini, begins } = aGemini(['--resume', 'latest']);
     begins(NAMED, 1000, 1500);
     expect(gemini.session).toBeNull();
@@ -31,7 +31,7 @@ describe('the conversation of a Gemini CLI in a terminal that we hold', () => {
     expect(gemini.session).toBeNull();
   });
 
-  it('costs no look at all processes each time its screen is drawn', () => {
+  it('is found without a scan of all processes at each drawing of the screen', () => {
     const { gemini, begins, scans } = aGemini(['--session-id', NAMED]);
     begins(NEXT, 4000);
     for (let drawn = 0; drawn < 100; drawn += 1) void gemini.session;
@@ -39,7 +39,7 @@ describe('the conversation of a Gemini CLI in a terminal that we hold', () => {
   });
 });
 
-/** A Gemini CLI that runs in /work since 2000 as process 1, where others may run. */
+/** A Gemini CLI in /work: process 1, started at 2000. `windows` are all its windows; a test may add others. */
 function aGemini(args: string[]) {
   const home = temporaryHome();
   const windows: ClientProcess[] = [{ pid: 1, tty: '/dev/pts/8', folder: '/work', words: ['node', 'gemini'] }];

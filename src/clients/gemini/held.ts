@@ -7,14 +7,14 @@ import { isUuid } from '../launch.ts';
 import { FollowedChat, geminiHome, GeminiIndex } from './record.ts';
 import { geminiHolds, geminiWindows, isGemini } from './state.ts';
 
-/** For 40 ms after it has read a paste, Gemini CLI takes an Enter for a part of it; on a busy machine that can take longer. */
+/** For 40 ms after a paste, and longer on a busy machine, Gemini CLI takes an Enter for a part of the paste. */
 const SHOWN_MS = 500;
 
-/** A Gemini CLI in a terminal of ours. Its record is there as soon as it takes prompts. */
+/** A Gemini CLI in a terminal that Parley holds. Its record exists as soon as it takes prompts. */
 export class HeldGemini implements HeldClient {
   readonly enterAfter = SHOWN_MS;
   readonly shownFor = SHOWN_MS;
-  /** Ctrl-U empties the line of the cursor, and Backspace goes to the line above. */
+  /** Ctrl-U empties the line of the cursor; Backspace then joins it with the line above. */
   readonly eraseKeys = '\u0015\u007f';
   readonly states: StateReader = { latest: () => Promise.resolve(this.#latest()) };
   readonly #index: GeminiIndex;
@@ -30,8 +30,11 @@ export class HeldGemini implements HeldClient {
   }
 
   /**
-   * The one that was begun last since it runs: its user may begin another in the same window. Else the one that its words name, else (after
-   * `--resume latest`) the only one that was written since it runs. Only the words are sure while another Gemini CLI runs in the folder.
+   * The id of its conversation:
+   * 1. the last one that began in the folder since this client started, because its user may begin another in the same window;
+   * 2. else the one that its arguments name;
+   * 3. else (after `--resume latest`) the only one that was written since this client started.
+   * While another Gemini CLI runs in the folder, only the arguments count.
    */
   get session(): string | null {
     const { args, folder, startedAt } = this.place;
@@ -44,7 +47,7 @@ export class HeldGemini implements HeldClient {
     return id === undefined || id === named || this.#others.isAny ? named : id;
   }
 
-  /** Of a conversation that it goes on with there is a record before; then it has read that when it writes there. */
+  /** Whether it takes input: it has written to its record since it started. A resumed conversation has a record before that. */
   isReady(): boolean {
     const path = this.#path();
     return path !== null && writtenAt({ path }) >= this.place.startedAt;
@@ -61,7 +64,7 @@ export class HeldGemini implements HeldClient {
     if (path === null) return { state: 'starting', at: 0, source: 'transcript', pid: this.place.pid };
     if (this.#chat?.path !== path) this.#chat = new FollowedChat(path);
     const { turnSince, at } = this.#chat.look();
-    // A turn that another process left open has ended with it.
+    // A turn that began before this process started was left open by another process, and ended with it.
     const isBusy = turnSince !== null && turnSince >= this.place.startedAt;
     return { state: isBusy ? 'busy' : 'idle', at, source: 'transcript', pid: this.place.pid };
   }
@@ -72,7 +75,7 @@ export class HeldGemini implements HeldClient {
   }
 }
 
-/** The conversation that these words name. */
+/** The id of the conversation that these arguments name, if they name one. */
 export function geminiSessionIn(args: readonly string[]): string | undefined {
   return args.flatMap((word, at) => {
     const [name = '', value = args[at + 1]] = word.split('=', 2);

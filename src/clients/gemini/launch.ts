@@ -4,14 +4,14 @@ import type { Launch, Launcher, LaunchOrder } from '../launch.ts';
 import { geminiSessionIn } from './held.ts';
 import { geminiHome } from './record.ts';
 
-/** Commands of Gemini CLI that begin no session. */
+/** Commands of Gemini CLI that start no session. */
 const OTHER_COMMANDS = ['mcp', 'extensions', 'extension', 'skills', 'skill', 'hooks', 'hook', 'gemma'];
-/** Options with which it begins no session in this terminal. */
+/** Options with which it starts no session in this terminal. */
 const OTHER_OPTIONS = ['-l', '--list-extensions', '--list-sessions', '--delete-session', '--acp', '--experimental-acp'];
 
 /**
- * Gemini CLI 0.61 takes hooks and servers from its settings files and from nowhere else, so only the id of the session is added: mail is
- * typed by the process that holds its terminal. Where `parley install gemini` was run, its hook and tools have the name of the session by a
+ * Gemini CLI 0.61 reads hooks and MCP servers only from its settings files, so Parley adds only the id of the session. The process that
+ * holds the terminal types the mail. After `parley install gemini`, the hook and the tools get the session's name from an environment
  * variable.
  */
 export const geminiLauncher: Launcher = {

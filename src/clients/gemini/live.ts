@@ -7,7 +7,7 @@ import { ChatProof } from './proof.ts';
 import { FollowedChat, geminiHome, GeminiIndex } from './record.ts';
 import { geminiWindows, isGemini } from './state.ts';
 
-/** While it works it draws its screen many times in a second, so the holder knows of that long before this. */
+/** A record that was written within this time counts as work. Meanwhile the holder sees work on the screen, which is drawn many times a second. */
 const REST_MS = 1000;
 
 /** The running sessions of Gemini CLI 0.61. */

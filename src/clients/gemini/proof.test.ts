@@ -44,7 +44,7 @@ describe('the record of Gemini CLI', () => {
   it.each([
     ['that Gemini CLI made up', answer('2', 'received', {})],
     ['whose tools have run', answer('2', '', { model: 'one', toolCalls: [{ id: 'c' }] })],
-  ])('takes no entry for an answer %s', (_what, entry) => {
+  ])('does not count as an answer an entry %s', (_what, entry) => {
     expect(proof([user('1', { text: MAIL }), entry]).said?.step).toBe('accepted');
   });
 
@@ -66,7 +66,7 @@ describe('the record of Gemini CLI', () => {
     expect(proof([user('1', { text: `look: ${MAIL}` }), answer('2', 'yes')]).said).toBeNull();
   });
 
-  it('says when the client surely works', () => {
+  it('says when the client certainly works', () => {
     const { path } = proof([user('1', { text: 'x' })]);
     const chat = new FollowedChat(path);
     const isOpen = (...lines: object[]): boolean => {

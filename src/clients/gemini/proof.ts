@@ -9,20 +9,20 @@ import type { ChatEntry } from './record.ts';
 
 interface Turn {
   id: string;
-  /** The message that began it, and that nothing else joined. */
+  /** Our message began the turn, and nothing else is in its prompt. */
   alone: boolean;
-  /** What the model said last. */
+  /** The model's last answer. */
   answer: string;
   end?: MessageTurn['end'];
 }
 
 /**
- * What the record of a conversation proves about one message. Gemini CLI 0.61 writes down a prompt, the result of a tool and what a hook
- * added to them, then makes the request, and writes down the answer when it is complete. So the message was in a request if it is part of
- * the conversation when a model has answered. A request that fails or is cancelled is taken out: the whole conversation is written again
- * without it. A compression does the same.
+ * What the record of a conversation proves about one message. Gemini CLI 0.61 records a prompt, the result of a tool and any text that a hook
+ * added to them. Then it makes the request, and records the answer when it is complete. So the model had the message if the message is part
+ * of the conversation when an answer is recorded. If a request fails or is cancelled, Gemini CLI writes the whole conversation again without
+ * it. A compression also writes the conversation again.
  *
- * A message is known by the line of our fence, with a mark that no sender knows.
+ * A message is recognised by the line of our fence, which has a mark that no sender knows.
  */
 export class ChatProof implements HeldProof {
   #offset = 0;
@@ -84,7 +84,7 @@ export class ChatProof implements HeldProof {
   }
 
   #begin({ id, texts }: ChatEntry, mail: readonly string[], isHere: boolean): void {
-    // Mail at the end of a turn makes the model go on. What it says to that is no part of the answer.
+    // Mail at the end of a turn prolongs it with a new prompt. What the model says to that is no part of the earlier answer.
     if (this.#turn?.answer !== '') this.#close('done');
     this.#close('interrupted');
     const isOnly = mail.length === 1 && texts.length === 1 && fencedIds(mail[0] ?? '').length === 1;
@@ -96,7 +96,7 @@ export class ChatProof implements HeldProof {
     for (const { id } of all) this.#seen.add(id);
     this.#isIn = isHere;
     if (isHere) this.#found ??= { offset: from, turn: null };
-    // The turn that was open failed, or was cancelled.
+    // A turn without an answer failed or was cancelled.
     if (this.#turn?.answer === '') this.#close('failed');
   }
 

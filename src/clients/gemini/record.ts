@@ -16,13 +16,13 @@ export function geminiHome(env: Env): string {
 }
 
 /**
- * The conversations that Gemini CLI 0.61 writes down: `tmp/<project>/chats/session-<time>-<8 of its id>.jsonl`, from the moment at which its
- * window is ready. `tmp/<project>/.project_root` names the folder.
+ * The records of Gemini CLI 0.61: `tmp/<project>/chats/session-<time>-<first 8 characters of its id>.jsonl`, one per conversation. The file
+ * exists as soon as the window is ready. `tmp/<project>/.project_root` names the folder.
  */
 export class GeminiIndex {
-  /** The first line of a record names its id and when it began, and does not change. */
+  /** By path: the id and the start time in the first line of a record. They never change. */
   readonly #heads = new Map<string, { id: string; begunAt: number }>();
-  /** Nor does the folder of a project. */
+  /** The folder of each project. It never changes. */
   readonly #roots = new Map<string, string>();
 
   constructor(readonly home: string) {}
@@ -37,7 +37,7 @@ export class GeminiIndex {
     return found.find((one) => one.id === id) ?? null;
   }
 
-  /** The oldest first: their names begin with the time. */
+  /** The conversations of a folder, the oldest first: the file names begin with the time. */
   inFolder(folder: string): RecordFile[] {
     return this.#projects()
       .filter((project) => this.#rootOf(project) === folder)
@@ -49,7 +49,7 @@ export class GeminiIndex {
     return [`${this.home}/tmp`, ...own.map((project) => `${project}/chats`)].filter((path) => existsSync(path));
   }
 
-  /** When a conversation was begun, Unix ms. */
+  /** When a conversation began, Unix ms; 0 if its record does not say. */
   begunAt({ path }: RecordFile): number {
     return this.#head(path)?.begunAt ?? 0;
   }
@@ -92,9 +92,9 @@ export class GeminiIndex {
 }
 
 /**
- * An entry of a record: what the user, a tool or a hook said (`user`), what the model answered (`gemini`), or what the window told its user.
- * `isAnswer`: the model answered a request with it. Entries that Gemini CLI makes up name no model, and those of tools that have run are
- * written again, with their results.
+ * An entry of a record: input of the user, a tool or a hook (`user`), an answer of the model (`gemini`), or a notice to the user (`info`).
+ * `isAnswer`: the model wrote this entry in answer to a request. An entry that Gemini CLI itself makes up names no model. An entry with tool
+ * calls does not count: Gemini CLI writes it again when the tools have run.
  */
 export interface ChatEntry {
   id: string;
@@ -106,7 +106,7 @@ export interface ChatEntry {
   isAnswer: boolean;
 }
 
-/** One line of a record: an entry, or the whole conversation as it is from now on. Null: it says neither. */
+/** One line of a record: an entry, or the whole conversation from now on (`all`). Null: another line. */
 export type ChatLine = { entry: ChatEntry } | { all: ChatEntry[] } | null;
 
 const LINE = /^\{"(?:id|\$set|\$rewindTo)":/;
@@ -115,7 +115,7 @@ export function chatLine(line: string): ChatLine {
   const read = LINE.test(line) ? objectIn(line) : null;
   if (!read) return null;
   if (typeof read['id'] === 'string') return { entry: entryOf(read) };
-  // What is left of the conversation is not said: nothing that we know of.
+  // A rewind does not say what is left of the conversation: assume nothing.
   if (read['$rewindTo'] !== undefined) return { all: [] };
   const { messages } = isRecord(read['$set']) ? read['$set'] : {};
   return Array.isArray(messages) ? { all: messages.filter(isRecord).map(entryOf) } : null;
@@ -142,8 +142,8 @@ function textsIn({ text, functionResponse }: Record<string, unknown>): string[] 
 }
 
 /**
- * What a record says the client does. It does not say where a turn ends: an answer with words may go on with a tool. So this only tells
- * when the client surely works, and the screen must show the rest.
+ * Follows a record for the client's current state. A record does not show where a turn ends, because a tool call may follow an answer with
+ * text. So this reports only when the client certainly works; the screen decides the rest.
  */
 export class FollowedChat implements FollowedRecord {
   #offset = 0;
@@ -157,7 +157,7 @@ export class FollowedChat implements FollowedRecord {
       this.#offset = to;
       const line = chatLine(text);
       if (line && 'entry' in line) this.#take(line.entry, from);
-      // A request that failed or was cancelled is taken out of the conversation.
+      // A rewritten conversation: a request failed or was cancelled, or the conversation was compressed.
       else if (line) this.#turnSince = null;
     }
     return { turnSince: this.#turnSince, waitingFor: null, at: writtenAt(this) };
@@ -175,18 +175,18 @@ export class FollowedChat implements FollowedRecord {
   }
 }
 
-/** What Gemini CLI puts around the text of a hook, with `<` and `>` written as entities in the text. */
+/** The tag that Gemini CLI puts around a hook's text, in which it escapes `<` and `>`. */
 const CONTEXT = '<hook_context>';
 
-/** The mail in one text of the record: the text itself, or what a hook added to it. */
+/** The mail in one text of the record: the text itself, or the text that a hook added to it. */
 export function mailIn(text: string): string[] {
   const at = text.lastIndexOf(`${CONTEXT}[parley `);
   return [text, ...(at < 0 ? [] : [text.slice(at + CONTEXT.length)])].filter(isMailText);
 }
 
 /**
- * Whether a subagent runs: its record is newer than that of its session, which waits for it. Its tools run the hooks of the session, and
- * what is said there reaches the subagent only. `transcript`: the record of the session.
+ * Whether a subagent runs: its record is newer than the session's record (`transcript`), because the session waits for it. Tools of a
+ * subagent run the session's hooks, but the text of those hooks reaches only the subagent.
  */
 export function hasSubagent(transcript: string, session: string): boolean {
   const folder = `${dirname(transcript)}/${basename(session)}`;

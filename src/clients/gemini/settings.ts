@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { hooksInJson, member, variables } from '../settings/client-settings.ts';
 import type { ClientSettings } from '../settings/client-settings.ts';
 
-/** Gemini CLI: hooks and servers in one file of settings, the user's or the project's. We never write that a server is trusted. */
+/** Gemini CLI: one settings file has hooks and servers, of the user or of the project. Parley never marks a server as trusted. */
 export const geminiSettings: ClientSettings = {
   name: 'gemini',
   title: 'Gemini CLI',
@@ -12,9 +12,9 @@ export const geminiSettings: ClientSettings = {
   server: (name, { command, args, env }) =>
     member(['mcpServers', name], { command, args: [...args], ...variables('env', env) }),
   hooks: ({ home }, hook) => hooksInJson(join(home, '.gemini/settings.json'), hook),
-  // Not run. Its only setting, `trust`, would allow every tool of the server.
+  // Not tested. Its only setting, `trust`, would allow every tool of the server.
   allowRule: null,
-  // Not run.
+  // Not tested.
   skills: () => null,
   instructions: ({ home }) => join(home, '.gemini/GEMINI.md'),
   advice: () => [

@@ -3,10 +3,10 @@ import { clientWindows } from '../../sessions/client-window.ts';
 import type { ReadComposer, Screen } from '../../sessions/terminal.ts';
 
 /**
- * Gemini CLI 0.61: the composer is a grey block with `>` in its first row (`*` where it asks before no tool), between half blocks or blank
- * rows. What its user said before looks the same, so only the words that it shows in an empty one count as empty, with the cursor before
- * them. A question takes the place of the composer. While it works, a line above says how to cancel that. In its vim mode, in its shell mode
- * and for screen readers it shows something else.
+ * Gemini CLI 0.61: the composer is a grey block between half blocks or blank rows, with `>` in its first row (`*` if it runs tools without
+ * asking). Earlier prompts look the same, so the composer counts as empty only if it shows its placeholder with the cursor before it. A
+ * question replaces the composer. While Gemini CLI works, a line above the composer says how to cancel. Vim mode, shell mode and screen
+ * reader mode look different and are not recognised.
  */
 export const geminiComposer: ReadComposer = ({ lines, cursor }) => {
   const row = lines.findLastIndex((line, at) => /^ [>*] /.test(line) && /^▄*$/.test(lines[at - 1] ?? ''));
@@ -23,10 +23,10 @@ export const geminiComposer: ReadComposer = ({ lines, cursor }) => {
 
 /** The options of a question; the one that Enter would choose has a dot. */
 const QUESTION = /^[\s│]*● (?:\d+\. )?\S/;
-/** It begins in the second column at the latest. There no text of a message or a model does, except a prompt behind its `>`. */
+/** The line that shows that it works begins in the first or second column. Only prompts, behind their `>`, begin there, too. */
 const WORKS = /^ ?[\u2801-\u28ff] \S|^ (?![>*\s]).*\(esc to cancel, \d/;
 
-/** Whether the composer holds this very text. A long one is shown as `[Pasted Text: 40 lines]`. */
+/** Whether the composer holds exactly this text. A long paste is shown as `[Pasted Text: 40 lines]`, and then counts as this text. */
 export function geminiHolds({ lines }: Screen, text: string): boolean {
   const row = lines.findLastIndex((line, at) => /^ [>*] /.test(line) && /^▄*$/.test(lines[at - 1] ?? ''));
   const rest = lines.slice(row).map((line) => line.slice(3));
@@ -36,14 +36,14 @@ export function geminiHolds({ lines }: Screen, text: string): boolean {
   return row >= 0 && (shown === plain(text) || /^\[PastedText:\d+(?:lines|chars)\]$/.test(shown));
 }
 
-/** The windows of Gemini CLI. It starts itself a second time: the first of the two processes counts. */
+/** The windows of Gemini CLI. Gemini CLI starts itself a second time; only the parent counts. */
 export const geminiWindows: typeof clientWindows = (isClient) => {
   const windows = clientWindows(isClient);
   const all = new Set(windows?.map(({ pid }) => pid));
   return windows?.filter(({ pid }) => !all.has(parentOf(pid))) ?? null;
 };
 
-/** Whether a process is a Gemini CLI: a script of its package, or the link to it. */
+/** Whether a process is a Gemini CLI: it runs a script of its package, or the link to it. */
 export function isGemini(words: readonly string[]): boolean {
   const script = words.slice(1).find((word) => word !== '' && !word.startsWith('-')) ?? '';
   return /(?:^|\/)gemini$|\/@google\/gemini-cli\/.*\.js$/.test(script);

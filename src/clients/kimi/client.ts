@@ -9,10 +9,10 @@ import { kimiComposer } from './state.ts';
 import { isKimiServer } from './web.ts';
 import { isWebCommand, KimiWebSession } from './web-session.ts';
 
-/** Kimi may take an Enter that comes at once for a part of the paste. */
+/** Kimi may take an immediate Enter for a part of the paste. */
 const ENTER_MS = 1500;
 
-/** Kimi 2.1. What a hook says after a tool or at the start of a session reaches no model, so mail waits for the turn's end. */
+/** Kimi 2.1. Hook text after a tool call or at the start of a session does not reach the model, so mail waits for the end of the turn. */
 export const kimi: Client = {
   name: 'kimi',
   hook: {

@@ -8,7 +8,7 @@ import { HeldKimi } from './held.ts';
 const DEADLINE = 20_000;
 
 describe('the conversation of a Kimi in a terminal that we hold', () => {
-  it('is the only one that was begun in its folder since it runs, as long as that is the only one', () => {
+  it('is the one that began in its folder since Kimi started, until a second one begins there', () => {
     const { kimi, begins } = aKimi();
     begins('session_0', 1000);
     expect(kimi.session).toBeNull();
@@ -28,7 +28,7 @@ describe('the conversation of a Kimi in a terminal that we hold', () => {
   });
 });
 
-/** A Kimi that runs in /work since 2000 as process 1, where others may run. */
+/** A Kimi in /work: process 1, started at 2000. `windows` are all windows of Kimi; a test may add others. */
 function aKimi() {
   const home = temporaryHome();
   const windows: ClientProcess[] = [{ pid: 1, tty: '/dev/pts/8', folder: '/work', words: ['kimi-code'] }];

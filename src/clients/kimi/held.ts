@@ -6,12 +6,12 @@ import { begunAt, FollowedWire, kimiHome, KimiIndex } from './record.ts';
 import { isKimiReady, kimiHolds, sessionShown } from './state.ts';
 import { isKimiWindow } from './web.ts';
 
-/** Enter waits in any case until the screen shows the paste. Seen: Kimi takes an Enter right behind a paste in brackets. */
+/** Pause between a paste and its Enter. The Enter also waits until the screen shows the paste. Kimi takes an Enter right after a bracketed paste. */
 const ENTER_MS = 50;
 
 /**
- * A Kimi in a terminal of ours. Its record says what it does. One that was given no prompt yet has no record: then it is idle, as far as
- * its screen shows an empty composer, which the holder looks for twice.
+ * A Kimi in a terminal that Parley holds. Its record says what it does. Before its first prompt Kimi has no record: then it counts as idle.
+ * The holder also checks the screen twice for an empty composer before it types.
  */
 export class HeldKimi implements HeldClient {
   readonly enterAfter = ENTER_MS;
@@ -51,7 +51,7 @@ export class HeldKimi implements HeldClient {
   #latest(): ClientState {
     const { pid } = this.place;
     const { turnSince, waitingFor, at } = this.#follow()?.look() ?? { turnSince: null, waitingFor: null, at: 0 };
-    // A turn that another process left open has ended with it.
+    // A turn that began before this process started was left open by another process, and ended with it.
     const isBusy = turnSince !== null && turnSince >= this.place.startedAt;
     const state = !isBusy ? 'idle' : waitingFor === null ? 'busy' : 'dialog';
     return { state, at, source: 'transcript', pid };
@@ -63,7 +63,7 @@ export class HeldKimi implements HeldClient {
     return this.#wire;
   }
 
-  /** The only conversation that was begun in its folder since it runs, if no other Kimi runs there. A guess: the next look makes it again. */
+  /** The only conversation that began in the folder since this Kimi started, if no other Kimi runs there. This is a guess, so it is not stored. */
   #onlyNew(): string | null {
     const all = this.#index.inFolder(this.place.folder).filter((one) => begunAt(one) >= this.place.startedAt);
     const [only, ...others] = all;
@@ -71,7 +71,7 @@ export class HeldKimi implements HeldClient {
   }
 }
 
-/** The conversation that these words continue, if they name it. */
+/** The id of the conversation that these arguments resume, if they name one. */
 export function kimiSessionIn(args: readonly string[]): string | undefined {
   const at = args.findIndex((word) => /^(-S|--session)(=|$)/.test(word) || /^-S./.test(word));
   const word = args[at] ?? '';

@@ -23,8 +23,8 @@ const OTHER_COMMANDS = [
 ];
 
 /**
- * Kimi 2.1 takes hooks and servers from its settings files and from nowhere else, so nothing is added for one session: mail is typed by
- * the process that holds its terminal. Where `parley install kimi` was run, its hook and tools have the name of the session by a variable.
+ * Kimi 2.1 reads hooks and MCP servers only from its settings files, so Parley adds nothing for one session. The process that holds the
+ * terminal types the mail. After `parley install kimi`, the hook and the tools get the session's name from an environment variable.
  */
 export const kimiLauncher: Launcher = {
   beginsSession: (args) => isSession(args, OTHER_COMMANDS),

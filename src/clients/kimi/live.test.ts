@@ -21,7 +21,7 @@ afterEach(() => {
 });
 
 describe('the running sessions of Kimi', () => {
-  it('are those whose terminal is held, by its process as long as they have no conversation', async () => {
+  it('are those whose terminal is held; before they have a conversation, their process is their id', async () => {
     const { live, hold, write } = aHome();
     hold({ seen: 'starting' });
     expect(await live.list()).toMatchObject([{ id: `kimi-${OWN.pid}-${OWN.start}`, pid: OWN.pid, status: 'starting' }]);
@@ -39,7 +39,7 @@ describe('the running sessions of Kimi', () => {
     expect(live.ways((await live.list())[0] as LiveSession).map(({ name }) => name)).toEqual(['terminal']);
   });
 
-  it('can be typed to only while they are idle with an empty composer, and tell when that changes', async () => {
+  it('can be typed to only while idle with an empty composer, and a watch reports when that changes', async () => {
     const { live, hold, write } = aHome();
     hold({ seen: 'draft' });
     const ways = async () => live.ways((await live.list())[0] as LiveSession).length;
@@ -74,7 +74,7 @@ describe('the running sessions of Kimi', () => {
     expect((await live.list())[0]?.hasNoTools).toBeUndefined();
   });
 
-  it('are also those that a person opened, if it is certain which conversation that is; nothing is typed there', async () => {
+  it('include one that a person opened, if its conversation is certain; nothing is typed there', async () => {
     const windows: ClientProcess[] = [{ pid: OWN.pid, tty: '/dev/pts/9', folder: '/work', words: ['kimi-code'] }];
     const { live, write } = aHome(windows);
     expect(await live.list()).toEqual([]);
@@ -105,7 +105,7 @@ describe('what Kimi was given', () => {
     expect(await live.proof(held, ID, since)).toMatchObject({ step: 'shown', turn: { id: 'msg_1' } });
   });
 
-  it('may be given again if a summary took its place before the model had it, once Kimi is idle', async () => {
+  it('may be given again, once Kimi is idle, if a summary replaced it before the model had it', async () => {
     const { live, hold, write } = aHome();
     const since = Date.now();
     hold({ seen: 'empty', session: 'session_1', startedAt: since });
@@ -130,7 +130,7 @@ describe('what Kimi was given', () => {
     expect(await live.proof(held, ID, Date.now())).toEqual({ step: 'none', isOver });
   });
 
-  it('is not given again to a Kimi that goes on with the conversation which has it: its next request proves it', async () => {
+  it('is not given again to a Kimi that resumes the conversation which has it: its next request proves it', async () => {
     const { live, hold, write } = aHome();
     const ended = { ...session, id: 'session_1', ...GONE };
     const since = Date.now();
@@ -154,7 +154,7 @@ describe('what Kimi was given', () => {
     expect(await live.proof(ended, ID, Date.now())).toEqual({ step: 'none', isOver: true });
     write('session_1', prompt(MAIL));
     expect(await live.proof(ended, ID, Date.now())).toEqual({ step: 'none', isOver: true });
-    // Of a session without a process nothing is known.
+    // Nothing is known about a session without a process.
     expect(await live.proof({ ...session, id: 'session_2' }, ID, Date.now())).toMatchObject({ step: 'accepted' });
   });
 });

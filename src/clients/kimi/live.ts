@@ -9,8 +9,8 @@ import { isKimiWindow } from './web.ts';
 import { KimiWebSessions } from './web-way.ts';
 
 /**
- * The running sessions of Kimi 2.1. `wire.jsonl` of a conversation says what it does, and proves what it was given. To a session on
- * `kimi web` mail goes by the API of that server.
+ * The running sessions of Kimi 2.1. `wire.jsonl` of a conversation says what the session does, and proves what mail it was given. A session
+ * on `kimi web` gets its mail by the API of that server.
  */
 export class KimiLive extends HeldLive {
   constructor(env: Env, scan?: HeldLive['scan']) {

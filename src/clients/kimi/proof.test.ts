@@ -4,7 +4,7 @@ import { quickFolder } from '../../../test/support/quick-home.ts';
 import { MessageId } from '../../core/names.ts';
 import { KimiHookRecord, WireProof, wirePlaceAt } from './proof.ts';
 
-// Lines as Kimi 2.1.0 writes them, without what is not read.
+// Lines as Kimi 2.1.0 writes them, with only the fields that Parley reads.
 const AT = 1794989708540;
 const ID = MessageId.parse('17621ca0-bfbd-4873-978d-986e7cba116d');
 const OTHER = '5c1f0b1e-0000-4000-8000-000000000000';
@@ -153,7 +153,7 @@ describe('the record of Kimi proves of a message', () => {
     expect(read).not.toHaveProperty('turn');
   });
 
-  it('what the hook printed, in the session in which it did', () => {
+  it('that it was shown, if a hook printed it in that session', () => {
     const home = quickFolder();
     const dir = `${home}/sessions/session_1`;
     const record = new KimiHookRecord(home, 'session_1', [ID, MessageId.parse(OTHER)], AT);
@@ -166,7 +166,7 @@ describe('the record of Kimi proves of a message', () => {
     expect(record.isThere).toBe(true);
   });
 
-  it('the same if only what was written since is read, however long the record is', () => {
+  it('the same if only lines since its delivery are read, however long the record is', () => {
     const path = `${quickFolder()}/wire.jsonl`;
     const old = Array.from({ length: 3000 }, (_, n) => line('x', { text: 'x'.repeat(300) }, AT - 100_000 + n));
     writeFileSync(path, `${[...old, ...typed, ...answered].join('\n')}\n`);

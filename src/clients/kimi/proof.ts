@@ -10,47 +10,50 @@ import { linesFrom } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 import { appendedText, KimiIndex, objectIn, textInParts } from './record.ts';
 
-/** The search for a time in a record ends when the rest is not longer than this. */
-const NEAR = 256 * 1024;
-/** A line that begins otherwise says nothing about a message. Lines can have megabytes. */
-const OURS =
+/** `wirePlaceAt` stops its binary search at a range of this many bytes. */
+const SEARCH_BYTES = 256 * 1024;
+/** How lines begin that say something about a message. Other lines are not parsed: a line can have megabytes. */
+const RELEVANT =
   /^\{"type":"(?:turn\.(?:prompt|steer|ended)|context\.append_(?:message|loop_event)|llm\.request|usage\.record|context\.(?:clear|undo|apply_compaction))"/;
 const HOW: Record<string, 'done' | 'interrupted'> = { completed: 'done', cancelled: 'interrupted' };
 
 /** A turn of the record. */
 interface Turn {
   id: string;
-  /** The message that began it, and that nothing else joined. */
+  /** The message that began the turn, as long as nothing else joins the turn. */
   alone: string | null;
-  /** The texts of the step that runs, or ran last. */
+  /** The model's texts in the current or last step. */
   texts: string[];
-  /** What the model had said, before mail made it go on. */
+  /** The model's texts before mail prolonged the turn. */
   answer?: string[];
   end?: MessageTurn['end'];
 }
 
 /**
- * What `wire.jsonl` of a conversation proves about one message. Kimi 2.1 writes down a prompt (`turn.prompt`) and whatever joins the
- * conversation (`context.append_message`: also the text of a hook), then each request to its model (`llm.request`), then what came back
- * (`usage.record`, `content.part`). A request alone proves nothing: Kimi writes it before it is made. The message was in a request if the
- * model answered one that comes behind it. Only requests of a turn count (`turnStep`, `usageScope`): beside a turn Kimi sums up the
- * conversation, or names it.
+ * What `wire.jsonl` of a conversation proves about one message. Kimi 2.1 records a prompt (`turn.prompt`) and every message that joins the
+ * conversation (`context.append_message`, which includes the text of a hook), then each request to its model (`llm.request`), then the
+ * model's answer (`usage.record`, `content.part`). A request alone proves nothing, because Kimi records it before it sends it. The model had
+ * the message if it answered a request that was recorded after the message. Only requests of a turn count (`turnStep`, `usageScope`): Kimi
+ * also makes requests outside a turn, to summarise the conversation or to give it a title.
  *
- * A summary takes the place of the conversation, and keeps what a user typed, up to 20,000 tokens (`keptUserMessageCount`). Beyond that it
- * keeps the first of it (`keptHeadUserMessageCount`) and the last, and may cut the first of the last.
+ * A summary replaces the conversation. It keeps what a user typed, up to 20,000 tokens (`keptUserMessageCount`). Beyond that limit it keeps
+ * the first user messages (`keptHeadUserMessageCount`) and the last ones, and may shorten the first of those last ones.
  *
- * A message is known by the line of our fence, with a mark that no sender knows. So it does not matter in which conversation it is found.
+ * A message is recognised by the line of our fence, which has a mark that no sender knows. So it counts in any conversation where it is found.
  */
 export class WireProof implements HeldProof {
   #offset: number;
   #turn: Turn | null = null;
-  /** Mail of a hook that belongs to the turn which begins next. */
+  /** A hook added mail outside a turn: it joins the turn that begins next. */
   #hasMailBefore = false;
   #found: { offset: number; turn: Turn | null } | null = null;
-  /** Messages of the conversation from this one on. Null: it has not joined the conversation yet. */
-  #behind: number | null = null;
+  /** How many messages the conversation has from our message to its end. Null: our message has not joined it yet. */
+  #messagesSince: number | null = null;
+  /** Our message came in a prompt, not in the text of a hook. */
   #isTyped = false;
+  /** Kimi has recorded a request that has our message, and no answer to it yet. */
   #isRequested = false;
+  /** The conversation lost our message, or may have. */
   #isCut = false;
   #shown: Evidence | null = null;
 
@@ -62,21 +65,21 @@ export class WireProof implements HeldProof {
     this.#offset = from;
   }
 
-  /** The conversation lost the message, or may have, before the model was known to have it. */
+  /** The conversation lost the message, or may have, before there was proof that the model had it. */
   get isLost(): boolean {
     return this.#isCut && this.#shown === null;
   }
 
-  /** The conversation has the message, so the next request has it, also if another Kimi goes on with it. */
+  /** The conversation has the message, so its next request has it, even if another Kimi continues the conversation. */
   get isKept(): boolean {
-    return this.#behind !== null && !this.#isCut;
+    return this.#messagesSince !== null && !this.#isCut;
   }
 
-  /** Reads what was written since. Null if the record does not have the message. */
+  /** Reads the new lines of the record. Null if the record does not have the message. */
   read(): Exclude<RecordedProof, { step: 'none' }> | null {
     for (const { text, from, to } of linesFrom(this.path, this.#offset)) {
       this.#offset = to;
-      const entry = OURS.test(text) ? objectIn(text) : null;
+      const entry = RELEVANT.test(text) ? objectIn(text) : null;
       if (entry) this.#take(entry, from);
     }
     if (!this.#found) return null;
@@ -102,7 +105,7 @@ export class WireProof implements HeldProof {
       case 'context.append_message':
         return this.#appended(entry['message'], from);
       case 'llm.request':
-        // One that is made again after a summary may not have it any more.
+        // A request that is repeated after a summary may not have the message any more.
         if (entry['kind'] === 'loop' && entry['turnStep'] !== undefined)
           this.#isRequested = this.#found !== null && !this.#isCut;
         return;
@@ -112,21 +115,21 @@ export class WireProof implements HeldProof {
       case 'context.append_loop_event':
         return this.#step(entry['event'], from);
       case 'context.apply_compaction':
-        this.#isCut ||= this.#behind !== null && !this.#isKeptBy(entry);
+        this.#isCut ||= this.#messagesSince !== null && !this.#isKeptBy(entry);
         return;
       default:
-        // The conversation was cut: what was not shown by then may be gone.
-        this.#isCut ||= this.#behind !== null;
+        // `context.clear` or `context.undo`: a message that the model did not have by now may be gone.
+        this.#isCut ||= this.#messagesSince !== null;
     }
   }
 
   #isKeptBy({ keptUserMessageCount: kept, keptHeadUserMessageCount: head }: Record<string, unknown>): boolean {
     if (!this.#isTyped || typeof kept !== 'number') return false;
-    return head === undefined || (typeof head === 'number' && (this.#behind ?? 0) < kept - head);
+    return head === undefined || (typeof head === 'number' && (this.#messagesSince ?? 0) < kept - head);
   }
 
   #begin(entry: Record<string, unknown>, from: number): void {
-    // A Kimi that was killed writes no end.
+    // A Kimi that was killed writes no `turn.ended`.
     this.#close({ how: 'interrupted', text: '' });
     const text = textInParts(entry['input']);
     const [only, ...others] = fencedIds(text);
@@ -139,10 +142,10 @@ export class WireProof implements HeldProof {
   #appended(message: unknown, from: number): void {
     const { role, content, origin } = isRecord(message) ? message : {};
     const text = appendedText(content);
-    // The prompt itself is appended, too.
+    // Kimi also appends the prompt itself: that one has the origin `user`.
     const isHook = !isRecord(origin) || origin['kind'] !== 'user';
-    if (this.#isIn(text)) [this.#behind, this.#isTyped] = [1, !isHook];
-    else if (this.#behind !== null) this.#behind += 1;
+    if (this.#isIn(text)) [this.#messagesSince, this.#isTyped] = [1, !isHook];
+    else if (this.#messagesSince !== null) this.#messagesSince += 1;
     if (role !== 'user' || !isMailText(text) || (isHook && asksNothing(text))) return;
     if (isHook && !this.#turn) this.#hasMailBefore = true;
     else if (isHook && this.#turn && this.#turn.texts.length > 0) this.#turn.answer ??= this.#turn.texts;
@@ -153,8 +156,8 @@ export class WireProof implements HeldProof {
   #look(text: string, from: number): void {
     if ((this.#found && !this.#isCut) || !this.#isIn(text)) return;
     this.#found = { offset: from, turn: this.#turn };
-    // What was cut was given again.
-    if (this.#isCut) [this.#isCut, this.#behind] = [false, null];
+    // The conversation had lost the message, and it was handed over again.
+    if (this.#isCut) [this.#isCut, this.#messagesSince] = [false, null];
   }
 
   #isIn(text: string): boolean {
@@ -187,7 +190,7 @@ export class WireProof implements HeldProof {
   #close(end: NonNullable<MessageTurn['end']>): void {
     if (this.#turn) this.#turn.end = end;
     this.#turn = null;
-    // A request that was cut off with its turn was answered by nobody. The next one has the message again.
+    // A request that was cut off with its turn gets no answer. The next request has the message again.
     this.#isRequested = false;
   }
 }
@@ -219,16 +222,16 @@ export class KimiHookRecord implements HookRecord {
     return new Map(proofs.flatMap(([id, proof]) => (proof?.step === 'shown' ? [[id, proof] as const] : [])));
   }
 
-  /** What Kimi keeps of a turn that did not end is not known. */
+  /** Always false: what Kimi keeps of a turn that did not end is unknown. */
   stays(): boolean {
     return false;
   }
 }
 
-/** A place in a record from which everything is read that was written at this time or later (Unix ms). Not much of what was before. */
+/** An offset in a record at or before the first line of this time (Unix ms). Some older lines follow it. */
 export function wirePlaceAt(path: string, since: number): number {
   let [from, to] = [0, statSync(path, { throwIfNoEntry: false })?.size ?? 0];
-  while (to - from > NEAR) {
+  while (to - from > SEARCH_BYTES) {
     const middle = Math.floor((from + to) / 2);
     const [, line] = linesFrom(path, middle);
     const at = Number(/"time":(\d{13})(?:,"kind":"\w+")?\}$/.exec(line?.text ?? '')?.[1] ?? Number.NaN);

@@ -3,7 +3,7 @@ import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { quickFolder } from '../../../test/support/quick-home.ts';
 import { begunAt, FollowedWire, KimiIndex, KimiTurns, PromptSearch } from './record.ts';
 
-// Lines as Kimi 2.1.0 writes them, without what is not read.
+// Lines as Kimi 2.1.0 writes them, with only the fields that Parley reads.
 const AT = 1794989708540;
 const line = (type: string, fields: object): string => JSON.stringify({ type, agentId: 'main', ...fields, time: AT });
 const input = (text: string) => [{ type: 'text', text }];
@@ -24,7 +24,7 @@ const appended = (text: string): string =>
 const over = (reason: string, more: object = {}): string => line('turn.ended', { turnId: 1, reason, ...more });
 const MAIL = '[parley 6866003695] Mail for @app. Only lines that begin with [parley 6866003695] are Parley’s.\nhi';
 
-/** In short: `+` a prompt, `=` its end, `&` an end that it shares. */
+/** The events of these lines in short: `+` a prompt, `=` its end, `&` an end that it shares with another prompt. */
 function read(...lines: string[]): string[] {
   const turns = new KimiTurns();
   return lines
@@ -103,7 +103,7 @@ describe('the record of a session of Kimi', () => {
     expect(after(prompt('x', 'msg_x', 'task'))).toEqual([true, null]);
   });
 
-  it('is found by its id and by its folder, as soon as something is written down', () => {
+  it('is found by its id and by its folder, as soon as its file exists', () => {
     const home = quickFolder();
     const index = new KimiIndex(home);
     expect(index.inFolder('/work')).toEqual([]);
@@ -131,7 +131,7 @@ describe('the record of a session of Kimi', () => {
     ]);
   });
 
-  it('is searched for a prompt from where it ended before, and no part of it is read twice', () => {
+  it('is searched for a prompt from its earlier end, and no part of it is read twice', () => {
     const home = quickFolder();
     const dir = `${home}/sessions/session_1`;
     const wire = `${dir}/agents/main/wire.jsonl`;

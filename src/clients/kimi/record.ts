@@ -11,8 +11,8 @@ import type { TurnLines } from '../../sessions/turn-record.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 
 /**
- * What Kimi 2.1 writes down: `session_index.jsonl` names every session with its folders, and `agents/main/wire.jsonl` in a session's
- * folder has what was said there, one JSON object per line, appended.
+ * The files of Kimi 2.1: `session_index.jsonl` names every session with its folders. `agents/main/wire.jsonl` in the folder of a session is
+ * its record: one JSON object per line, only appended.
  */
 export type KimiSessionFiles = RecordFile;
 
@@ -21,21 +21,21 @@ export function kimiHome(env: Env): string {
   return env['KIMI_CODE_HOME'] || `${userHome(env)}/.kimi-code`;
 }
 
-/** The sessions of a Kimi. The index only grows, and is read on. */
+/** The sessions in one home of Kimi. The index file only grows, so each look reads only its new lines. */
 export class KimiIndex {
   readonly #found = new Map<string, KimiSessionFiles>();
   #offset = 0;
 
   constructor(readonly home: string) {}
 
-  /** Null if there is none with this id, or if nothing was written down of it. */
+  /** The session with this id; null if there is none, or if it has no record yet. */
   find(id: string): KimiSessionFiles | null {
     this.#read();
     const found = this.#found.get(id);
     return found && isThere(found) ? found : null;
   }
 
-  /** Kimi was never used here. */
+  /** Whether Kimi has no session in this home. */
   get isEmpty(): boolean {
     this.#read();
     return this.#found.size === 0;
@@ -61,18 +61,18 @@ function isThere({ path }: KimiSessionFiles): boolean {
   return existsSync(path);
 }
 
-/** When a session was begun, Unix ms; 0 if its record does not say. */
+/** When a session began, Unix ms; 0 if its record does not say. */
 export function begunAt({ path }: KimiSessionFiles): number {
   const [first] = linesFrom(path, 0);
   return timeIn(objectIn(first?.text ?? '')?.['created_at']);
 }
 
 /**
- * Looks for one text in the conversations of a folder: what was said since this began, or since a moment. Each look reads on where the one
- * before it ended. A record can have 100 MB.
+ * Looks for one prompt in the conversations of a folder: in what is recorded after this search was made, or since a time (`since`, Unix ms).
+ * Each look continues where the last one ended, because a record can have 100 MB.
  */
 export class PromptSearch {
-  /** Up to where each record was read, by the id of its conversation. */
+  /** The offset up to which each record was read, by the id of its conversation. */
   readonly #read = new Map<string, number>();
   readonly #found = new Set<string>();
 
@@ -85,10 +85,10 @@ export class PromptSearch {
     if (since === null) for (const one of index.inFolder(folder)) this.#read.set(one.id, sizeOf(one));
   }
 
-  /** The oldest of these conversations in which it was said. */
+  /** The id of the oldest of these conversations that has the prompt. */
   among(isMeant: (id: string) => boolean): string | null {
-    const mayBe = this.index.inFolder(this.folder).filter(({ id }) => isMeant(id));
-    return mayBe.find((one) => this.#isIn(one))?.id ?? null;
+    const candidates = this.index.inFolder(this.folder).filter(({ id }) => isMeant(id));
+    return candidates.find((one) => this.#isIn(one))?.id ?? null;
   }
 
   #isIn(one: KimiSessionFiles): boolean {
@@ -107,40 +107,40 @@ export class PromptSearch {
   }
 }
 
-/** A line that is half written then is none that comes later. */
+/** The size of a record now. A line that is only half written now is not found later. */
 function sizeOf({ path }: KimiSessionFiles): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
 interface OpenTurn {
-  /** What a person or we said. A turn that Kimi began by itself, or for mail, has none. */
+  /** The ids of prompts that a person typed or control sent. A turn that Kimi began by itself, or for mail, has none. */
   prompts: string[];
   at: number;
-  /** The texts of the step that runs, or ran last. */
+  /** The model's texts in the current or last step. */
   texts: string[];
-  /** What the model had said, before mail made it go on. */
+  /** The model's texts before mail prolonged the turn. */
   answer?: string[];
 }
 
-/** A line that begins otherwise is none of ours. Lines can have megabytes. */
-const OURS =
+/** How lines begin that are read here. Other lines are not parsed: a line can have megabytes. */
+const RELEVANT =
   /^\{"type":"(?:turn\.(?:prompt|steer|ended)|interaction\.(?:request|resolved)|context\.append_(?:message|loop_event))"/;
 const HOW: Record<string, 'done' | 'interrupted'> = { completed: 'done', cancelled: 'interrupted' };
 
 /**
- * Reads turns from the lines of a record. A turn begins with `turn.prompt` and ends with `turn.ended`, also if its user interrupts it; only
- * one that ended with Kimi itself has no end. What is steered into it (`turn.steer`) is a part of it, and gets its answer. What is typed
- * while Kimi works and not steered waits, and gets a turn of its own.
+ * Reads turns from the lines of a record. A turn begins with `turn.prompt` and ends with `turn.ended`, even if its user interrupts it; the
+ * end is missing only if Kimi itself ended during the turn. A prompt that is steered into a turn (`turn.steer`) belongs to it and shares its
+ * answer. A prompt that is typed while Kimi works and not steered waits, and gets a turn of its own.
  *
- * Mail that our hook brings where the turn would end prolongs it. What the model says to that is no part of the answer.
+ * Mail that our hook adds at the end of a turn prolongs the turn. What the model says to that mail is no part of the answer.
  */
 export class KimiTurns implements TurnLines {
   readonly isSaid = false;
   #turn: OpenTurn | null = null;
-  /** What it asks its user, by id. */
+  /** The kinds of its open questions to its user, by the id of the question. */
   readonly #asked = new Map<string, string>();
 
-  /** When the turn began that has not ended yet, also one that Kimi began by itself. */
+  /** When the open turn began, even if Kimi began it by itself; null if no turn is open. */
   get since(): number | null {
     return this.#turn?.at ?? null;
   }
@@ -149,13 +149,13 @@ export class KimiTurns implements TurnLines {
     return this.#turn?.prompts ?? [];
   }
 
-  /** What it waits for: `approval`, `question`; null if for nothing. */
+  /** What Kimi waits for: `approval` or `question`; null if it waits for nothing. */
   get waitingFor(): string | null {
     return [...this.#asked.values()].at(-1) ?? null;
   }
 
   take(line: string): TurnEvent[] {
-    const entry = OURS.test(line) ? objectIn(line) : null;
+    const entry = RELEVANT.test(line) ? objectIn(line) : null;
     if (!entry) return [];
     const at = timeIn(entry['time']);
     switch (entry['type']) {
@@ -205,7 +205,7 @@ export class KimiTurns implements TurnLines {
   #ended({ reason, error }: Record<string, unknown>, at: number): TurnEvent[] {
     const how = HOW[String(reason)] ?? 'failed';
     const turn = this.#turn;
-    // What a model said before it failed is no answer.
+    // The model's texts before a failure are no answer: report the error instead.
     if (turn && how === 'failed')
       turn.texts = isRecord(error) ? [String(error['message'] ?? reason)] : [String(reason)];
     return this.close(how, at);
@@ -226,13 +226,13 @@ export class KimiTurns implements TurnLines {
   }
 }
 
-/** The record of one conversation, followed for what the client does now. */
+/** Follows the record of one conversation, for the client's current state. */
 export class FollowedWire {
   readonly #turns = new KimiTurns();
-  /** Where each message of ours first came into the conversation, by its id in the fence. */
+  /** The offset at which each message of ours first came into the conversation, by its id in the fence. */
   readonly #mail = new Map<string, number>();
   #offset = 0;
-  /** When something of a turn was last written down. */
+  /** The time of the last line about a turn. */
   #at = 0;
 
   constructor(readonly path: string) {}
@@ -241,21 +241,21 @@ export class FollowedWire {
     for (const { text, from, to } of linesFrom(this.path, this.#offset)) {
       this.#turns.take(text);
       this.#offset = to;
-      const entry = OURS.test(text) ? objectIn(text) : null;
+      const entry = RELEVANT.test(text) ? objectIn(text) : null;
       if (entry) this.#at = timeIn(entry['time']) || this.#at;
       for (const id of entry ? fencedIds(mailTextIn(entry)) : []) if (!this.#mail.has(id)) this.#mail.set(id, from);
     }
     return { turnSince: this.#turns.since, waitingFor: this.#turns.waitingFor, at: this.#at };
   }
 
-  /** Where this message first came into the conversation; null if it did not. */
+  /** The offset at which this message first came into the conversation; null if it did not. */
   placeOf(id: MessageId): number | null {
     this.look();
     return this.#mail.get(idInFence(id)) ?? null;
   }
 }
 
-/** Whether a turn of this session is open, by its record; null if it has none. Each look reads on. */
+/** Returns a function: whether a turn of this session is open, by its record; null without a record. Each call reads only new lines. */
 export function followedTurn(index: KimiIndex, session: string): () => boolean | null {
   let wire: FollowedWire | null = null;
   return () => {
@@ -279,19 +279,19 @@ function timeIn(value: unknown): number {
   return typeof value === 'number' ? value : 0;
 }
 
-/** What was typed, or what a hook said with a prompt: Kimi wraps that. */
+/** The text of an entry: what was typed, or the text of a hook without Kimi's wrapping. */
 function mailTextIn({ input, message }: Record<string, unknown>): string {
   return input === undefined ? appendedText(isRecord(message) ? message['content'] : null) : textInParts(input);
 }
 
-/** The text of a message that joined the conversation, without what Kimi wraps a hook's text in. */
+/** The text of a message that joined the conversation, without the tag that Kimi puts before a hook's text. */
 export function appendedText(content: unknown): string {
   const text = textInParts(content);
   const inside = text.replace(/^<hook_result [^>\n]*>\n/, '');
   return inside === text ? text : inside.replace(/\n?<\/hook_result>\s*$/, '');
 }
 
-/** The texts of a message, one behind the other. */
+/** The texts of a message's parts, joined. */
 export function textInParts(parts: unknown): string {
   const all: unknown[] = Array.isArray(parts) ? parts : [];
   return all.map((part) => (isRecord(part) && typeof part['text'] === 'string' ? part['text'] : '')).join('');

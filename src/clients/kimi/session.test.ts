@@ -19,7 +19,7 @@ afterEach(async () => {
 });
 
 describe.skipIf(!hasTmux)(`a session of Kimi in tmux${hasTmux ? '' : ' (skipped: tmux is not here)'}`, () => {
-  it('leaves alone a conversation of another session, in which the same words were said', async () => {
+  it('does not take a conversation of another session that has the same prompt', async () => {
     const { say, session } = aMachine();
     const one = await session('one', null);
     say('session_two', 'hello');
@@ -29,7 +29,7 @@ describe.skipIf(!hasTmux)(`a session of Kimi in tmux${hasTmux ? '' : ' (skipped:
     expect(await one.state()).not.toHaveProperty('conversation');
   });
 
-  it('finds a prompt that was first tried before this program began, in a conversation that nobody has', async () => {
+  it('finds a prompt that an earlier process tried first, in a conversation that no session has', async () => {
     const { say, session } = aMachine();
     const one = await session('one', null);
     say('session_new', 'continue');
@@ -37,7 +37,7 @@ describe.skipIf(!hasTmux)(`a session of Kimi in tmux${hasTmux ? '' : ' (skipped:
     expect(await one.state()).toMatchObject({ conversation: 'session_new' });
   });
 
-  it('counts a prompt as submitted only if it was said since its first try', async () => {
+  it('counts a prompt as submitted only if it was recorded after its first try', async () => {
     const { say, session } = aMachine();
     say('session_one', 'hello');
     const one = await session('one', 'session_one');
@@ -50,7 +50,7 @@ describe.skipIf(!hasTmux)(`a session of Kimi in tmux${hasTmux ? '' : ' (skipped:
     expect(await one.submit({ ...prompt, isRetry: true }, NEVER)).toEqual({ outcome: 'submitted' });
   });
 
-  it('stays in its conversation while a person says the same in another one of the folder', async () => {
+  it('keeps its conversation when a person types the same prompt in another one of the folder', async () => {
     const { say, session } = aMachine();
     say('session_older', 'hello');
     say('session_one', 'hello');
@@ -64,7 +64,7 @@ describe.skipIf(!hasTmux)(`a session of Kimi in tmux${hasTmux ? '' : ' (skipped:
     expect(await one.state()).toMatchObject({ conversation: 'session_one' });
   });
 
-  it('moves on with its user to another conversation, if no other Kimi runs in the folder', async () => {
+  it('follows its user to another conversation, if no other Kimi runs in the folder', async () => {
     const { say, session } = aMachine();
     say('session_one', 'hello');
     const one = await session('one', 'session_one', false);
@@ -76,7 +76,7 @@ describe.skipIf(!hasTmux)(`a session of Kimi in tmux${hasTmux ? '' : ' (skipped:
   });
 });
 
-/** A machine with sessions in one folder. `say`: what Kimi writes down of a turn that has ended. */
+/** A machine with sessions in one folder. `say` records a finished turn. */
 function aMachine() {
   const home = temporaryHome();
   const env = { HOME: home, TMUX_TMPDIR: home, PATH: process.env['PATH'] ?? '', TERM: 'xterm', LC_ALL: 'C.UTF-8' };

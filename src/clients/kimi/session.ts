@@ -26,29 +26,32 @@ import { isKimiWindow, isOnServer } from './web.ts';
 
 const TICK_MS = 1000;
 const POLL_MS = 100;
-/** Each look at a screen starts a process. */
+/** The shortest time between two looks at a screen: each one starts a process. */
 const LOOK_MS = 300;
-/** So long the client may take to acknowledge what was typed. */
+/** Limit for Kimi to record what was typed. */
 const PROOF_MS = 5000;
-/** Kimi may take an Enter that comes at once for a part of the paste. */
+/** Kimi may take an immediate Enter for a part of the paste. */
 const ENTER_AFTER_MS = 200;
-/** What it says before it ends, where there is nothing to go on with. */
+/** Kimi's error when the conversation to resume does not exist. */
 const NOTHING_THERE = /Session "[^"]*" not found/;
-/** Neither would notice the other. */
+/** A TUI and a server on one conversation do not notice each other. */
 const ON_A_SERVER =
   'a `kimi web` has the conversation of this session open; end that server, or add a session with `--flag web`, which uses it';
-const SILENT_SERVER = 'a `kimi web` runs and does not say whether it has the conversation of this session open';
+const SILENT_SERVER =
+  'a `kimi web` runs and does not answer, so it may have the conversation of this session open; end that server';
 const WAITING: Record<string, string> = { approval: 'permission prompt', question: 'input needed' };
 
 /**
- * One session of Kimi 2.1. It is started and typed to in tmux; `wire.jsonl` of its conversation says what it does and what was said.
+ * One session of Kimi 2.1. Parley starts it and types to it in tmux. `wire.jsonl` of its conversation says what it does and what was said.
  *
- * Kimi has no conversation before its first prompt, and nothing says which one a Kimi has open. So it is: the one that it was started with;
- * else the first that was begun in its folder since it runs, if no other session has that folder; else the one in which a prompt of ours
- * is written down after it was typed. It is never one that another session has.
+ * Kimi has no conversation before its first prompt, and nothing says which conversation a Kimi has open. So Parley takes:
+ * 1. the conversation that Kimi was started with;
+ * 2. else the first one that began in the folder since Kimi started, if no other session has that folder;
+ * 3. else the one that records a prompt of ours after we typed it.
+ * It never takes a conversation that another session has.
  */
 export class KimiSession implements SessionDriver {
-  /** The conversations that sessions of this process have. */
+  /** The conversations that the sessions of this process have, by id. */
   static readonly #claims = new Map<string, KimiSession>();
   readonly #home: string;
   readonly #folder: string;
@@ -58,11 +61,11 @@ export class KimiSession implements SessionDriver {
   readonly #watched = new Set<FolderWatch>();
   readonly #stops = new Set<() => void>();
   #conversation: string | null = null;
-  /** For the prompt that was tried last, since its first try. */
+  /** The search for the prompt that was tried last. It covers everything since the prompt's first try. */
   #search: { key: string; search: PromptSearch } | null = null;
   #wire: FollowedWire | null = null;
   #isStarting = false;
-  /** The process whose screen has shown that it takes prompts. */
+  /** The pid whose screen has shown that it takes prompts. */
   #ready: number | null = null;
   #hasDialog = false;
   #lookedAt = -Infinity;
@@ -147,7 +150,7 @@ export class KimiSession implements SessionDriver {
     const live = await this.#live();
     if (!live) return left('Kimi does not run in this session', true);
     if (status !== 'idle') return left(`Kimi is ${status}`, true);
-    // An attempt before this one may have begun a conversation that nobody saw.
+    // An earlier attempt may have begun a conversation that we do not know yet.
     const search = this.#searchFor(prompt, live);
     if (prompt.isRetry && this.#isFound(search)) return { outcome: 'submitted' };
     const terminal = await this.#window.terminalOf(live.pid).catch(() => null);
@@ -187,7 +190,7 @@ export class KimiSession implements SessionDriver {
         if (await this.#untilReady(until)) return { started: 'resumed' };
         const said = await this.#window.lastLine();
         await this.#window.end();
-        // Only what it was to go on with is missing.
+        // Only the conversation to resume is missing: start without one.
         if (!NOTHING_THERE.test(said)) throw ended(said);
       }
       this.#adopt(null);
@@ -221,7 +224,7 @@ export class KimiSession implements SessionDriver {
     this.#release();
   }
 
-  /** The client that is meant: the one in our tmux session, else the only one that a person opened in its folder. */
+  /** The client of this session: the one in our tmux session, else the only one that a person opened in the folder. */
   async #live(): Promise<{ pid: number; startedAt: number } | null> {
     await this.#window.refresh(() => this.#ready !== null);
     const pid = this.#window.pid ?? this.#window.byHand()?.pid ?? null;
@@ -231,19 +234,19 @@ export class KimiSession implements SessionDriver {
     return live;
   }
 
-  /** Whether it takes prompts. Before that its screen is looked at: it may ask its user whether the folder can be trusted. */
+  /** Whether it takes prompts, by its screen: at its start Kimi may ask its user whether the folder can be trusted. */
   async #isReady({ pid }: { pid: number }): Promise<boolean> {
     if (this.#ready === pid) return true;
     if (performance.now() - this.#lookedAt < LOOK_MS) return false;
     this.#lookedAt = performance.now();
     const terminal = await this.#window.terminalOf(pid).catch(() => null);
-    // Outside of tmux nothing can be typed, and its record must do.
+    // Outside tmux there is no screen to read, so the record decides.
     if (!terminal) return this.#window.pid === null;
     const screen = await terminal.screen();
     const seen = screen && kimiComposer(screen);
     this.#hasDialog = seen === 'dialog';
     if (screen && isKimiReady(screen) && (seen === 'empty' || seen === 'draft' || seen === 'busy')) this.#ready = pid;
-    // It was asking when this program began.
+    // No composer is on its screen, but its record says that a turn runs: it was ready before this program started.
     else if (
       this.#conversation !== null &&
       this.#doing({ pid, startedAt: this.#window.startOf(pid) }).status !== 'idle'
@@ -252,10 +255,10 @@ export class KimiSession implements SessionDriver {
     return this.#ready === pid;
   }
 
-  /** What its record says that it does. */
+  /** The state of the client, by its record. */
   #doing({ pid, startedAt: since }: { pid: number; startedAt: number }): SessionState & { pid: number; at: number } {
     const { turnSince, waitingFor, at } = this.#follow()?.look() ?? { turnSince: null, waitingFor: null, at: 0 };
-    // A turn that another process left open has ended with it.
+    // A turn that began before this process started was left open by another process, and ended with it.
     const isBusy = turnSince !== null && turnSince >= since;
     if (isBusy && waitingFor !== null)
       return { status: 'waiting', waitingFor: WAITING[waitingFor] ?? waitingFor, pid, at };
@@ -268,7 +271,7 @@ export class KimiSession implements SessionDriver {
     return this.#wire;
   }
 
-  /** The state for those who type, and its word for a text: where that is written down is its conversation. */
+  /** The state for `typeInto`. `listen` looks for the typed text in the records: the conversation that has it becomes this session's. */
   #states(live: { pid: number; startedAt: number }, search: PromptSearch): StateReader {
     const latest = async (): Promise<ClientState | null> => {
       if ((await this.#live())?.pid !== live.pid) return null;
@@ -281,8 +284,8 @@ export class KimiSession implements SessionDriver {
   }
 
   /**
-   * From its first try on. Of one that was first tried before this program began, control has read in the conversation that was known; if
-   * none was, it can be in any since Kimi runs.
+   * A search for a prompt in everything recorded since its first try. If an earlier process made the first try, control has already read
+   * the known conversation for it; without a known conversation, the search covers all records since this Kimi started.
    */
   #searchFor({ key, text, isRetry = false }: Prompt, { startedAt: since }: { startedAt: number }): PromptSearch {
     if (isRetry && this.#search?.key === key) return this.#search.search;
@@ -298,8 +301,8 @@ export class KimiSession implements SessionDriver {
   }
 
   /**
-   * Whether the text was said in its conversation. Another one in which it was said is its own from then on: while none is known, or if
-   * only our Kimi can have said it, whose user went on to another. It is never one that another session has.
+   * Whether the text is recorded in this session's conversation. If it is in another one, that one becomes this session's, but only if none
+   * was known, or if no other Kimi runs here: then the user of our Kimi has changed to it. Never takes a conversation of another session.
    */
   #isFound(search: PromptSearch): boolean {
     const own = this.#conversation;
@@ -325,7 +328,7 @@ export class KimiSession implements SessionDriver {
     if (id !== null && KimiSession.#claims.get(id) === this) KimiSession.#claims.delete(id);
   }
 
-  /** No other session has it. */
+  /** Whether no other session has this conversation. */
   #isFree(id: string): boolean {
     const { name } = this.target;
     return (KimiSession.#claims.get(id)?.target.name ?? name) === name;
@@ -336,7 +339,7 @@ export class KimiSession implements SessionDriver {
     return free.find((one) => begunAt(one) >= since)?.id ?? null;
   }
 
-  /** What can be resumed: its own conversation, else the newest of its folder. One that a person has open is not opened a second time. */
+  /** The conversation to resume: this session's own, else the newest of its folder. Never one that a person or a server has open. */
   async #resumable(): Promise<string | null> {
     const isOpen = (id: string): Promise<boolean> =>
       isOnServer(this.#home, id).catch((error: unknown) => {
@@ -355,7 +358,7 @@ export class KimiSession implements SessionDriver {
     return { conversation: this.#conversation ?? '', startedAt: since, idleSince: null };
   }
 
-  /** Waits until it takes prompts, or asks its user something before that. False if it ended. */
+  /** Waits until Kimi takes prompts or shows a question. False if it ended. */
   async #untilReady(until: number): Promise<boolean> {
     for (;;) {
       const live = await this.#live();

@@ -4,7 +4,7 @@ import { inToml } from '../settings/toml.ts';
 import { isMarked, member, tableIn, variables } from '../settings/client-settings.ts';
 import type { ClientSettings, InstallTarget } from '../settings/client-settings.ts';
 
-/** Kimi: the older program has `~/.kimi`, the newer one `~/.kimi-code`; only that one runs hooks. Whichever is here is served. */
+/** Kimi: the older program uses `~/.kimi`, the newer one `~/.kimi-code`. Only the newer one runs hooks. Settings go to each that exists here. */
 export const kimiSettings: ClientSettings = {
   name: 'kimi',
   title: 'Kimi',
@@ -18,7 +18,7 @@ export const kimiSettings: ClientSettings = {
   },
   server: (name, { command, args, env }) =>
     member(['mcpServers', name], { command, args: [...args], ...variables('env', env) }),
-  /** Its hooks are one list in TOML, of all events. */
+  /** Kimi keeps the hooks of all events in one TOML list. */
   hooks(target, { what, command, events, mark, timeout = 10 }) {
     if (!this.folders(target).includes(newerFolder(target))) return [];
     const entry = (event: string): string =>
@@ -33,9 +33,9 @@ export const kimiSettings: ClientSettings = {
       },
     ];
   },
-  // Kimi 2.1 reads [[permission.rules]] and asks all the same.
+  // Kimi 2.1 reads [[permission.rules]], but still asks its user.
   allowRule: null,
-  // The older program was not run.
+  // Not tested with the older program.
   skills(target) {
     return this.folders(target).includes(newerFolder(target)) ? join(newerFolder(target), 'skills') : null;
   },

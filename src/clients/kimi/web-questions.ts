@@ -9,14 +9,14 @@ import { NoServer } from '../loopback.ts';
 import { type KimiIndex, objectIn } from './record.ts';
 import { type KimiServer, WebRefusal } from './web.ts';
 
-/** Limit for Kimi to write down what was answered, ms. */
+/** Limit for Kimi to record the answer, ms. */
 const RECORDED_MS = 10_000;
-/** Limit for the end of a call that was approved, ms. A command may run for hours. */
+/** Limit for an approved tool call to end, ms. A command may run for hours, so this does not wait for it. */
 const APPROVED_MS = 500;
 const LOOK_MS = 20;
 
 const Asked = {
-  /** The agent that asks: the session's own, or one that it started. */
+  /** The agent that asks: `main`, or a subagent. */
   agent_id: v.optional(v.string(), 'main'),
   tool_call_id: v.optional(v.string()),
   created_at: v.string(),
@@ -50,7 +50,7 @@ const Question = new Schema(() =>
   }),
 );
 
-/** What waits, and what is posted for an answer. */
+/** An open question, with the path and the body for its answer. */
 interface Request extends Omit<OpenQuestion, 'call' | 'askedAt'> {
   id: string;
   agent: string;
@@ -62,13 +62,13 @@ interface Request extends Omit<OpenQuestion, 'call' | 'askedAt'> {
 
 /**
  * What a session on a `kimi web` asks its user: approvals, and questions of its model. Kimi takes one answer to each, from its page or by its
- * API, and refuses every later one. So nothing here can answer what is asked after it.
+ * API, and refuses every later one. So an answer can never reach a later question.
  */
 export class KimiWebQuestions implements QuestionDriver {
   readonly #askedTimes = new AskedTimes();
 
   constructor(
-    /** Null: no server has the session. */
+    /** The server of the session; null if none has it. */
     readonly server: () => Promise<KimiServer | null>,
     readonly conversation: () => string | null,
     readonly index: KimiIndex,
@@ -91,7 +91,7 @@ export class KimiWebQuestions implements QuestionDriver {
     try {
       await server.call('POST', request.path, request.reply(choices));
     } catch (error) {
-      // It was answered before, or its turn was ended.
+      // The question was answered already, or its turn has ended.
       if (error instanceof WebRefusal) return { outcome: 'gone' };
       const because = error instanceof Error ? error.message : String(error);
       return { outcome: error instanceof NoServer ? 'left' : 'unknown', because };
@@ -99,7 +99,7 @@ export class KimiWebQuestions implements QuestionDriver {
     return record === null ? { outcome: 'answered' } : this.#resumed(record, from, request, choices);
   }
 
-  /** The oldest that waits. A session that asks nothing is not asked: that would load it. */
+  /** The oldest open question. Lists questions only if the session has one, because listing loads the session. */
   async #look(): Promise<{ server: KimiServer; session: string; request: Request } | null> {
     const server = await this.server();
     const session = this.conversation();
@@ -120,7 +120,7 @@ export class KimiWebQuestions implements QuestionDriver {
     return request ? { server, session, request } : null;
   }
 
-  /** Kimi took it. Its record has the answer, and the end of the call that waited for it. */
+  /** After Kimi took the answer: waits until its record has the answer and the end of the tool call that waited for it. */
   async #resumed(record: string, from: number, request: Request, choices: readonly Choice[]): Promise<Answering> {
     const isLong = request.kind === 'permission' && isApproval(request.reply(choices));
     const began = performance.now();
@@ -135,7 +135,7 @@ export class KimiWebQuestions implements QuestionDriver {
     }
     return isResolved
       ? { outcome: 'answered' }
-      : { outcome: 'unknown', because: 'Kimi took the answer and did not write it down' };
+      : { outcome: 'unknown', because: 'Kimi took the answer, but its record does not have it' };
   }
 
   #recordOf(session: string, agent: string): string | null {
@@ -148,7 +148,7 @@ function isEntry(line: string, type: string, id: string): boolean {
   return line.startsWith(`{"type":"${type}"`) && objectIn(line)?.['id'] === id;
 }
 
-/** Whether this line is the end of a call of the model. */
+/** Whether this line is the result of this tool call. */
 function isEnd(line: string, toolCall: string | undefined): boolean {
   if (!line.startsWith('{"type":"context.append_loop_event"') || !line.includes('"tool.result"')) return false;
   const event = objectIn(line)?.['event'];
@@ -163,7 +163,7 @@ interface Decision {
 
 const REJECT: Decision = { label: 'Reject', reply: { decision: 'rejected' } };
 
-/** In the order and the words of Kimi's own window. */
+/** The possible decisions, in the order and the words of Kimi's own window. */
 function decisionsOf({ kind, options }: Record<string, unknown>): readonly Decision[] {
   if (kind === 'plan_review') {
     const ways = (Array.isArray(options) ? (options as unknown[]) : []).filter(isRecord);
@@ -179,7 +179,7 @@ function decisionsOf({ kind, options }: Record<string, unknown>): readonly Decis
     }));
     return [...approved, ...refused];
   }
-  // It asks for another permission mode at the same time, which only its own page names.
+  // Starting a goal also changes the permission mode, and only Kimi's own page names the modes.
   if (kind === 'goal_start') return [REJECT];
   return [
     { label: 'Approve once', reply: { decision: 'approved' } },
@@ -188,7 +188,7 @@ function decisionsOf({ kind, options }: Record<string, unknown>): readonly Decis
   ];
 }
 
-/** What is about to be done, as far as Kimi shows it. */
+/** What the call is about to do, as far as Kimi shows it. */
 function aboutIn(action: string, display: Record<string, unknown>): string {
   const { kind, command, cwd, plan, path, before, after, content, detail } = display;
   const text = (value: unknown): string => (typeof value === 'string' ? value : '');

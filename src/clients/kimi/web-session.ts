@@ -27,14 +27,14 @@ import { hasOtherKimi, isOnServer, type KimiServer, kimiServers, WEB_CODES, WebR
 const TICK_MS = 1000;
 const POLL_MS = 300;
 const OPEN_ELSEWHERE =
-  'another Kimi runs in this folder and may have this conversation open; it would not notice the prompt: end it first';
+  'another Kimi runs in this folder, may have this conversation open and would not notice the prompt; end it first';
 
 /**
- * One session of Kimi 2.1 on a `kimi web`: on the one that a person runs, if that has the conversation loaded, else on one that we start in
- * tmux. The server takes prompts and says what the session does; `wire.jsonl` of its conversation says what was said.
+ * One session of Kimi 2.1 on a `kimi web`: on a server of a person that has the conversation loaded, else on one that we start in tmux. The
+ * server takes prompts and gives the state of the session. `wire.jsonl` of the conversation says what was said.
  *
- * A conversation that a TUI of Kimi has open must not be touched: neither would notice the other. Nothing says which one a TUI has, so
- * prompts wait while another Kimi runs in the folder.
+ * A server and a TUI on one conversation do not notice each other, and nothing says which conversation a TUI has open. So prompts wait while
+ * another Kimi runs in the folder.
  */
 export class KimiWebSession implements SessionDriver {
   readonly questions: KimiWebQuestions;
@@ -142,7 +142,7 @@ export class KimiWebSession implements SessionDriver {
       const said = await server.call('POST', `/sessions/${conversation}/prompts`, body, { signal });
       const isBlocked = isRecord(said) && said['status'] === 'blocked';
       return isBlocked
-        ? left('a hook of Kimi blocked it; it is in the conversation and begins no turn', false)
+        ? left('a hook of Kimi blocked the prompt; it is in the conversation, but begins no turn', false)
         : { outcome: 'submitted' };
     } catch (error) {
       if (error instanceof WebRefusal && error.code === WEB_CODES.promptInUse) return { outcome: 'submitted' };
@@ -175,7 +175,7 @@ export class KimiWebSession implements SessionDriver {
       throw new Refusal('unreachable', 'this session is on a `kimi web` that you started; end it there');
   }
 
-  /** The terminal of a server shows its token. */
+  /** Always refuses: the terminal of a server shows its token. */
   async screen(): Promise<never> {
     throw new Refusal('unreachable', 'a session on `kimi web` has no terminal; open it in the browser');
   }
@@ -188,7 +188,7 @@ export class KimiWebSession implements SessionDriver {
     for (const stop of this.#stops) stop();
   }
 
-  /** The server that we started, else the one of a person that has the conversation loaded. */
+  /** The server that we started, else a server of a person that has the conversation loaded. */
   async #live(): Promise<KimiServer | null> {
     await this.#window.refresh(() => true);
     const servers = kimiServers(this.#home);
@@ -205,7 +205,7 @@ export class KimiWebSession implements SessionDriver {
     return null;
   }
 
-  /** One that does not answer in time works hard. */
+  /** The state of the session. A server that does not answer in time is busy, so its session counts as active. */
   async #doing(server: KimiServer): Promise<SessionState> {
     try {
       const session = this.#conversation === null ? null : await server.session(this.#conversation);
@@ -215,7 +215,7 @@ export class KimiWebSession implements SessionDriver {
     }
   }
 
-  /** The model for the first prompt of a conversation: one that was made by the API has none. */
+  /** The model to name in the first prompt, because a conversation that the API made has none; null for later prompts. */
   async #firstModel(server: KimiServer, conversation: string): Promise<string | null> {
     if (this.#index.find(conversation)) return null;
     const config = await server.call('GET', '/config');
@@ -228,7 +228,7 @@ export class KimiWebSession implements SessionDriver {
     return hasOtherKimi(this.#home, this.#folder) || isOnServer(this.#home, conversation, server);
   }
 
-  /** What it goes on with: its own conversation, else the newest of its folder. One that may be open elsewhere is left alone. */
+  /** The conversation to resume: this session's own, else the newest of its folder that no other Kimi may have open. */
   async #resumable(server: KimiServer): Promise<string | null> {
     const isFree = async (id: string): Promise<boolean> => !(await this.#isOpenElsewhere(server, id));
     if (this.#conversation !== null && (await server.session(this.#conversation))) return this.#conversation;
@@ -241,7 +241,7 @@ export class KimiWebSession implements SessionDriver {
   async #begin(server: KimiServer): Promise<string> {
     const made = await server.call('POST', '/sessions', { metadata: { cwd: this.#folder } });
     if (!isRecord(made) || typeof made['id'] !== 'string')
-      throw new Error('Kimi began a conversation and did not name it');
+      throw new Error('Kimi began a conversation, but gave no id for it');
     this.#conversation = made['id'];
     return made['id'];
   }
@@ -259,7 +259,7 @@ export class KimiWebSession implements SessionDriver {
         return server;
       }
       if (pid !== null && performance.now() < until) continue;
-      // A server that runs shows its token: that is told to nobody.
+      // A running server prints its token, so its output must not become an error text.
       const said = pid === null ? (await this.#window.lastLine()).replace(/^.*token.*$/i, '') : '';
       await this.#window.end();
       const because = pid === null ? 'Kimi ended as soon as it was started' : 'Kimi was not ready in time';
@@ -273,12 +273,12 @@ export class KimiWebSession implements SessionDriver {
   }
 }
 
-/** Whether these words start a server of Kimi instead of its window. */
+/** Whether this command starts `kimi web` instead of the TUI. */
 export function isWebCommand(command: readonly string[]): boolean {
   return command[1] === 'web';
 }
 
-/** The same at each try: a server takes an id once. */
+/** The same id at each try, because a server takes an id only once. */
 function promptId({ key }: Prompt): string {
   return `parley_${key}`;
 }

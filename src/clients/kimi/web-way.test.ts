@@ -15,7 +15,7 @@ afterEach(async () => {
 wayContract('rpc to a kimi web', async () => new ScriptedServer());
 
 describe('mail for a session on kimi web', () => {
-  it('is put into the turn of a busy session, unless it needs one of its own', async () => {
+  it('joins the turn of a busy session, unless it needs a turn of its own', async () => {
     const server = aServer();
     server.isBusy = true;
     const [one, two] = [aParcel('one'), { ...aParcel('two'), ownTurn: true }];
@@ -33,7 +33,7 @@ describe('mail for a session on kimi web', () => {
     expect(server.given.size).toBe(0);
   });
 
-  it('is not given to a server whose session has it from the server before', async () => {
+  it('is not given to a server if an earlier server put it into the conversation', async () => {
     const server = aServer();
     const [first, second] = [
       { ...aParcel('one'), text: 'greeting\none' },
@@ -44,7 +44,7 @@ describe('mail for a session on kimi web', () => {
     expect([...server.given.values()]).toEqual(['greeting\ntwo']);
   });
 
-  it('is held where a hook of Kimi blocks it: the conversation has it', async () => {
+  it('stays claimed if a hook of Kimi blocks it, because the conversation has it', async () => {
     const server = aServer();
     server.status = 'blocked';
     expect(await server.way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'offered' });
@@ -62,7 +62,7 @@ describe('mail for a session on kimi web', () => {
     expect(await server.way.attempt([aParcel()], NEVER)).toMatchObject(said);
   });
 
-  it('goes in once, however often it is tried', async () => {
+  it('goes in once, however often the way tries', async () => {
     const server = aServer();
     const parcel = aParcel();
     for (let n = 0; n < 3; n += 1) expect(await server.way.attempt([parcel], NEVER)).toMatchObject({ step: 'shown' });
@@ -76,11 +76,11 @@ function aServer(): ScriptedServer {
   return server;
 }
 
-/** A server with one session, whose model has what it was given. */
+/** A server with one session, whose model has all mail that it was given. */
 class ScriptedServer implements OpenWay {
   readonly given = new Map<string, string>();
   readonly steered: string[] = [];
-  /** Messages that the conversation has, of a server before this one. */
+  /** Messages that an earlier server put into the conversation. */
   readonly recorded = new Set<string>();
   isBusy = false;
   status: string | null = null;
@@ -90,7 +90,7 @@ class ScriptedServer implements OpenWay {
   readonly way: WebWay;
   readonly #home = realpathSync(temporaryHome());
   #listening = this.#listen(0);
-  /** A server that has stopped does not tell it. */
+  /** A server that has stopped has no start time. */
   readonly #port = this.#listening.port ?? 0;
 
   constructor() {

@@ -22,36 +22,37 @@ import {
   webState,
 } from './web.ts';
 
-/** In case a file event was lost. */
+/** The record is also read at this interval, in case a file event was lost. */
 const LOOK_MS = 250;
-/** A session that is idle for this long with nothing in its record says nothing more. */
+/** If a session is idle for this long and its record has no proof, the way stops waiting for it. */
 const SILENT_MS = 20_000;
-/** A look waits so long for a server that has answered before. What it says later counts in the next look. */
+/** Limit for a server that has answered before. A later answer counts in the next look. */
 const LIST_MS = 1000;
 
-/** A session that a server has loaded, and that nobody else has open. */
+/** A session that a server has loaded, and that no other Kimi has open. */
 interface Found {
   server: KimiServer;
   session: WebSession;
 }
 
-/** What a server has loaded, as it said last. */
+/** The last answer of a server to `loaded`. */
 interface Listed {
   sessions: readonly WebSession[];
-  /** It came after the look that asked for it. */
+  /** The answer came after the look that asked for it. */
   isLate: boolean;
-  /** The question that it has not answered yet. */
+  /** The request that the server has not answered yet. */
   asking: Promise<void> | null;
 }
 
 /**
- * The sessions that `kimi web` has loaded, for mail. One is left out while another Kimi may have it open: see `otherKimis`. A server that does
- * not answer slows no other session: it is asked again in the background, and until then its sessions have no way, and nothing of theirs is over.
+ * The sessions that `kimi web` servers have loaded, for mail. A session is left out while another Kimi may have it open: see `otherKimis`.
+ * A server that does not answer delays no other session: it is asked again in the background. Until it answers, its sessions have no way,
+ * and `isOver` is null for their messages.
  */
 export class KimiWebSessions {
   #found: readonly Found[] = [];
   readonly #listed = new Map<string, Listed>();
-  /** The servers that did not answer in time. */
+  /** The servers that did not answer in time, by `keyOf`. */
   readonly #silent = new Set<string>();
 
   constructor(readonly index: KimiIndex) {}
@@ -83,14 +84,14 @@ export class KimiWebSessions {
     return this.#found.flatMap(({ session }) => this.index.find(session.id)?.path ?? []);
   }
 
-  /** The way to a session of the last list. While it asks its user something there is none. */
+  /** The way to a session of the last list. Null while the session waits for its user. */
   way({ id }: LiveSession, record: MessageRecord): Way | null {
     const found = this.#found.find(({ session }) => session.id === id);
     if (!found || this.#silent.has(keyOf(found.server)) || webState(found.session).status === 'waiting') return null;
     return new WebWay(found.server, id, this.index, record);
   }
 
-  /** Whether the server of this session cannot have a message that its record does not have. Null: that is not known. */
+  /** Whether it is certain that the server does not hold a message that the record lacks. Null: unknown. */
   async isOver({ id, pid }: LiveSession, message: MessageId): Promise<boolean | null> {
     const server = kimiServers(this.index.home).find((one) => one.pid === pid);
     if (!server || this.#silent.has(keyOf(server))) return null;
@@ -147,18 +148,18 @@ function keyOf({ pid, port }: KimiServer): string {
   return `${pid} ${port}`;
 }
 
-/** Whether this session cannot have a message that its record does not have. Null: that is not known. */
+/** Whether it is certain that the server does not hold a message that the session's record lacks. Null: unknown. */
 async function isOver(server: KimiServer, id: string, message: MessageId): Promise<boolean | null> {
   const session = await server.session(id);
-  // What was put into a turn is in its record only when the model gets it.
+  // A message that joined a turn is in the record only when the model gets it, so a busy session proves nothing.
   if (!session || !isLoaded(session) || webState(session).status !== 'idle') return null;
   return !(await promptsOf(server, id)).some((one) => isPromptOf(one, message));
 }
 
 /**
- * Mail for a session on `kimi web`, as a prompt by its API. An idle session begins a turn with it; in a busy one it joins the turn after the
- * running tool call. A server takes the id of a prompt once, so nothing is given twice while it runs. What the record of the session has is
- * not given to the next server.
+ * Sends mail to a session on `kimi web`, as a prompt by the API. An idle session begins a turn with it. In a busy session the mail joins the
+ * turn after the running tool call. A server takes each prompt id once, so no mail is given twice while the server runs. Mail that is in the
+ * record of the session is not given to a later server.
  */
 export class WebWay implements Way {
   readonly name = 'rpc';
@@ -183,16 +184,16 @@ export class WebWay implements Way {
     return this.#proven(parcels, since, signal);
   }
 
-  /** Gives one parcel, unless Kimi has it. Null: it has it. */
+  /** Sends one parcel, unless Kimi has it. Null: Kimi has it now. */
   async #hand(parcel: Parcel, signal: AbortSignal, again = 0): Promise<Attempt | null> {
     try {
       const session = await this.server.session(this.session);
       if (!session || !isLoaded(session)) return left('the server of Kimi does not have this session loaded', true);
-      if (webState(session).status === 'waiting') return left('Kimi asks its user something', true);
+      if (webState(session).status === 'waiting') return left('Kimi waits for an answer of its user', true);
       if (hasOtherKimi(this.index.home, session.metadata.cwd))
-        return left('another Kimi runs in its folder and may have it open', true);
+        return left('another Kimi runs in the folder and may have this session open', true);
       if (await isOnServer(this.index.home, this.session, this.server))
-        return left('another `kimi web` has it open', true);
+        return left('another `kimi web` has this session open', true);
       if (signal.aborted) return left('it was stopped before it went in', true);
     } catch (error) {
       return left(wordsOf(error), true);
@@ -204,9 +205,9 @@ export class WebWay implements Way {
       const place = `/sessions/${this.session}/prompts`;
       const said = await this.server.call('POST', place, { content, prompt_id: prompt });
       const status = isRecord(said) ? said['status'] : null;
-      // It begins no turn, and is in the conversation all the same: the next request has it.
-      if (status === 'blocked') return this.#offered('a hook of Kimi blocked it');
-      // Its turn may have ended by now: then it begins one of its own.
+      // A blocked prompt begins no turn, but it is in the conversation: the next request has it.
+      if (status === 'blocked') return this.#offered('a hook of Kimi blocked the prompt');
+      // The steer fails if the turn has ended by now. Then the prompt gets a turn of its own.
       if (status === 'queued' && !ownTurn)
         await this.server.call('POST', `${place}/${prompt}:steer`).catch(() => 'it waits for the end of the turn');
       return null;
@@ -215,12 +216,12 @@ export class WebWay implements Way {
       if (!(error instanceof WebRefusal) || error.isUnclear) return this.#offered(wordsOf(error));
       if (error.code !== WEB_CODES.promptInUse) return left(error.message, !error.isFinal);
     }
-    // It was given before, and is neither in the queue nor in the record: Kimi lost it with a turn that was cut off.
+    // The server took this id before. If the prompt is in neither the queue nor the record, Kimi lost it with a turn that was cut off.
     const isLost = await isOver(this.server, this.session, id).catch(() => null);
     return isLost && !this.record.has(id) ? this.#hand(parcel, signal, again + 1) : null;
   }
 
-  /** Waits until the record shows all of it. What it does not show stays held: the record decides later. */
+  /** Waits until the record shows all parcels. Parcels that it does not show stay claimed: the record decides later. */
   async #proven(parcels: readonly Parcel[], since: number, signal: AbortSignal): Promise<Attempt> {
     const wakeup = new Wakeup();
     const folders = new FolderWatch(() => wakeup.notify());
@@ -241,7 +242,7 @@ export class WebWay implements Way {
         if (session === null || this.server.start === null) return this.#offered('the server of Kimi has ended');
         if (session === 'silent' || webState(session).status !== 'idle') idleFrom = performance.now();
         if (performance.now() - idleFrom > SILENT_MS)
-          return this.#offered('Kimi is idle, and its record does not say that the model had it');
+          return this.#offered('Kimi is idle, and its record does not show that the model had the mail');
       }
     } finally {
       folders.close();
@@ -257,7 +258,7 @@ export class WebWay implements Way {
   }
 }
 
-/** The prompts that a server has and that are not over: the one that runs, and those that wait. */
+/** The ids of the running prompt and of the queued ones. */
 async function promptsOf(server: KimiServer, session: string): Promise<string[]> {
   const data = await server.call('GET', `/sessions/${session}/prompts`);
   const { active, queued } = isRecord(data) ? data : {};

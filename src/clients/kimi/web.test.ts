@@ -11,7 +11,7 @@ import { KimiWebSession } from './web-session.ts';
 import { KimiWebSessions } from './web-way.ts';
 import { hasOtherKimi, isKimiWindow, isOnServer, KimiServer, kimiServers, WebRefusal } from './web.ts';
 
-/** For so long a call of a server is waited for. */
+/** The limit for one call to a server. */
 const ANSWER_MS = 5000;
 
 const ends: (() => void)[] = [];
@@ -26,13 +26,13 @@ describe('a server of Kimi', () => {
     const other = await aProcess('node', home);
     for (const pid of [kimi, other, 2 ** 22 + 1]) announce(home, { pid });
     announce(home, { pid: kimi, host: '192.0.2.1', port: 2 });
-    // Another Kimi had this number before.
+    // Another Kimi had this pid before.
     announce(home, { pid: kimi, port: 3, heartbeat_at: Date.now() - 60_000 });
     expect(kimiServers(home).map(({ pid, port }) => [pid, port])).toEqual([[kimi, 1]]);
     expect(kimiServers(`${home}/nowhere`)).toEqual([]);
   });
 
-  it('is no window, and does not keep its own sessions from their mail', async () => {
+  it('is no window of Kimi, and does not block mail for its own sessions', async () => {
     const home = aHome();
     const folder = aHome();
     const server = await aProcess('kimi-code', folder);
@@ -46,7 +46,7 @@ describe('a server of Kimi', () => {
     expect(hasOtherKimi(home, `${home}/link`)).toBe(true);
   });
 
-  it('gets its token only if the user of this process listens there', async () => {
+  it('is sent the token only if a program of our own user listens at the port', async () => {
     const { server, asked } = aServer(() => ({}));
     const foreign = new KimiServer(server.home, server.pid, server.port, (process.getuid?.() ?? 0) + 1);
     await expect(foreign.call('GET', '/meta')).rejects.toThrow(NoServer);
@@ -55,7 +55,7 @@ describe('a server of Kimi', () => {
     expect(asked).toEqual([{ method: 'GET', path: '/api/v1/meta', token: 'Bearer secret' }]);
   });
 
-  it('has loaded a session that has a model, or does something', async () => {
+  it('counts a session as loaded if it has a model, or is not idle', async () => {
     const items = [
       aSession('cold'),
       aSession('warm', { agent_config: { model: 'one' } }),
@@ -70,14 +70,14 @@ describe('a server of Kimi', () => {
     ['nothing that Kimi 2.1 says', { busy: 'maybe' }],
   ])('says nothing about a session where it answers %s', async (_case, more) => {
     const { server } = aServer(() => aSession('s1', more));
-    await expect(server.session('s1')).rejects.toThrow('another form');
+    await expect(server.session('s1')).rejects.toThrow('a form that Kimi 2.1 does not use');
   });
 
-  it('may have a session of which it does not say that it has not', async () => {
+  it('may have loaded a session as long as its answer does not exclude that', async () => {
     const { server } = aServer((path) => (path.endsWith('s1') ? { id: 's1' } : aSession('s2', { busy: true })));
     const kimi = await aProcess('kimi-code', aHome());
     announce(server.home, { pid: kimi, port: server.port });
-    await expect(isOnServer(server.home, 's1')).rejects.toThrow('another form');
+    await expect(isOnServer(server.home, 's1')).rejects.toThrow('a form that Kimi 2.1 does not use');
     expect(await isOnServer(server.home, 's2')).toBe(true);
     const [meant] = kimiServers(server.home);
     expect(await isOnServer(server.home, 's2', meant)).toBe(false);
@@ -85,7 +85,7 @@ describe('a server of Kimi', () => {
 });
 
 describe('the sessions of servers', () => {
-  it('are listed at once beside a server that hangs, and what it says counts again when it answers', async () => {
+  it('are listed without delay while a server hangs, and have a way again when it answers', async () => {
     const hang = Promise.withResolvers<void>();
     let isHung = false;
     const { server } = aServer(async () => {
@@ -134,12 +134,12 @@ it('have a way also if their server answers each time after the look that asked 
 
 describe('a prompt for a session on a server', () => {
   it.each([
-    ['may go better later if the session is busy', 40901, { outcome: 'left', retry: true }],
+    ['may be tried again if the session is busy', 40901, { outcome: 'left', retry: true }],
     ['is refused for good if it is invalid', 40001, { outcome: 'left', retry: false }],
     ['may have gone in if the server failed inside', 50001, { outcome: 'unknown' }],
   ])('%s', async (_what, refusal, said) => {
     const folder = aHome();
-    // Its user named the folder by a link.
+    // The session names its folder by a link.
     const cwd = `${aHome()}/link`;
     symlinkSync(folder, cwd);
     const session = aSession('s1', { metadata: { cwd }, agent_config: { model: 'one' } });
@@ -160,7 +160,7 @@ describe('a prompt for a session on a server', () => {
 });
 
 describe('what a session on a server asks', () => {
-  it('is a plan with its own ways, which are approved by name', async () => {
+  it('is a plan with options of its own, each approved by its label', async () => {
     const display = {
       kind: 'plan_review',
       plan: 'PLAN',
@@ -177,7 +177,7 @@ describe('what a session on a server asks', () => {
     expect(posted()).toEqual({ decision: 'approved', selected_label: 'Big' });
   });
 
-  it('is a goal that can only be refused: to start one also chooses a permission mode', async () => {
+  it('is a goal that can only be refused, because starting it also changes the permission mode', async () => {
     const display = { kind: 'goal_start', objective: 'GOAL', mode: 'manual' };
     const { questions } = asking({ tool_name: 'CreateGoal', tool_input_display: display });
     expect((await questions.open())?.questions[0]?.options).toEqual([{ label: 'Reject' }]);
@@ -189,7 +189,7 @@ describe('what a session on a server asks', () => {
     expect(posted()).toEqual({ decision: 'rejected' });
   });
 
-  it('is not asked for while nothing waits: that would load the session', async () => {
+  it('is not listed while no question is open, because listing loads the session', async () => {
     const { server, asked } = aServer(() => aSession('s1'));
     const questions = new KimiWebQuestions(
       async () => server,
@@ -228,7 +228,7 @@ interface Asked {
   body?: unknown;
 }
 
-/** A server that answers so, and what it was asked. */
+/** A server that answers with `answer`, and the requests that it got. */
 function aServer(answer: (path: string, method: string) => object | Promise<object>) {
   const home = aHome();
   writeFileSync(`${home}/server.token`, 'secret\n');
@@ -253,7 +253,7 @@ function aHome(): string {
   return realpathSync(temporaryHome());
 }
 
-/** A process that names itself so. */
+/** A process with this name. */
 async function aProcess(name: string, cwd: string): Promise<number> {
   const child = Bun.spawn(['bash', '-c', `exec -a ${name} sleep 100`], { cwd });
   ends.push(() => child.kill());

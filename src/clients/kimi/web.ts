@@ -9,13 +9,13 @@ import { callLoopback, NoServer } from '../loopback.ts';
 import { isKimi } from './state.ts';
 
 const ANSWER_MS = 5000;
-/** A server that has only just started takes its time. */
+/** Limit for calls that change something: a server that has just started is slow. */
 const SLOW_MS = 60_000;
-/** The most that it lists at once. */
+/** The most sessions that the server lists at once. */
 const PAGE = 100;
 const WAITING_FOR = { approval: 'permission prompt', question: 'input needed' } as const;
 
-/** What a server writes about itself every 10 s, `server/instances/<id>.json`. Times are Unix ms. */
+/** `server/instances/<id>.json`: each server rewrites its file every 10 s. Times are Unix ms. */
 const Instance = new Schema(() =>
   v.object({ pid: v.number(), host: v.string(), port: v.number(), heartbeat_at: v.number() }),
 );
@@ -27,7 +27,7 @@ const Loaded = new Schema(() =>
     main_turn_active: v.optional(v.boolean(), false),
     pending_interaction: v.picklist(['none', 'approval', 'question']),
     metadata: v.object({ cwd: v.string() }),
-    /** The model is empty while the server has not loaded the session, and before its first prompt. */
+    /** The model is empty before the session's first prompt, and while the server has not loaded the session. */
     agent_config: v.object({ model: v.string() }),
   }),
 );
@@ -44,12 +44,12 @@ export class WebRefusal extends Error {
     super(message);
   }
 
-  /** It refuses the same request every time. */
+  /** A retry of the same request would be refused, too. */
   get isFinal(): boolean {
     return this.code === WEB_CODES.invalid || this.code === WEB_CODES.malformed;
   }
 
-  /** It failed on its way, or says nothing that Kimi 2.1 says: it may have taken the request. */
+  /** The server failed inside, or its answer has no code of Kimi 2.1: it may have taken the request. */
   get isUnclear(): boolean {
     return !(this.code < WEB_CODES.internal);
   }
@@ -68,7 +68,7 @@ export const WEB_CODES = {
 
 /**
  * A `kimi web` of this user: an HTTP server on loopback that runs sessions of all folders. Its token is in a file that only its user can
- * read. Another user's program may have got the port when Kimi was gone: it is sent nothing.
+ * read. After Kimi ends, a program of another user may listen on the same port: Parley sends nothing to it.
  */
 export class KimiServer {
   constructor(
@@ -82,7 +82,7 @@ export class KimiServer {
     return startOf(this.pid);
   }
 
-  /** One session, as the server knows it; null if there is none. This loads nothing. */
+  /** One session, as the server knows it; null if there is none. This does not load the session. */
   async session(id: string): Promise<WebSession | null> {
     try {
       const parsed = Loaded.safeParse(await this.call('GET', `/sessions/${id}`));
@@ -91,10 +91,10 @@ export class KimiServer {
       if (error instanceof WebRefusal && error.code === WEB_CODES.noSession) return null;
       throw error;
     }
-    throw new Error('Kimi answered about the session in another form than Kimi 2.1');
+    throw new Error('Kimi described the session in a form that Kimi 2.1 does not use');
   }
 
-  /** The sessions that it has loaded, the last used first. One that was never given a prompt is not among them. */
+  /** The sessions that the server has loaded, the last used first. A session without a prompt is not listed. */
   async loaded(): Promise<WebSession[]> {
     const data = await this.call('GET', `/sessions?page_size=${PAGE}`);
     const items: unknown[] = isRecord(data) && Array.isArray(data['items']) ? data['items'] : [];
@@ -105,7 +105,7 @@ export class KimiServer {
     return all.filter(isLoaded);
   }
 
-  /** One call of its API; what it answers. Many calls load the session that they name: then nobody else may have it open. */
+  /** Calls the API and returns the answer. Many calls load the session that they name: check first that no other Kimi has it open. */
   async call(method: string, path: string, body?: object, more: { signal?: AbortSignal; ms?: number } = {}) {
     const isRead = method === 'GET';
     const response = await callLoopback({
@@ -134,21 +134,21 @@ export function kimiServers(home: string): KimiServer[] {
     if (!parsed.success) return [];
     const { pid, host, port, heartbeat_at } = parsed.data;
     const isHere = ['127.0.0.1', 'localhost', '0.0.0.0'].includes(host);
-    // A server that was killed leaves its file, and a window of Kimi may get its number.
+    // A killed server leaves its file, and a window of Kimi may get its pid.
     return isHere && hasRunSince(pid, heartbeat_at) && isKimi(wordsOf(pid)) ? [new KimiServer(home, pid, port)] : [];
   });
 }
 
-/** Whether a server has loaded this session, beside the one that is meant. Throws if one does not answer: it may have it. */
-export async function isOnServer(home: string, id: string, meant?: KimiServer): Promise<boolean> {
+/** Whether a server other than `except` has loaded this session. Throws if a server does not answer, because it may have it. */
+export async function isOnServer(home: string, id: string, except?: KimiServer): Promise<boolean> {
   for (const server of kimiServers(home)) {
-    const session = server.pid === meant?.pid ? null : await server.session(id).catch(ifGone);
+    const session = server.pid === except?.pid ? null : await server.session(id).catch(nullIfGone);
     if (session && isLoaded(session)) return true;
   }
   return false;
 }
 
-function ifGone(error: unknown): null {
+function nullIfGone(error: unknown): null {
   if (error instanceof NoServer) return null;
   throw error;
 }
@@ -158,15 +158,15 @@ export function isKimiServer(home: string, pid: number): boolean {
   return kimiServers(home).some((server) => server.pid === pid);
 }
 
-/** Tells windows of Kimi from its servers, which name themselves in the same way. */
+/** A test for windows of Kimi. Its servers have the same process name, and are no windows. */
 export function isKimiWindow(home: string): (words: readonly string[], file: string, pid: number) => boolean {
   return (words, _file, pid) => isKimi(words) && !isKimiServer(home, pid);
 }
 
 /**
- * Says whether another Kimi may have a session of a folder open: its TUI, `kimi -p` or `kimi acp`. None of them opens a session of another
- * folder than its own. Nothing says which one it has, and a server would go on with a session that a TUI has open without either noticing.
- * Always true where the system does not tell.
+ * Returns a test: may another Kimi (a TUI, `kimi -p` or `kimi acp`) have a session of this folder open? Each of them opens only sessions of
+ * its own folder, but nothing says which one. If a server continued a session that a TUI has open, neither would notice the other.
+ * Without `/proc` the test is always true.
  */
 export function otherKimis(home: string): (folder: string) => boolean {
   if (process.platform !== 'linux') return () => true;
@@ -177,12 +177,12 @@ export function otherKimis(home: string): (folder: string) => boolean {
   return (folder) => folders.has(realPath(folder));
 }
 
-/** The same for one folder. */
+/** Whether another Kimi may have a session of this folder open. */
 export function hasOtherKimi(home: string, folder: string): boolean {
   return otherKimis(home)(folder);
 }
 
-/** What a session on a server does. */
+/** The state of a session on a server. */
 export function webState({ busy, main_turn_active, pending_interaction: asks }: WebSession): SessionState {
   if (asks !== 'none') return { status: 'waiting', waitingFor: WAITING_FOR[asks] };
   return { status: busy || main_turn_active ? 'active' : 'idle' };
@@ -196,7 +196,7 @@ function tokenIn(home: string): string {
   try {
     return readFileSync(`${home}/server.token`, 'utf8').trim();
   } catch (error) {
-    throw new NoServer(`the token of Kimi's server cannot be read`, { cause: error });
+    throw new NoServer(`the token file of \`kimi web\` cannot be read`, { cause: error });
   }
 }
 

@@ -40,29 +40,29 @@ describe('the wire of kimi', () => {
   it.each([
     ['is busy', 'busy', 'a turn is running already'],
     ['cannot reach its model', 'refuse', 'the model could not be reached'],
-    ['falls at its start', 'fall', 'no terminal'],
+    ['crashes at its start', 'fall', 'no terminal'],
   ] as const)('that %s leaves the mail, for later [C2C-36]', async (_case, act, because) => {
     const said = await offered(new ScriptedKimi([act]));
     expect(said).toMatchObject({ outcome: 'left', retry: true });
     expect(said.outcome === 'left' && said.because).toContain(because);
   });
 
-  it('that dies in the middle of a turn is not said to have taken anything', async () => {
+  it('that dies in the middle of a turn is not reported as having taken the mail', async () => {
     const said = await offered(new ScriptedKimi(['die']));
     expect(said).toMatchObject({ outcome: 'offered' });
     expect(said.outcome === 'offered' && said.evidence['unknown']).toContain('it ended with code 3');
   });
 
-  it('asks for an approval in vain: only its user can give it', async () => {
+  it('gets no approval from Parley: only its user can give it', async () => {
     const kimi = new ScriptedKimi(['ask']);
     expect(await offered(kimi)).toMatchObject({ outcome: 'taken', evidence: { declined: 'ApprovalRequest' } });
     expect(kimi.heard.find(({ reply }) => reply)?.reply).toMatchObject({ request_id: 'a1', response: 'reject' });
   });
 
-  it('that never ends its turn is called off, ended, and what it saw is unknown', async () => {
+  it('that never ends its turn is cancelled and ended, and it stays unknown what it saw', async () => {
     const kimi = new ScriptedKimi(['hang']);
     const said = await offered(kimi, { turnMs: 300 });
-    expect(said).toMatchObject({ outcome: 'offered', evidence: { unknown: expect.stringContaining('called off') } });
+    expect(said).toMatchObject({ outcome: 'offered', evidence: { unknown: expect.stringContaining('cancelled') } });
     expect(kimi.heard.some(({ cancel }) => cancel)).toBe(true);
     expect(kimi.runs).toBe(false);
   });
@@ -80,23 +80,26 @@ describe('the wire of kimi', () => {
     expect(kimi.runs).toBe(false);
   });
 
-  it('that does not leave when asked is ended all the same', async () => {
+  it('that does not exit when its input closes is killed', async () => {
     const kimi = new ScriptedKimi(['stubborn']);
     await offered(kimi, { turnMs: 100, leaveMs: 200 });
     expect(kimi.runs).toBe(false);
   });
 
-  it.each(['2.1.0', '0.77.1'])('does not exist in kimi %s, which is said with what to use instead', async (version) => {
-    const kimi = new ScriptedKimi(['accept'], version);
-    const said = await offered(kimi);
-    expect(said).toMatchObject({ outcome: 'left', retry: false });
-    expect(said.outcome === 'left' && said.because).toMatch(
-      new RegExp(`^kimi ${version} has no --wire.*c2c start kimi`),
-    );
-    expect(kimi.starts).toEqual([]);
-  });
+  it.each(['2.1.0', '0.77.1'])(
+    'does not exist in kimi %s, and the reason says what to use instead',
+    async (version) => {
+      const kimi = new ScriptedKimi(['accept'], version);
+      const said = await offered(kimi);
+      expect(said).toMatchObject({ outcome: 'left', retry: false });
+      expect(said.outcome === 'left' && said.because).toMatch(
+        new RegExp(`^kimi ${version} has no --wire.*c2c start kimi`),
+      );
+      expect(kimi.starts).toEqual([]);
+    },
+  );
 
-  it('is not where nobody installed it', async () => {
+  it('does not exist where kimi is not installed', async () => {
     const said = await offered(new ScriptedKimi(), { command: ['/nowhere/kimi'] });
     expect(said).toMatchObject({ outcome: 'left', because: expect.stringContaining('/nowhere/kimi was not found') });
   });

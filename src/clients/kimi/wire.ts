@@ -8,44 +8,45 @@ import type { Attempt, Parcel, Way } from '../../core/ports/way-in.ts';
 /** The version of the protocol that we speak. spec: c2c#wire */
 const PROTOCOL = '1.10';
 const VERSION_MS = 20_000;
-/** How long a turn that was called off may take to end. */
+/** Limit for a cancelled turn to end. */
 const CANCEL_MS = 5000;
 const LEAVE_MS = 3000;
-/** A longer line is no frame of an agent. */
+/** A longer line cannot be a frame of Kimi: the process is killed. */
 const LINE_BYTES = 64 * 1024 * 1024;
-/** Of its stderr the end is kept. */
+/** How much of the end of its stderr is kept. */
 const STDERR_CHARS = 2000;
-const DECLINED = 'mail came in while nobody watches; only the user can decide this, in a session of their own';
+const DECLINED =
+  'this turn was started for mail, and no user watches it; only the user can decide this, in their own session';
 
-/** Errors of the agent, by number: what each means, and whether it may go better later. */
+/** Errors of Kimi, by code: what each means, and whether a retry may succeed. */
 const ERRORS: Record<number, { means: string; retry: boolean }> = {
   [-32000]: { means: 'a turn is running already', retry: true },
   [-32001]: { means: 'no model is set; choose one in kimi', retry: true },
-  [-32002]: { means: 'this kimi does not support what was asked', retry: false },
+  [-32002]: { means: 'this kimi does not support the request', retry: false },
   [-32003]: { means: 'the model could not be reached', retry: true },
-  [-32004]: { means: 'its login has run out; log in again with kimi', retry: true },
+  [-32004]: { means: 'its login has expired; log in again with kimi', retry: true },
 };
 
 export interface WireOrder {
-  /** The program and what it needs before `--wire`. */
+  /** The program, and its arguments before `--wire`. */
   command: readonly string[];
   workDir: string;
   env: Record<string, string | undefined>;
-  /** Further words for the command line. */
+  /** Further arguments. */
   args?: readonly string[];
-  /** How long it may take until it is ready, and how long a turn may. */
+  /** Limits for the start of the program and for the turn. */
   startMs: number;
   turnMs: number;
-  /** How long it may take to leave, before it is ended. */
+  /** Limit for the program to exit by itself, before it is killed. */
   leaveMs?: number;
   version: string;
 }
 
 /**
- * Way 7: a turn in a `kimi --wire` of our own, started for this mail and ended after it. spec: c2c#wire
+ * Way 7: a turn in a `kimi --wire` that Parley starts for this mail and ends after it. spec: c2c#wire
  *
- * Until the prompt is written nothing was given. Then only the agent's own answer counts: a result means that the turn ran, an error
- * that it did not. If it goes away instead, there is no proof either way.
+ * Before the prompt is written, nothing is handed over. After that only Kimi's answer counts: a result means that the turn ran, an error
+ * that it did not. If Kimi ends without an answer, nothing is proven either way.
  */
 export class WireWay implements Way {
   readonly name = 'wire';
@@ -86,10 +87,10 @@ export class WireWay implements Way {
     const asked = kimi.call('prompt', { user_input: text }, this.order.turnMs);
     const answer = await stoppable(asked, signal);
     if (answer !== 'stopped' && !('late' in answer)) return ended(answer, kimi);
-    // The model may have seen it by now: cancel the turn, and report what the agent says of that.
+    // The model may have seen the mail by now: cancel the turn, and report Kimi's answer.
     await kimi.call('cancel', {}, CANCEL_MS);
     const after = answer === 'stopped' ? await within(asked, CANCEL_MS, { late: true } as const) : answer;
-    return 'late' in after ? unknown('the turn did not end in time and was called off') : ended(after, kimi);
+    return 'late' in after ? unknown('the turn did not end in time and was cancelled') : ended(after, kimi);
   }
 
   #hello(): Params {
@@ -101,12 +102,12 @@ export class WireWay implements Way {
   }
 
   #commandLine(): string[] {
-    // Never with a flag that approves everything: only the user approves.
+    // Never add a flag that approves everything: only the user approves.
     return [...this.order.command, '--wire', '--work-dir', this.order.workDir, ...(this.order.args ?? [])];
   }
 }
 
-/** Why this kimi has no wire; null if it may have one. Only the old CLI (1.x) speaks it. */
+/** Why this kimi has no `--wire`; null if it may have it. Only the old CLI (1.x) has it. */
 export async function whyUnfit({
   command,
   workDir,
@@ -152,7 +153,7 @@ function ended(answer: Exclude<Answer, { late: true }>, kimi: KimiProcess): Atte
 function refusal(answer: Exclude<Answer, { result: object }>, late: string): Attempt {
   if ('late' in answer) return left(late);
   if ('gone' in answer) {
-    // Another program under this name, or a kimi that says no version: it will not learn it.
+    // A program without `--wire` whose version did not show that: a retry cannot help.
     const retry = !/(unknown|unrecognized|no such) option/i.test(answer.gone);
     return { outcome: 'left', because: `kimi was not ready: ${answer.gone}`, retry };
   }
@@ -191,12 +192,12 @@ async function within<T, U>(act: Promise<T>, ms: number, late: U): Promise<T | U
   }
 }
 
-/** The result of a call, the agent's error, or that there is neither. */
+/** The answer to a call: its result or error. `gone`: Kimi ended without one. `late`: none came in time. */
 type Answer = { result: Params } | { error: RemoteError } | { gone: string } | { late: true };
 
 /**
- * A running `kimi --wire`: JSON-RPC 2.0, one frame a line, on its stdin and stdout. Each of its requests is answered, because it would
- * wait for ever; what only its user may decide is declined. spec: c2c#wire
+ * A running `kimi --wire`: JSON-RPC 2.0, one frame per line, on its stdin and stdout. Every request of Kimi gets an answer, because Kimi
+ * waits for it without a limit. Decisions that belong to the user are declined. spec: c2c#wire
  */
 class KimiProcess {
   readonly #child: Bun.Subprocess<'pipe', 'pipe', 'pipe'>;
@@ -205,7 +206,7 @@ class KimiProcess {
   /** The types of the requests that were declined. */
   readonly declined: string[] = [];
 
-  /** `leaveMs`: how long it may take to end after its input was closed, and again after SIGTERM. */
+  /** `leaveMs`: limit for it to exit after its stdin is closed, and again after SIGTERM. */
   constructor(
     command: readonly string[],
     readonly options: { cwd: string; env: Record<string, string | undefined>; leaveMs: number },
@@ -217,12 +218,12 @@ class KimiProcess {
       notification() {},
       broken() {},
     });
-    // Both end with the child, which `close` waits for.
+    // Both loops end with the child, and `close` waits for the child.
     void this.#readStdout();
     void this.#readStderr();
   }
 
-  /** Sends a request, and waits at most this long for the answer. */
+  /** Sends a request and waits at most `ms` for the answer. */
   async call(method: string, params: Params, ms: number): Promise<Answer> {
     try {
       const result = await this.#peer.request(method, params, { ms }).answer;
@@ -234,12 +235,12 @@ class KimiProcess {
     }
   }
 
-  /** Closes its input and waits until it has ended; if it does not, it is ended. */
+  /** Closes its stdin and waits until it has exited. If it does not exit, it is killed. */
   async close(): Promise<void> {
     try {
       await this.#child.stdin.end();
     } catch {
-      // It was gone already.
+      // It has already ended.
     }
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
       const ended = await within(
@@ -268,7 +269,7 @@ class KimiProcess {
       tooLong: () => this.#child.kill('SIGKILL'),
     });
     await this.#child.exited;
-    // Its last words on stderr come first.
+    // Read the rest of stderr first, for the reason.
     await Bun.sleep(0);
     this.#peer.close();
   }
@@ -279,7 +280,7 @@ class KimiProcess {
       this.#stderr = (this.#stderr + decoder.decode(chunk, { stream: true })).slice(-STDERR_CHARS);
   }
 
-  /** Nobody sits before this client: what a person should decide is declined, never granted. */
+  /** No user watches this client: a decision that belongs to the user is declined, never granted. */
   #decline(id: Id, { type, payload }: Params): void {
     const asked = isRecord(payload) ? payload['id'] : undefined;
     this.declined.push(typeof type === 'string' ? type : '');

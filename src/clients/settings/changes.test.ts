@@ -65,7 +65,7 @@ class Settings {
 }
 
 describe('a settings file of another program', () => {
-  it('keeps its mode, and a copy of it stands beside it the first time', () => {
+  it('keeps its mode, and is copied beside itself at the first change', () => {
     const settings = new Settings('{"a": 1}');
     chmodSync(settings.path, 0o640);
     settings.add();
@@ -76,7 +76,7 @@ describe('a settings file of another program', () => {
     expect(readdirSync(settings.folder).sort()).toEqual(['ours', 'settings.json', 'settings.json.before-parley']);
   });
 
-  it('is given back as it was, and nothing else is left', () => {
+  it('is restored by an undo, and nothing else is left', () => {
     const settings = new Settings('{"a": 1}').add();
     expect(settings.undo()).toEqual({ outcome: 'removed' });
     expect(settings.text).toBe('{"a": 1}');
@@ -90,7 +90,7 @@ describe('a settings file of another program', () => {
     expect(readFileSync(`${settings.path}.before-parley`, 'utf8')).toBe('older');
   });
 
-  it('may be a link: what it leads to is changed, and the link stays', () => {
+  it('may be a link: the file behind it is changed, and the link stays', () => {
     const settings = new Settings();
     mkdirSync(`${settings.folder}/dotfiles`);
     writeFileSync(`${settings.folder}/dotfiles/real.json`, '{}');
@@ -105,7 +105,7 @@ describe('a settings file of another program', () => {
     expect(readdirSync(`${settings.folder}/dotfiles`)).toEqual(['real.json']);
   });
 
-  it('is made if it is not there, and goes again', () => {
+  it('is created if it is missing, and removed again', () => {
     const settings = new Settings().add();
     expect(settings.text).toBe('{\n  "servers": {\n    "mail": {\n      "command": "parley"\n    }\n  }\n}\n');
     expect(statSync(settings.path).mode & 0o777).toBe(0o600);
@@ -133,7 +133,7 @@ describe('a settings file of another program', () => {
     expect(() => link.add()).toThrow('is a link that leads nowhere');
   });
 
-  it('is not overwritten if somebody changed it while we edited', () => {
+  it('is not overwritten if another program changed it while we edited', () => {
     const settings = new Settings('{}');
     const { change } = settings;
     writeFileSync(settings.path, '{"theirs": 1}');
@@ -144,12 +144,12 @@ describe('a settings file of another program', () => {
     expect(existsSync(settings.manifest)).toBe(false);
   });
 
-  it('is not overwritten if somebody made it while we edited', () => {
+  it('is not overwritten if another program created it while we edited', () => {
     const settings = new Settings();
     const { change } = settings;
     writeFileSync(settings.path, '{"theirs": 1}');
     expect(() => typeof change === 'object' && applyChange(change, settings.manifest)).toThrow(
-      'was made by another program meanwhile',
+      'was created by another program meanwhile',
     );
     expect(settings.text).toBe('{"theirs": 1}');
     expect(readdirSync(settings.folder)).toEqual(['settings.json']);
@@ -157,7 +157,7 @@ describe('a settings file of another program', () => {
 });
 
 describe('a settings file that its program writes while we edit it', () => {
-  it('gets ours, and keeps theirs', () => {
+  it('gets our addition, and keeps the changes of its program', () => {
     const settings = new Settings('{}');
     const { addition } = settings;
     let writes = 3;
@@ -170,7 +170,7 @@ describe('a settings file that its program writes while we edit it', () => {
     expect(JSON.parse(settings.text)).toEqual({ theirs: 0, servers: { mail: { command: 'parley' } } });
   });
 
-  it('loses ours alone, however often it is written', () => {
+  it('loses only our addition, however often it is written', () => {
     const settings = new Settings('{}');
     const installer = new Installer(settings.folder, 'again');
     installer.apply([settings.addition], false);
@@ -187,8 +187,8 @@ describe('a settings file that its program writes while we edit it', () => {
   });
 });
 
-describe('what others did since', () => {
-  it('stays when ours is taken out, and the copy stays too', () => {
+describe('a later change of another program', () => {
+  it('stays when our addition is removed, and the copy stays, too', () => {
     const settings = new Settings('{"a": 1}').add();
     writeFileSync(settings.path, JSON.stringify({ ...JSON.parse(settings.text), b: 2 }, null, 2));
     expect(settings.undo()).toEqual({ outcome: 'removed', kept: `${settings.path}.before-parley` });
@@ -196,14 +196,14 @@ describe('what others did since', () => {
     expect(existsSync(settings.manifest)).toBe(false);
   });
 
-  it('stays even in a file that we made', () => {
+  it('stays even in a file that we created', () => {
     const settings = new Settings().add();
     writeFileSync(settings.path, settings.text.replace('{\n', '{\n  "theirs": 1,\n'));
     expect(settings.undo()).toEqual({ outcome: 'removed' });
     expect(settings.text).toBe('{\n  "theirs": 1\n}\n');
   });
 
-  it('stays if it was done to what is ours', () => {
+  it('stays if it changed our addition', () => {
     const settings = new Settings('{}').add();
     const theirs = settings.text.replace('parley', 'their own');
     writeFileSync(settings.path, theirs);
@@ -211,14 +211,14 @@ describe('what others did since', () => {
     expect(settings.text).toBe(theirs);
   });
 
-  it('may be that they removed it, or the whole file', () => {
+  it('may have removed our addition, or the whole file', () => {
     const settings = new Settings('{"a": 1}').add();
     writeFileSync(settings.path, '{"a": 1}');
     expect(settings.undo()).toEqual({ outcome: 'gone' });
     expect(readdirSync(settings.folder)).toEqual(['settings.json']);
   });
 
-  it('lets nobody take for ours what is not noted', () => {
+  it('is not treated as ours without a record', () => {
     const settings = new Settings('{"servers": {"mail": {"command": "parley"}}}');
     expect(settings.change).toBe('theirs');
     expect(existsSync(settings.manifest)).toBe(false);
@@ -286,8 +286,8 @@ const TEXTS = [
 ];
 const THINGS = ['bch', 'c2c', 'parley'].flatMap((by) => [null, 'Stop', 'Start'].map((event) => ({ by, event })));
 
-describe('what several of our names put into one file', () => {
-  it('comes out in any order, and the very bytes are left', () => {
+describe('several additions of ours in one file', () => {
+  it('can be removed in any order, and the original bytes are left', () => {
     const plan = fc.record({
       text: fc.constantFrom(...TEXTS),
       added: fc.shuffledSubarray(THINGS, { minLength: 1 }),
@@ -310,7 +310,7 @@ describe('what several of our names put into one file', () => {
     );
   });
 
-  it('is, after one of them left, what it would be had that one never been there', () => {
+  it('are, after one was removed, as if that one had never been there', () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...TEXTS),
@@ -330,7 +330,7 @@ describe('what several of our names put into one file', () => {
     );
   });
 
-  it('goes without the others’ when another program has rewritten the file, with all that was made for it', () => {
+  it('can be removed one by one, with their containers, after another program has rewritten the file', () => {
     fc.assert(
       fc.property(
         fc.shuffledSubarray(THINGS, { minLength: 1 }),
@@ -349,7 +349,7 @@ describe('what several of our names put into one file', () => {
     );
   });
 
-  it('is replaced by a newer one of the same name, and both leave together', () => {
+  it('are replaced by newer ones of the same name, and both are removed together', () => {
     const file = new Shared('{"a": 1}');
     for (const { by, event } of THINGS) file.add(file.addition(by, event));
     for (const { by, event } of THINGS.filter((one) => one.by === 'c2c')) {
@@ -362,7 +362,7 @@ describe('what several of our names put into one file', () => {
     expect(file.now).toBe('{"a": 1}');
   });
 
-  it('leaves with a newer one of the same name what others wrote to a file that we made', () => {
+  it('leave, when a newer one is removed, what others wrote to a file that we created', () => {
     const file = new Shared(null);
     file.add(file.addition('c2c', null));
     writeFileSync(file.path, JSON.stringify({ theirs: 1, ...(JSON.parse(file.now ?? '') as object) }, null, 2));
@@ -371,7 +371,7 @@ describe('what several of our names put into one file', () => {
     expect(JSON.parse(file.now ?? '')).toEqual({ theirs: 1 });
   });
 
-  it('is left as others changed it, also when we have a newer one', () => {
+  it('stay as others changed them, even when we have a newer one', () => {
     const file = new Shared('{}');
     file.add(file.addition('c2c', null));
     writeFileSync(file.path, (file.now ?? '').replace('"version": 1', '"version": 7'));
@@ -379,12 +379,12 @@ describe('what several of our names put into one file', () => {
     expect(file.now).toContain('"version": 7');
   });
 
-  it('may have been noted and never done: a crash in between hurts nobody', () => {
+  it('may be recorded and not made: a crash in between does no harm', () => {
     const file = new Shared('{"a": 1}');
     file.add(file.addition('c2c', 'Stop'));
     const before = file.now ?? '';
     file.add(file.addition('parley', 'Stop'));
-    // As it is found when the power went after the note and before the change.
+    // The state after a power cut between the record and the change.
     writeFileSync(file.path, before);
     expect(file.undo(file.addition('parley', 'Stop'))).toEqual({ outcome: 'gone' });
     expect(file.undo(file.addition('c2c', 'Stop'))).toEqual({ outcome: 'removed' });
@@ -392,7 +392,7 @@ describe('what several of our names put into one file', () => {
     expect(file.names).toEqual(['settings.json']);
   });
 
-  it('can be taken back while it is being done, with notes, copies and folders', () => {
+  it('can be rolled back half-way, with records, copies and folders', () => {
     const file = new Shared(null);
     const { names } = file;
     const before = readManifest(file.manifest);

@@ -12,28 +12,28 @@ export interface Addition {
   by: string;
   path: string;
   owner: string;
-  /** No two additions of one profile to a file of a client have the same name. */
+  /** Its name. Unique among the additions of one profile to one file of a client. */
   what: string;
-  /** Its name in an earlier version: what was added under that name is replaced. */
+  /** Its name in an earlier version. An addition under that name is replaced. */
   formerly?: string | undefined;
   content: SettingsContent;
-  /** Is it, or something as good, in this text already? */
+  /** Whether this text already has the addition, or an equivalent one. */
   isThere: (text: string) => boolean;
 }
 
-/** How one file changes: the file as it is, the text it gets, and what the manifest says about the file then. */
+/** A planned change of one file: the file as it is, its new text, and its new records in the manifest. */
 export interface Change {
   found: FoundFile;
   text: string;
   records: Recorded[];
 }
 
-/** Why nothing is done. `there`: we added it before. `theirs`: others added it, or changed what we added, and it stays. */
+/** Why nothing is changed. `there`: we have added it before. `theirs`: others added it, or changed our addition, so we leave it. */
 export type NoChange = 'there' | 'theirs';
 
 /**
- * The change for an addition. Changes nothing. Throws NotEditable for a file that must be left alone. What we added earlier with
- * another content is replaced, unless others changed it.
+ * Plans the change for an addition, and writes nothing. An earlier addition of ours with another content is replaced, unless others changed it.
+ * Throws NotEditable for a file that must be left alone.
  */
 export function changeFor(addition: Addition, manifestPath: string): Change | NoChange {
   const found = find(addition.path);
@@ -57,7 +57,7 @@ export function changeFor(addition: Addition, manifestPath: string): Change | No
   return { found, text, records: [...left, ...added] };
 }
 
-/** Puts these into a text, one after the other. */
+/** Inserts additions into a text, one after the other. */
 function putIn(
   additions: readonly Omit<Recorded, 'edit' | 'left'>[],
   text: string,
@@ -71,7 +71,7 @@ function putIn(
   return { text: now, records };
 }
 
-/** Makes the change and records it. If it fails, everything is as it was. Returns the copy of the file that is kept, if any. */
+/** Writes the change and records it. If that fails, everything is restored. Returns the path of the copy that is kept of the file, if any. */
 export function applyChange({ found, text, records }: Change, manifestPath: string): string | undefined {
   const { target } = found;
   const before = readManifest(manifestPath);
@@ -88,7 +88,7 @@ export function applyChange({ found, text, records }: Change, manifestPath: stri
   ];
   const started: Manifest = { ...before, folders: [...folders, ...before.folders], files };
   try {
-    // Recorded first: a crash leaves a record of nothing, never an addition without a record.
+    // Record first: a crash may then leave a record without an addition, but never an addition without a record.
     writeManifest(manifestPath, { ...started, noted: [...before.noted, added] });
     replace(found, text, modeFor(content));
     writeManifest(manifestPath, withRecords({ ...readManifest(manifestPath), noted: before.noted }, target, records));
@@ -108,7 +108,7 @@ function modeFor(content: SettingsContent): number {
   return content.format === 'markdown' ? 0o644 : 0o600;
 }
 
-/** Takes back changes that were just made, the last first, and their records. */
+/** Undoes changes that were just made, the last first, and removes their records. */
 export function rollBack(changes: readonly Change[], before: Manifest, manifestPath: string): void {
   for (const { found, text } of changes.toReversed()) {
     const now = { target: found.target, text };
@@ -124,17 +124,17 @@ export function rollBack(changes: readonly Change[], before: Manifest, manifestP
   writeManifest(manifestPath, { ...before, folders: dropFolders(folders) });
 }
 
-/** What became of something that we had added, and of the copy of the file as it was before. */
+/** The result of removing one addition. */
 export interface Undone {
   outcome: 'removed' | 'gone' | 'changed';
-  /** The copy is kept, because the file is not what it was. */
+  /** The path of the file's copy, which is kept because the file is not what it was before us. */
   kept?: string;
 }
 
-/** How a settings file is read: as it is, or as an earlier change would leave it. */
+/** Reads a settings file: as it is, or as an earlier planned change would leave it. */
 export type ReadFile = (path: string) => FoundFile;
 
-/** Takes out a recorded addition: see `without`. `dry` changes nothing and says what would become of it. */
+/** Removes a recorded addition: see `without`. With `dry` it changes nothing and returns what would happen. */
 export function undo(recorded: Recorded, manifestPath: string, dry = false, read: ReadFile = find): Undone {
   const manifest = readManifest(manifestPath);
   const { target } = recorded;
@@ -158,13 +158,13 @@ export function undo(recorded: Recorded, manifestPath: string, dry = false, read
   return { outcome, ...(kept && { kept }) };
 }
 
-/** The text that a file would have without all that is recorded of it; null if it would not be there. */
+/** The text of a file without all our recorded additions; null if the file would not exist. */
 export function textWithoutOurs(path: string, manifestPath: string, read: ReadFile): string | null {
   const manifest = readManifest(manifestPath);
   const found = read(path);
   let { text } = found;
   let records = recordsOf(manifest, found.target);
-  // A removal gives those that are left new records.
+  // Each removal returns new records for the additions that are left.
   for (let last = records.at(-1); text !== null && last; last = records.at(-1)) {
     const result = without(records, last, text, isCreated(manifest, found));
     if (typeof result === 'object') ({ text, records } = result);
@@ -177,22 +177,23 @@ function isCreated(manifest: Manifest, { target }: FoundFile): boolean {
   return manifest.files.find((one) => one.target === target)?.created ?? false;
 }
 
-/** A file without one of our additions. The text is null if there should be no file. */
+/** A file without one of our additions. The text is null if the file should be removed. */
 interface Less {
   text: string | null;
-  /** The records of what is left, as it is in the file now. */
+  /** The new records of the additions that are left. */
   records: Recorded[];
 }
 
-/** The records of what is in the file: one that was written just before a crash may have no addition. */
+/** The records whose additions are in the file. The last record may have none, if a crash came between the record and the change. */
 function appliedOf(records: readonly Recorded[], text: string): Recorded[] {
   const last = records.findLastIndex(({ left }) => left === contentHash(text));
   return last < 0 ? [...records] : records.slice(0, last + 1);
 }
 
 /**
- * The file without one of our additions. While nobody else has changed the file, it becomes byte for byte what it would be without
- * it: later additions are taken out too, and put in again. Otherwise only that one goes, and only if it is still as we wrote it.
+ * The file without one of our additions. If no other program has changed the file, the result is byte for byte what it would be without that
+ * addition: later additions are removed, too, and inserted again. Otherwise only that addition is removed, and only if it is still as we wrote
+ * it.
  */
 function without(
   records: readonly Recorded[],
@@ -215,19 +216,19 @@ function without(
   return orNoFile({ text: result.text, records: left }, created);
 }
 
-/** A file that we made goes when nothing is left in it. Others may have written to it since, also before our last change. */
+/** Removes a file that we created, if nothing is left in it. Checks the text, because others may have written to it. */
 function orNoFile({ text, records }: Less, created: boolean): Less {
   const isBlank = /^\s*(?:\{\s*\}\s*)?$/.test(text ?? '');
   return { text: created && isBlank && records.length === 0 ? null : text, records };
 }
 
-/** Is this a table of ours inside a table that is ours too? Then the outer one cannot go alone. */
+/** Whether the first is a TOML table inside the second, both of ours. Then the outer one cannot be removed alone. */
 function isInside({ content }: Recorded, { content: outer }: Recorded): boolean {
   if (content.format !== 'toml' || outer.format !== 'toml' || outer.append) return false;
   return content.at.length > outer.at.length && outer.at.every((key, at) => key === content.at[at]);
 }
 
-/** The text without all of these; null if one of them is not there as we wrote it. */
+/** The text without all these additions; null if one of them is not as we wrote it. */
 function withoutAll(records: readonly Recorded[], text: string): string | null {
   let now = text;
   for (const { content, edit } of records.toReversed()) {
@@ -238,7 +239,7 @@ function withoutAll(records: readonly Recorded[], text: string): string | null {
   return now;
 }
 
-/** Takes out everything down to this one, and puts in again what came after it. Null if others changed the file in between. */
+/** Removes all additions from the last one down to this one, and inserts the later ones again. Null if others changed the file in between. */
 function rebuilt(records: readonly Recorded[], gone: number, text: string): Less | null {
   let now = text;
   for (let at = records.length - 1; at >= gone; at -= 1) {
@@ -255,7 +256,7 @@ function rebuilt(records: readonly Recorded[], gone: number, text: string): Less
   }
 }
 
-/** Containers that came with what is gone, and that another addition needed too, go with that one now. */
+/** Passes containers, which we created with the removed addition, on to another addition in them, so that they are removed with that one. */
 function inheriting(record: Recorded, gone: Recorded): Recorded {
   const made = containersOf(gone.content).slice(-gone.edit.made || Infinity);
   const own = containersOf(record.content);
@@ -264,7 +265,7 @@ function inheriting(record: Recorded, gone: Recorded): Recorded {
   return { ...record, edit: { ...record.edit, made: count } };
 }
 
-/** The containers around a value, from the outermost, each by its whole path. */
+/** The containers around a JSON value, from the outermost, each as its whole path. */
 function containersOf(content: SettingsContent): string[] {
   if (content.format !== 'json') return [];
   const path = content.append ? content.at : content.at.slice(0, -1);

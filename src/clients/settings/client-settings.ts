@@ -4,14 +4,14 @@ import { isPresent } from './content.ts';
 import type { SettingsContent } from './content.ts';
 import { readJson } from './jsonc.ts';
 
-/** Where to install: the user's home, the variables that move folders, and the folder that is worked in. */
+/** Where to install: the user's home, the environment (it can move folders), and the project's folder. */
 export interface InstallTarget {
   home: string;
   env: Readonly<Record<string, string | undefined>>;
   project: string;
 }
 
-/** A program that a client starts for its tools. */
+/** An MCP server that a client starts. */
 export interface Server {
   command: string;
   args: readonly string[];
@@ -23,68 +23,68 @@ export interface Hook {
   what: string;
   command: (event: string) => string;
   events: readonly string[];
-  /** A command with this part is such a hook, even if we did not add it. */
+  /** A command that contains this text is such a hook, even if we did not add it. */
   mark: string;
   matcher?: string;
   timeout?: number;
-  /** One such hook is enough, at whichever event. */
+  /** One such hook at any event is enough. */
   anyEvent?: boolean;
 }
 
-/** What one of our commands adds to a client. */
+/** Everything that one of our install commands adds to a client. */
 export interface InstallProfile {
   by: 'parley' | 'c2c' | 'bch';
   /** The name of the server in the client's settings. */
   serverName: string;
   server: Server;
-  /** The server goes into the settings of the project, where the client has such. */
+  /** The server goes into the settings of the project, if the client has such settings. */
   forProject: boolean;
   hooks: readonly Hook[];
   /** Files of our own. */
   files: readonly { path: string; what: string; text: string; mode?: number }[];
-  /** Tools of the server that run without a dialog, with the names that they had in 0.1.0. */
+  /** Tools of the server that run without a dialog. `formerly`: the tool's name in 0.1.0. */
   allow: readonly { tool: string; formerly?: string | undefined }[];
-  /** Messages come in without a question of the client, where it has a setting for that. */
+  /** Lets messages in without a dialog, if the client has a setting for that. */
   inbound?: boolean;
-  /** A section for the client's file of instructions, where it has one. */
+  /** A section for the client's instructions file, if it has one. */
   section?: string;
 }
 
-/** One addition, before it is known which profile makes it. */
+/** An addition without its profile and owner. */
 type Part = Pick<Addition, 'path' | 'what' | 'formerly' | 'content' | 'isThere'>;
 
-/** What widens a client: one tool of the server `parley` runs without a dialog, or messages come in without one. */
+/** A permission in a client's settings: one tool of the server `parley` runs, or messages come in, without a dialog. */
 export type AllowRule = Pick<Addition, 'path' | 'content' | 'isThere'>;
 
 /** The settings of a client: where its files are, and what each kind of addition looks like there. */
 export interface ClientSettings {
   name: ClientName;
   title: string;
-  /** Its programs: the client is here if its folder is, or one of these is on the search path. */
+  /** Its programs. The client is installed if one of them is on the PATH, or if its settings folder exists. */
   binaries: readonly string[];
-  /** The folders of its settings, as they are here, or as they would be. */
+  /** The folders of its settings, whether they exist or not. */
   folders(target: InstallTarget): string[];
   /** The files that hold its servers. */
   serverFiles(target: InstallTarget, forProject: boolean): string[];
   server(name: string, server: Server): SettingsContent;
   hooks(target: InstallTarget, hook: Hook): Part[];
-  /** As it was seen to work with the real client; null where no rule was. */
+  /** The rule that lets a tool run without a dialog, as it worked with the real client; null if none was seen to work. */
   allowRule: ((target: InstallTarget, tool: string) => AllowRule) | null;
-  /** May it ask before it runs a tool without a rule? `text` is the file of the rule. By default it may. */
+  /** Whether the client may ask before it runs a tool without a rule. `text` is the file of the rule. True by default. */
   mayAsk?(text: string | null): boolean;
-  /** The setting by which it lets messages in without asking its user, where it has one. */
+  /** The setting that lets messages in without a dialog, if the client has one. */
   inboundRule?(target: InstallTarget): AllowRule;
-  /** The folder from which it was seen to list skills to its model; null where none was. */
+  /** The folder of skills that the real client listed to its model; null if none was seen. */
   skills(target: InstallTarget): string | null;
-  /** Files of ours that bring mail to its sessions, where it runs no hooks. */
+  /** Files of ours that deliver mail to its sessions, if the client runs no hooks. */
   mailFiles?(target: InstallTarget): InstallProfile['files'];
-  /** Its file of instructions for the model. */
+  /** Its instructions file for the model. */
   instructions?(target: InstallTarget): string;
-  /** What only the user can do, and what to expect. */
+  /** Notes for the user: what only the user can do, and what to expect. */
   advice(target: InstallTarget, profile: InstallProfile): string[];
 }
 
-/** What a profile adds to a client, as `owner` in the manifest. Files of our own come first: the rest may name them. */
+/** The additions of a profile to a client, with `owner` for the manifest. Files of our own come first, because other additions may name them. */
 export function additionsOf(
   client: ClientSettings,
   target: InstallTarget,
@@ -124,10 +124,10 @@ export function additionsOf(
   return parts.map((one) => ({ by, owner, ...one }));
 }
 
-/** What the setting for messages is called in the manifest. */
+/** The name of the inbound setting in the manifest. */
 export const INBOUND = 'setting that lets messages in';
 
-/** What the rule for a tool is called in the manifest. */
+/** The name of a tool's allow rule in the manifest. */
 export function ruleFor(tool: string): string {
   return `allow rule for ${tool}`;
 }
@@ -141,12 +141,12 @@ export function member(at: string[], value: unknown): SettingsContent {
   return { format: 'json', at, append: false, value };
 }
 
-/** The variables of a server under the client's word for them; nothing where there are none. */
+/** The environment of a server under the client's key for it; empty if there are no variables. */
 export function variables(word: string, env: Server['env']): Record<string, unknown> {
   return Object.keys(env).length === 0 ? {} : { [word]: env };
 }
 
-/** A hook in the shape that Claude Code began and others took over: each event lists what runs. */
+/** A hook in Claude Code's JSON shape, which other clients use, too: each event has a list of hooks. */
 export function hooksInJson(path: string, hook: Hook): Part[] {
   const { what, command, events, mark, matcher, timeout, anyEvent = false } = hook;
   return events.map((event) => {
@@ -162,7 +162,7 @@ export function hooksInJson(path: string, hook: Hook): Part[] {
   });
 }
 
-/** All hooks of such settings: the event, the two indexes in its lists, and the hook. */
+/** All hooks in settings of that shape: the event, the indexes of the group and of the hook in it, and the hook. */
 export function hooksIn(
   settings: unknown,
 ): { event: string; group: number; index: number; hook: Record<string, unknown> }[] {
@@ -173,7 +173,7 @@ export function hooksIn(
   );
 }
 
-/** Is this command ours? Its words may be quoted in another way. */
+/** Whether a command has this mark. Ignores quotes, because another program may have quoted it differently. */
 export function isMarked(command: unknown, mark: string): boolean {
   const plain = (text: string): string => text.replaceAll(/['"]/g, '');
   return typeof command === 'string' && plain(command).includes(plain(mark));

@@ -15,7 +15,7 @@ function added(content: SettingsContent, text: string): string {
   return inserted(text, editFor(content, text).insertions);
 }
 
-/** What is left after somebody else has made of our text what they like. */
+/** The result of a removal after another program has changed our text. */
 function removed(content: SettingsContent, before: string, now: string): unknown {
   return textWithout(content, editFor(content, before), now);
 }
@@ -61,7 +61,7 @@ describe('a section in Markdown', () => {
     expect(removed(SECTION, 'Mine\n', change(added(SECTION, 'Mine\n')))).toEqual(after);
   });
 
-  it('leaves every text as it was when it is taken out', () => {
+  it('leaves every text unchanged when it is removed', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: fc.constantFrom('a', '\n', '\r\n', ' ', '#', '\ufeff', 'é', '<!-- ours -->') }),

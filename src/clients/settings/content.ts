@@ -8,8 +8,8 @@ import { addToToml, appendBlock, inToml, removeBlock, removeFromToml } from './t
 const Path = () => v.array(v.string());
 
 /**
- * What we add to a file, in the words of its format. A `whole` file is ours alone. In JSON and TOML it is the value at a path, or,
- * to append, one more element of the list there.
+ * The content of an addition, by the format of its file. In JSON and TOML it is the value at a path or, with `append`, one more element of the
+ * list there. In Markdown it is a block of lines. A `whole` file is ours alone.
  */
 export const SettingsContent = new Schema(() =>
   v.variant('format', [
@@ -21,7 +21,7 @@ export const SettingsContent = new Schema(() =>
 );
 export type SettingsContent = Described<typeof SettingsContent>;
 
-/** How a text is changed, and what is needed to undo it: `made` counts the containers that came with the value. */
+/** The insertions that change a text, which also undo the change. `made`: how many containers were created around the value. */
 export const Edit = new Schema(() =>
   v.object({
     insertions: v.array(v.object({ at: v.number(), text: v.string() })),
@@ -30,19 +30,19 @@ export const Edit = new Schema(() =>
 );
 export type Edit = Described<typeof Edit>;
 
-/** An absent file is read as the emptiest one of its format. */
+/** The text of an empty file of this format, used if there is no file. */
 export function blankOf({ format }: SettingsContent): string {
   return format === 'json' ? '{}\n' : '';
 }
 
-/** Is something at the place of this content already? For a whole file: is it this very text? */
+/** Whether the text already has a value at the place of this content. For a whole file: whether it is exactly this text. */
 export function isPresent(content: SettingsContent, text: string): boolean {
   if (content.format === 'json') return hasMember(text, content.at);
   if (content.format === 'toml') return inToml(text, content.at) !== undefined;
   return content.format === 'whole' && text === content.text;
 }
 
-/** How this content gets into the text. What cannot be read is refused, and so is what would not read back as meant. */
+/** The edit that adds this content to a text. Throws NotEditable if the text cannot be parsed, or would not read back as intended. */
 export function editFor(content: SettingsContent, text: string): Edit {
   switch (content.format) {
     case 'json':
@@ -56,7 +56,7 @@ export function editFor(content: SettingsContent, text: string): Edit {
   }
 }
 
-/** The text without this content, in a file that others have changed since. */
+/** The text without this content, if others have changed the file since we added it. */
 export function textWithout(content: SettingsContent, { insertions, made }: Edit, text: string): Removal {
   switch (content.format) {
     case 'json':

@@ -20,14 +20,14 @@ import {
 import { dirname } from 'node:path';
 import { ChangedMeanwhile, NotEditable } from './text-edit.ts';
 
-/** A settings file as we found it. A link was followed: `target` is the file behind it. */
+/** A settings file as we found it. Links are followed: `target` is the file behind a link. */
 export interface FoundFile {
   target: string;
   /** Null if there is no file. */
   text: string | null;
 }
 
-/** Reads a file that belongs to another program. What is no plain file, or no UTF-8, is refused. */
+/** Reads a file of another program. Throws NotEditable if it is not a plain file, or not UTF-8. */
 export function find(path: string): FoundFile {
   const link = lstatSync(path, { throwIfNoEntry: false });
   if (!link) return { target: path, text: null };
@@ -40,7 +40,7 @@ export function find(path: string): FoundFile {
 
 function decoded(bytes: Uint8Array): string {
   try {
-    // A byte order mark is kept: it must be written again.
+    // Keep a byte order mark, so that it is written again.
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
     throw new NotEditable('is not UTF-8 text');
@@ -48,8 +48,8 @@ function decoded(bytes: Uint8Array): string {
 }
 
 /**
- * Puts a text in the place of what was found, whole or not at all, with the mode and the owner of what was there. If another program
- * has written the file since it was found, theirs stays and ours is refused: settings are changed by their own program at any time.
+ * Replaces a found file by a text, whole or not at all, and keeps the file's mode and owner. If another program has written the file since it was
+ * found, this throws ChangedMeanwhile and leaves the file: a client may change its settings at any time.
  */
 export function replace({ target, text: before }: FoundFile, text: string, mode = 0o600): void {
   const stat = statSync(target, { throwIfNoEntry: false });
@@ -59,7 +59,7 @@ export function replace({ target, text: before }: FoundFile, text: string, mode 
     if (stat && (stat.uid !== process.getuid?.() || stat.gid !== process.getgid?.()))
       chownSync(draft, stat.uid, stat.gid);
     if (before === null) {
-      // Unlike a rename, a link never replaces anything.
+      // `link`, because a rename would replace a file that another program has just created.
       linkSync(draft, target);
     } else {
       if (!isStill(target, before)) throw new ChangedMeanwhile('was changed by another program meanwhile');
@@ -67,7 +67,7 @@ export function replace({ target, text: before }: FoundFile, text: string, mode 
     }
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'EEXIST')
-      throw new ChangedMeanwhile('was made by another program meanwhile');
+      throw new ChangedMeanwhile('was created by another program meanwhile');
     throw error;
   } finally {
     rmSync(draft, { force: true });
@@ -91,14 +91,14 @@ function isStill(target: string, text: string): boolean {
   return bytes?.equals(Buffer.from(text)) ?? false;
 }
 
-/** Removes a file that is still as it was found. A link to it is left. */
+/** Removes a file, if it is still as it was found. Keeps links to it. */
 export function removeFile({ target, text }: FoundFile): void {
   if (text === null) return;
   if (!isStill(target, text)) throw new ChangedMeanwhile('was changed by another program meanwhile');
   rmSync(target);
 }
 
-/** Keeps a copy beside the file, under a name that nobody has. Its path; undefined if there is no file. */
+/** Copies the file beside itself, under a free name. Returns the path of the copy; undefined if there is no file. */
 export function keepCopy({ target, text }: FoundFile): string | undefined {
   if (text === null) return undefined;
   let copy = `${target}.before-parley`;
@@ -108,21 +108,21 @@ export function keepCopy({ target, text }: FoundFile): string | undefined {
   return copy;
 }
 
-/** Removes a copy that holds nothing but what the file has again. */
+/** Removes a copy if it is equal to this text, which the file has again. */
 export function dropCopy(copy: string, text: string): boolean {
   if (!isStill(copy, text)) return false;
   rmSync(copy);
   return true;
 }
 
-/** Makes the folder of a file. Returns those that were not there, the innermost first. */
+/** Creates the folder of a file. Returns the folders that it created, the innermost first. */
 export function makeFolder(path: string): string[] {
   const missing = missingFolders(path);
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   return missing;
 }
 
-/** The folders around a file that are not there, the innermost first. */
+/** The missing folders around a file, the innermost first. */
 export function missingFolders(path: string): string[] {
   const missing: string[] = [];
   for (let folder = dirname(path); !lstatSync(folder, { throwIfNoEntry: false }); folder = dirname(folder)) {
@@ -131,9 +131,9 @@ export function missingFolders(path: string): string[] {
   return missing;
 }
 
-/** Removes folders that we made, as long as nothing else is in them. Returns those that are in use. */
+/** Removes folders that we created, if they are empty. Returns the others. */
 export function dropFolders(folders: readonly string[]): string[] {
-  // What is inside another goes before it.
+  // Inner folders first.
   return folders.toSorted((one, other) => other.length - one.length).filter((folder) => !isDropped(folder));
 }
 

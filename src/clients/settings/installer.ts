@@ -17,26 +17,26 @@ import { userHome } from '../../platform/env.ts';
 import { lockedWhileNeeded } from '../../platform/lock-file.ts';
 import { onPath } from '../../platform/search-path.ts';
 
-/** What became of one addition. `replaced`: an older text of ours was there. `theirs`: something like it is there that we did not add. */
+/** The result of one addition. `replaced`: an older one of ours was there. `theirs`: an equivalent one is there that we did not add. */
 export interface Applied {
   path: string;
   what: string;
   outcome: 'added' | 'replaced' | 'would add' | NoChange;
-  /** The file as it was before; null if it was not there, or was not changed. */
+  /** The path of the copy of the file as it was before; null if there is none. */
   backup: string | null;
 }
 
-/** What became of one removal. `changed`: it is not as we wrote it, so it stays. */
+/** The result of one removal. `changed`: the addition is not as we wrote it, so it stays. */
 export interface Removed {
   path: string;
   what: string;
   outcome: 'removed' | 'would remove' | 'gone' | 'changed' | 'refused';
-  /** The copy of the file as it was before, kept because the file is not that any more. */
+  /** The path of the copy of the file as it was before, if the copy is kept because the file has other content now. */
   kept: string | null;
   why?: string;
 }
 
-/** Is the client on this machine? Its folder says so, or its program. */
+/** Whether the client is on this machine: its settings folder exists, or its program is on the PATH. */
 export function isHere(client: ClientSettings, target: InstallTarget): boolean {
   return (
     client.folders(target).some((folder) => existsSync(folder)) ||
@@ -45,27 +45,27 @@ export function isHere(client: ClientSettings, target: InstallTarget): boolean {
 }
 
 /**
- * Adds install profiles to the clients of a home, and takes them out. `parley install`, `c2c install` and `bch setup` share one
- * manifest, because they change the same files. No variable moves it.
+ * Adds install profiles to the clients of a home, and removes them. `parley install`, `c2c install` and `bch setup` share one manifest, because
+ * they change the same files. No environment variable moves the manifest.
  */
 export class Installer {
   readonly manifest: string;
 
   constructor(
     home: string,
-    /** The command to run again once a file is mended. */
+    /** The command to run again after the user has repaired a file. */
     readonly again: string,
   ) {
     this.manifest = manifestIn(home);
   }
 
-  /** The recorded additions of a profile to these clients; without a profile all. */
+  /** The recorded additions of a profile to these clients. Without `by` or `owners`, those of all. */
   recorded(by?: string, owners?: readonly string[]): Recorded[] {
     const { noted } = this.#guarded(this.manifest, () => readManifest(this.manifest));
     return noted.filter((one) => (!by || one.by === by) && (!owners || owners.includes(one.owner)));
   }
 
-  /** Makes these additions, all or none: every file is read before the first one changes, and a failure takes back what was done. */
+  /** Makes all these additions or none: reads every file before the first change, and undoes everything if one fails. */
   apply(additions: readonly Addition[], dry: boolean): Applied[] {
     this.recorded();
     const plan = (one: Addition) => this.#guarded(one.path, () => changeFor(one, this.manifest));
@@ -76,7 +76,7 @@ export class Installer {
     try {
       return additions.map((one) => {
         const { change, backup } = this.#guarded(one.path, () => {
-          // Planned again: the addition before may have changed the same file.
+          // Plan again, because the addition before may have changed the same file.
           const found = changeFor(one, this.manifest);
           return { change: found, backup: typeof found === 'string' ? undefined : applyChange(found, this.manifest) };
         });
@@ -92,7 +92,7 @@ export class Installer {
     }
   }
 
-  /** Takes out recorded additions, the last first. A file that cannot be read keeps its addition and the record; the others go on. */
+  /** Removes recorded additions, the last first. A file that cannot be edited keeps its addition and its record, and does not stop the others. */
   remove(recorded: readonly Recorded[], dry: boolean): Removed[] {
     return recorded.toReversed().map((one) => this.removeOne(one, dry));
   }
@@ -108,7 +108,7 @@ export class Installer {
     }
   }
 
-  /** Works on a file of another program, again if that writes it just then. A refusal names the file and what to do. */
+  /** Runs `act` on a file of another program, and again if that program writes the file meanwhile. Its refusal names the file and what to do. */
   #guarded<T>(path: string, act: () => T): T {
     try {
       return retried(act);
@@ -122,11 +122,11 @@ export class Installer {
   }
 }
 
-/** A client that runs may write its settings at any moment, a few times in a row. */
+/** How often an edit is repeated: a running client may write its settings several times in a row. */
 const TRIES = 20;
 const AGAIN_MS = 25;
 
-/** `act` reads a file and writes it, or changes nothing. */
+/** Runs `act` again while it throws ChangedMeanwhile. `act` must change nothing if it throws. */
 function retried<T>(act: () => T): T {
   for (let tries = 1; ; tries += 1) {
     try {
@@ -147,8 +147,8 @@ function manifestIn(home: string): string {
 }
 
 /**
- * One installer at a time: two at once would each record only its own additions. The lock file goes with the last addition, and its folder if
- * that is ours.
+ * Runs one installer at a time, because two at once would each record only their own additions. The last one to remove an addition also
+ * removes the lock file, and the folder if it is ours.
  */
 export function oneAtATime<T>(env: Env, act: () => T): T {
   const folder = lockFolder(env);
@@ -169,7 +169,7 @@ export function oneAtATime<T>(env: Env, act: () => T): T {
 
 const LOCK = 'parley-install.lock';
 
-/** The file that `oneAtATime` has while additions are recorded. */
+/** The lock file of `oneAtATime`. It exists while additions are recorded. */
 export function installLock(env: Env): string {
   return `${env['XDG_RUNTIME_DIR'] || ownLockFolder(env)}/${LOCK}`;
 }
@@ -178,14 +178,14 @@ function ownLockFolder(env: Env): string {
   return `${env['TMPDIR'] || '/tmp'}/parley-${process.getuid?.() ?? 0}`;
 }
 
-/** A folder that is ours alone and outside of the home, where an undo must leave nothing. Null if there is none. */
+/** A folder that only this user can write, outside the home, because an undo must leave nothing in the home. Null if there is none. */
 function lockFolder(env: Env): string | null {
   const uid = process.getuid?.();
   const folder = env['XDG_RUNTIME_DIR'] || ownLockFolder(env);
   try {
     mkdirSync(folder, { mode: 0o700 });
   } catch {
-    // It is there, or cannot be made: the next look tells.
+    // It exists, or cannot be created: the check below decides.
   }
   const found = lstatSync(folder, { throwIfNoEntry: false });
   return found?.isDirectory() && found.uid === uid ? folder : null;
@@ -207,7 +207,7 @@ const REMOVED_WORDS = {
   refused: 'left alone',
 } as const;
 
-/** The hooks of one file as one: `hook at SessionStart, Stop`. */
+/** Joins the hooks of one file into one line: `hook at SessionStart, Stop`. */
 function joinHooks<T extends { path: string; what: string; outcome: string; kept?: string | null }>(
   all: readonly T[],
 ): T[] {
@@ -218,14 +218,14 @@ function joinHooks<T extends { path: string; what: string; outcome: string; kept
     const isSame = last?.path === one.path && last.outcome === one.outcome && last.what.startsWith('hook at ');
     if (isSame && event !== undefined) {
       last.what += `, ${event}`;
-      // The copy of the file is named with the last of them.
+      // Name the copy of the file once, with the last hook.
       if (one.kept !== undefined) last.kept = one.kept;
     } else joined.push({ ...one });
   }
   return joined;
 }
 
-/** For people: a line for each addition, then one for each file of which a copy was kept. `isListed`: they have just read what would be added. */
+/** For people: a line for each addition, then one for each copy that was kept. `isListed`: the user has just seen the list, so only `theirs` is printed. */
 export function appliedLines(applied: readonly Applied[], isListed = false): string[] {
   const lines = joinHooks(applied.filter(({ outcome }) => !isListed || outcome === 'theirs'));
   const copies = new Map(applied.flatMap(({ path, backup }) => (backup === null ? [] : [[path, backup]])));
@@ -248,13 +248,13 @@ function removedLine({ path, what, outcome, kept, why }: Removed): string {
   return `  ${REMOVED_WORDS[outcome].padEnd(12)} ${what}: ${path}${reason}${kept === null ? '' : `  (as it was before: ${kept})`}`;
 }
 
-/** What was taken out of clients, and what Codex wrote about it. */
+/** The removals by client, and the tables that Codex wrote about our hooks. */
 interface Uninstalled {
   results: { client: ClientSettings; removed: Removed[] }[];
   codexTables: CodexTables[];
 }
 
-/** Takes out what a profile added to these clients, and nothing else. What cannot be taken out sets the exit code. */
+/** Removes what a profile added to these clients, and nothing else. A refused removal sets the exit code. */
 export function uninstallProfile(
   context: Asking,
   installer: Installer,
@@ -263,7 +263,7 @@ export function uninstallProfile(
   { dry, yes }: { dry: boolean; yes: boolean },
 ): Uninstalled {
   const names = clients.map(({ name }) => name);
-  // Before the hooks go: afterwards nobody can tell which of Codex's tables were about them.
+  // Find Codex's tables before the hooks are removed: afterwards they cannot be matched to our hooks.
   const found = findCodexTables(installer.recorded(by, names));
   const codexTables = dry ? found : offerRemoval(context, found, yes);
   const results = clients.map((client) => ({

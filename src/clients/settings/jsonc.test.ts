@@ -198,7 +198,7 @@ const value = fc.jsonValue({ maxDepth: 2 }).map((one): unknown => JSON.parse(JSO
 const spot = fc.tuple(fc.constantFrom([MEMBER.at, false] as const, [ELEMENT.at, true] as const), value);
 
 describe('whatever the text looks like', () => {
-  it('an addition reads back as meant, and taking it out gives the same text', () => {
+  it('an addition reads back as intended, and removing it gives the same text', () => {
     let additions = 0;
     fc.assert(
       fc.property(settings, spot, (text, [[at, append], what]) => {
@@ -217,7 +217,7 @@ describe('whatever the text looks like', () => {
     expect(additions).toBeGreaterThan(250);
   });
 
-  it('it can be taken out after another program has rewritten the file', () => {
+  it('an addition can be removed after another program has rewritten the file', () => {
     fc.assert(
       fc.property(settings, spot, fc.constantFrom(undefined, 2, '\t'), (text, [[at, append], what], indent) => {
         if (!canTake(text, at, append)) return;
@@ -332,11 +332,11 @@ describe('changing one member', () => {
     expect(() => withMember('{ "k": 1, "k": 2 }', 'k', value)).toThrow(NotEditable);
   });
 
-  it('is refused where the text is no object', () => {
+  it('is refused if the text is not an object', () => {
     expect(() => withMember('[1]', 'k', 3)).toThrow(NotEditable);
   });
 
-  it('always reads back as meant and never loses a comment', () => {
+  it('always reads back as intended and never loses a comment', () => {
     const blank = fc.constantFrom('', ' ', '\n', '\n  ', ' // c1 {"k": 9}\n', '/* c2 "k" , } */', '\r\n\t');
     const key = fc.constantFrom('a', 'b', 'k', 'with "quotes"', 'é', '//');
     // JSON has no -0.

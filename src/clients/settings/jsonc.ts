@@ -4,8 +4,8 @@ import { inserted, lineEndOf, NotEditable } from './text-edit.ts';
 import type { Insertion, Removal } from './text-edit.ts';
 
 /*
- * JSON with comments and trailing commas. The library reads it. It does not edit it: its `modify` puts a new member before the
- * comment beside the last one, and takes comments away with what it removes. Our edits keep every comment where it is.
+ * JSON with comments and trailing commas. The library only parses it. Its `modify` is not used: it puts a new member before the comment beside
+ * the last one, and removes comments together with values. Our edits keep every comment where it is.
  */
 
 /** A value that we add to a JSON text: as the member at the end of a path, or as one more element of the array there. */
@@ -24,7 +24,7 @@ export function parseJsonc(text: string): unknown {
   throw new SyntaxError(`${first ? printParseErrorCode(first.error) : 'no value'} in line ${line}`);
 }
 
-/** Where a text stops to be JSON, without comments and trailing commas: `CommaExpected in line 3, column 5`. Null if it is JSON. */
+/** The first error in a text as strict JSON, without comments and trailing commas: `CommaExpected in line 3, column 5`. Null if there is none. */
 export function jsonFault(text: string): string | null {
   const errors: ParseError[] = [];
   parse(text, errors, { disallowComments: true });
@@ -34,7 +34,7 @@ export function jsonFault(text: string): string | null {
   return `${printParseErrorCode(first.error)} in line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`;
 }
 
-/** The same for a file that we want to edit. Throws NotEditable. */
+/** Parses a file that we want to edit. Throws NotEditable. */
 export function readJson(text: string): unknown {
   return valueOf(treeOf(text));
 }
@@ -47,7 +47,7 @@ function treeOf(text: string): Node {
 
 function read(text: string): { root: Node | undefined; errors: ParseError[] } {
   const errors: ParseError[] = [];
-  // A blank in the place of a byte order mark keeps all positions.
+  // Replace a byte order mark by a blank, which keeps all positions.
   const root = parseTree(text.replace(/^\ufeff/, ' '), errors, { allowTrailingComma: true });
   return { root, errors };
 }
@@ -74,12 +74,12 @@ function endOf({ offset, length }: Node): number {
   return offset + length;
 }
 
-/** Is there a member at this path, whatever its value? */
+/** Whether there is a member at this path, with any value. */
 export function hasMember(text: string, at: readonly string[]): boolean {
   return membersAlong(treeOf(text), at).length === at.length;
 }
 
-/** The members along a path, as far as they are there. Of a key that is there twice the last one counts, as for every reader. */
+/** The members along a path, as far as they exist. If a key is there twice, the last one counts, as in every parser. */
 function membersAlong(root: Node, at: readonly string[]): Node[] {
   const members: Node[] = [];
   let node = root;
@@ -93,8 +93,8 @@ function membersAlong(root: Node, at: readonly string[]): Node[] {
 }
 
 /**
- * What to insert so that the text holds the value, last in its container; and how many containers around it this makes. Comments,
- * order, indentation, line ends, trailing commas and a byte order mark stay. What would not read back as meant is refused.
+ * The insertions that add the value as the last one in its container, and how many containers they create around it. Comments, order,
+ * indentation, line ends, trailing commas and a byte order mark stay. Throws NotEditable if the result would not read back as intended.
  */
 export function addToJson(
   text: string,
@@ -154,7 +154,7 @@ function commaAfter(text: string, item: Node): number | undefined {
   return text[scanner.getTokenOffset()] === ',' ? scanner.getTokenOffset() : undefined;
 }
 
-/** What the whole must be read as after the addition. */
+/** The value that the whole text must have after the addition. */
 function withValue(whole: unknown, at: readonly string[], append: boolean, value: unknown): unknown {
   const [key, ...rest] = at;
   if (key === undefined) return append ? [...((whole ?? []) as unknown[]), value] : value;
@@ -185,7 +185,7 @@ export function removeFromJson(text: string, { at, append, value, made }: JsonAd
   return Bun.deepEquals(readJson(result), valueOf(root, item), true) ? { text: result } : 'changed';
 }
 
-/** Is nothing else in the container, not even a comment? */
+/** Whether the container is empty, without even a comment. */
 function isAlone(text: string, parent: Node, item: Node): boolean {
   const rest = text.slice(parent.offset + 1, item.offset) + text.slice(endOf(held(item)), endOf(parent) - 1);
   return parent.children?.length === 1 && /^[ \t\r\n,]*$/.test(rest);
@@ -198,18 +198,18 @@ function textWithout(text: string, parent: Node, item: Node): string {
   const before = parent.children?.[parent.children.indexOf(item) - 1];
   const own = commaAfter(text, item);
   const blanks = /[ \t\r\n]*$/.exec(text.slice(0, item.offset))?.[0] ?? '';
-  // The line break before it may end a comment: it goes only if another follows.
+  // The line break before it may end a comment, so remove it only if another line break follows.
   const withBlanks = !blanks.includes('\n') || /^[ \t]*,?[ \t]*\r?\n/.test(text.slice(end));
   const start = item.offset - (withBlanks ? blanks.length : 0);
   if (own !== undefined) return text.slice(0, start) + text.slice(end, own) + text.slice(own + 1);
-  // The comma before the last one goes with it.
+  // If it is the last item, remove the comma before it, too.
   const comma = (before && commaAfter(text, before)) ?? start;
   return text.slice(0, comma) + text.slice(comma + (comma < start ? 1 : 0), start) + text.slice(end);
 }
 
 /** The text with one member of its outermost object set, or removed if the value is undefined. The rest stays as it is. */
 export function withMember(text: string, key: string, value: unknown): string {
-  // Throws SyntaxError where the text is no JSON.
+  // Throws SyntaxError if the text is not JSON.
   parseJsonc(text);
   const root = treeOf(text);
   if (root.type !== 'object') throw new NotEditable('it does not hold one JSON object');

@@ -7,33 +7,33 @@ import { SettingsContent, Edit } from './content.ts';
 import { dropFolders, missingFolders } from './file.ts';
 import { NotEditable } from './text-edit.ts';
 
-/** One addition to one file, and everything that is needed to take it out again. */
+/** One addition to one file, with everything that is needed to remove it. */
 const Recorded = new Schema(() =>
   v.object({
-    /** The install profile that added it: each undoes its own. */
+    /** The install profile that added it. Each profile removes only its own. */
     by: v.string(),
     path: v.string(),
-    /** The file itself, where the path is a link to it. */
+    /** The file behind the path, if the path is a link. */
     target: v.string(),
-    /** Whose settings these are. */
+    /** The client whose settings these are. */
     owner: v.string(),
-    /** What it is, in a few words. */
+    /** The name of the addition. */
     what: v.string(),
     content: SettingsContent.inner,
     edit: Edit.inner,
-    /** The hash of the file after our change: while it has this one, nobody else has changed it. */
+    /** The hash of the file after our change. As long as it matches, no other program has changed the file. */
     left: v.string(),
   }),
 );
 export type Recorded = Described<typeof Recorded>;
 
-/** A file that we changed: how it was before the first addition. */
+/** A file that we changed, and its state before our first addition. */
 const Touched = new Schema(() =>
   v.object({
     target: v.string(),
-    /** It was not there. */
+    /** The file did not exist. */
     created: v.boolean(),
-    /** The copy of the file as it was. */
+    /** The path of the copy of the file as it was. */
     copy: v.optional(v.string()),
   }),
 );
@@ -42,14 +42,14 @@ type Touched = Described<typeof Touched>;
 const Manifest = new Schema(() =>
   v.object({
     v: v.literal(2),
-    /** Folders that were not there before. They go when they are empty again. */
+    /** Folders that we created. They are removed when they are empty again. */
     folders: v.array(v.string()),
     files: v.array(Touched.inner),
     /** The additions, in the order in which they were made. */
     noted: v.array(Recorded.inner),
   }),
 );
-/** What we added to the files of others. What is not recorded here is never taken for ours. */
+/** The record of all our additions to files of other programs. Nothing outside this record is treated as ours. */
 export type Manifest = Described<typeof Manifest>;
 
 export function readManifest(path: string): Manifest {
@@ -57,11 +57,11 @@ export function readManifest(path: string): Manifest {
   try {
     return Manifest.parse(JSON.parse(readFileSync(path, 'utf8')));
   } catch {
-    throw new NotEditable('cannot be read, so nobody can tell what we added');
+    throw new NotEditable('cannot be read, so it is unknown what we added');
   }
 }
 
-/** Without any addition there is no manifest, and no folder for it if we made one. */
+/** Writes the manifest. Without any addition, removes it, and its folder if we created that. */
 export function writeManifest(path: string, manifest: Manifest): void {
   if (manifest.noted.length === 0) {
     rmSync(path, { force: true });
@@ -80,12 +80,12 @@ export function recordsOf(manifest: Manifest, target: string): Recorded[] {
   return manifest.noted.filter((one) => one.target === target);
 }
 
-/** The manifest with these records of a file in the place of those that it had. */
+/** The manifest with the records of one file replaced by these. */
 export function withRecords(manifest: Manifest, target: string, records: readonly Recorded[]): Manifest {
   return { ...manifest, noted: [...manifest.noted.filter((one) => one.target !== target), ...records] };
 }
 
-/** The same addition to the same file, perhaps with another content, or recorded under its former name. */
+/** Whether both are the same addition to the same file. The content may differ, and the recorded name may be the former one. */
 export function isSameAddition(
   one: Recorded,
   other: Pick<Recorded, 'by' | 'owner' | 'what' | 'target'> & { formerly?: string | undefined },

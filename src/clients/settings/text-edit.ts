@@ -1,16 +1,16 @@
-/** A settings file that we cannot change without risk. It is left as it is, and the message says why. */
+/** A settings file that cannot be changed safely. It is left unchanged, and the message says why. */
 export class NotEditable extends Error {}
 
-/** Another program wrote the file after we read it. What it is now may well be editable. */
+/** Another program wrote the file after we read it. A second try may succeed. */
 export class ChangedMeanwhile extends NotEditable {}
 
-/** What we put into a text: the position in the text before the edit, and what is inserted. */
+/** A text to insert, and its position in the text before the edit. */
 export interface Insertion {
   at: number;
   text: string;
 }
 
-/** A text without our addition. `gone`: it was not there; `changed`: it is no longer as we wrote it, and was left. */
+/** A text without our addition. `gone`: the addition was not there. `changed`: it is no longer as we wrote it, so it was left. */
 export type Removal = { text: string } | 'gone' | 'changed';
 
 /** The text with these insertions, which are in the order of their positions. */
@@ -24,7 +24,7 @@ export function inserted(text: string, insertions: readonly Insertion[]): string
   return result + text.slice(done);
 }
 
-/** The exact inverse of `inserted`. Null if an insertion is not in its position any more. */
+/** The exact inverse of `inserted`. Null if an inserted text is no longer at its position. */
 export function takenOut(text: string, insertions: readonly Insertion[]): string | null {
   let done = 0;
   let shift = 0;
@@ -39,7 +39,7 @@ export function takenOut(text: string, insertions: readonly Insertion[]): string
   return result + text.slice(done);
 }
 
-/** As the text ends its lines. */
+/** The line end that the text uses. */
 export function lineEndOf(text: string): '\r\n' | '\n' {
   return text.includes('\r\n') ? '\r\n' : '\n';
 }

@@ -1,7 +1,7 @@
 import { inserted, lineEndOf, NotEditable } from './text-edit.ts';
 import type { Insertion, Removal } from './text-edit.ts';
 
-/** A block of TOML at the end of a file: the table at a path, or, to append, more elements of the list there. */
+/** A block of TOML at the end of a file: the table at a path or, with `append`, more elements of the list there. */
 interface TomlAddition {
   at: readonly string[];
   block: string;
@@ -17,14 +17,14 @@ export function readToml(text: string): Record<string, unknown> {
   }
 }
 
-/** What a TOML text holds at a path of tables, however it is written there. */
+/** The value at a path of tables in a TOML text, in whatever notation it is written. */
 export function inToml(text: string, at: readonly string[]): unknown {
   let value: unknown = readToml(text);
   for (const key of at) value = isTable(value) && Object.hasOwn(value, key) ? value[key] : undefined;
   return value;
 }
 
-/** What to insert for a block. What would not read back as meant is refused. */
+/** The insertions that add a block. Throws NotEditable if the result would not read back as intended. */
 export function addToToml(text: string, { at, block, append }: TomlAddition): Insertion[] {
   readToml(text);
   const insertions = appendBlock(text, block);
@@ -32,19 +32,19 @@ export function addToToml(text: string, { at, block, append }: TomlAddition): In
   try {
     if (differOnlyAt(text, after, at) && isMore(inToml(text, at), inToml(after, at), append)) return insertions;
   } catch {
-    // An inline table cannot be added to by a block of its own.
+    // A block of its own cannot extend an inline table.
   }
   throw new NotEditable(`cannot take a table [${at.join('.')}] at its end`);
 }
 
-/** The text without a block that was inserted. `changed` if more than that would go. */
+/** The text without an inserted block. `changed` if the removal would change more than that block. */
 export function removeFromToml(text: string, { at, append }: TomlAddition, insertions: readonly Insertion[]): Removal {
   if (inToml(text, at) === undefined) return 'gone';
   const result = removeBlock(text, insertions);
-  // Of several in a list nobody can tell whether ours was changed or removed.
+  // In a list of several, it is unknown whether ours was changed or removed.
   if (typeof result === 'string') return append ? 'gone' : 'changed';
   try {
-    // A line that others added below ours would now belong to the table before it.
+    // A line that others added below ours would then belong to the table before.
     const isClean = append
       ? isMore(inToml(result.text, at), inToml(text, at), true)
       : inToml(result.text, at) === undefined;
@@ -54,7 +54,7 @@ export function removeFromToml(text: string, { at, append }: TomlAddition, inser
   }
 }
 
-/** Is something there now that was not, and everything that was listed before? */
+/** Whether the addition is in `after`: any value, or with `append` a longer list that still has every element of `before`. */
 function isMore(before: unknown, after: unknown, append = false): boolean {
   if (!append) return after !== undefined;
   const [fewer, more] = [before ?? [], after ?? []];
@@ -72,7 +72,7 @@ function differOnlyAt(one: string, other: string, at: readonly string[]): boolea
   return Bun.deepEquals(tomlWithout(readToml(one), at), tomlWithout(readToml(other), at));
 }
 
-/** A TOML value without what is at this path. Tables that are empty without it go too: TOML makes them by naming what is in them. */
+/** A TOML value without the value at this path. Also drops tables that are then empty, because TOML creates them only by naming their content. */
 export function tomlWithout(
   value: Record<string, unknown>,
   [key = '', ...rest]: readonly string[],
@@ -94,7 +94,7 @@ export function appendBlock(text: string, block: string): Insertion[] {
   return [{ at: text.length, text: gap + block.replaceAll('\n', lineEnd) }];
 }
 
-/** The text without the block that was appended, wherever it is now. `gone` if it is not there, or is there twice. */
+/** The text without the appended block, wherever it is now. `gone` if it is missing, or there twice. */
 export function removeBlock(text: string, [insertion]: readonly Insertion[]): Removal {
   const added = insertion?.text ?? '';
   const block = added.trimStart();
@@ -102,7 +102,7 @@ export function removeBlock(text: string, [insertion]: readonly Insertion[]): Re
   if (block === '' || at < 0 || text.indexOf(block, at + 1) >= 0) return 'gone';
   const gap = added.slice(0, added.length - block.length);
   const head = text.slice(0, at);
-  // The empty line before it is ours too, unless others removed it: then this would be the end of their last line.
+  // The empty line before it is ours, too. If others removed it, this line break ends their last line and must stay.
   const isOurs = head.endsWith(`\n${gap}`) || /\n\r?\n/.test(gap);
   const before = head.endsWith(gap) && isOurs ? head.slice(0, head.length - gap.length) : head;
   return { text: before + text.slice(at + block.length) };

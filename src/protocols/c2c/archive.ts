@@ -8,7 +8,7 @@ import { jsonValue } from './json-list.ts';
 import { withLock } from './lock.ts';
 import { readSessionId } from './shapes.ts';
 
-/** A line of an archive: our own have the time of sending (`ts`) and the id; those of others may lack both. */
+/** A line of an archive. Our lines have the time of sending (`ts`) and the id; lines of other programs may lack both. */
 export type ArchiveLine = Record<string, unknown> & { drained_at: number };
 
 /** A message that was taken. */
@@ -18,7 +18,10 @@ export interface Archived {
   drainedAt: number;
 }
 
-/** Adds lines to what a session took, and flushes them. An inbox lock may be held meanwhile, never the other way round. spec: c2c#archive */
+/**
+ * Appends lines to a session's archive, and flushes them. The caller may hold an inbox lock. Never take an inbox lock while holding the lock of
+ * an archive. spec: c2c#archive
+ */
 export function appendArchive(root: string, sessionId: string, lines: readonly ArchiveLine[]): void {
   if (lines.length === 0) return;
   try {
@@ -29,7 +32,7 @@ export function appendArchive(root: string, sessionId: string, lines: readonly A
   withLock(lockPath(root, sessionId), () => appendLines(archivePath(root, sessionId), lines));
 }
 
-/** What a session took, oldest first: the last `limit`. Each message once, however often it was taken. */
+/** The last `limit` messages that a session took, oldest first. Each message once, however often it was taken. */
 export function readArchive(root: string, sessionId: string, limit = Infinity): Archived[] {
   const taken: Archived[] = [];
   const known = new Set<string>();
@@ -44,13 +47,13 @@ export function readArchive(root: string, sessionId: string, limit = Infinity): 
   return limit > 0 ? taken.slice(-limit) : [];
 }
 
-/** A message that was taken, as `history` tells of it. */
+/** A message that was taken, in the JSON form of `history`. */
 export function archivedJson({ entry, drainedAt }: Archived) {
   const { from_alias, to_alias, content, ts, message_id } = entry;
   return { drained_at: drainedAt, from_alias, to_alias, content, ts, message_id };
 }
 
-/** Removes, or only counts, what was taken before then (seconds since 1970), in every archive. Lines that are none stay. */
+/** Removes, or only counts, the messages taken before a time (seconds since 1970), in every archive. Keeps lines that it cannot read. */
 export function pruneArchives(root: string, before: number, how: 'remove' | 'count'): number {
   const names = ifThere(() => readdirSync(`${root}/archive`)) ?? [];
   const sessions = names.flatMap((name) => /^([A-Za-z0-9_-][A-Za-z0-9._-]*)\.jsonl$/.exec(name)?.[1] ?? []);

@@ -8,14 +8,14 @@ import { gitOrigin, gitTop } from '../../platform/git.ts';
 import { parseAddress } from '../../core/address.ts';
 import { Refusal } from '../../core/refusal.ts';
 
-/** Where the broker of this folder is: named, or one per repository. Whether it exists is not asked. spec: c2c#root */
+/** The broker directory for this folder: the one that the environment names, else one per repository. It need not exist. spec: c2c#root */
 export function brokerRoot(env: Env, cwd: string): string {
   const named = env['C2C_MCP_BROKER_ROOT'] || env['C2C_BROKER_ROOT'];
   if (named) return absolute(named, cwd);
   return `${brokersFolder(env)}/repos/${repoFingerprint(cwd)}/broker`;
 }
 
-/** The same for all clones of one upstream, and for their worktrees. spec: c2c#root */
+/** Identifies a repository: the same for all clones of one upstream and for their worktrees. spec: c2c#root */
 export function repoFingerprint(cwd: string): string {
   const top = gitTop(cwd);
   if (top === undefined) return 'default';
@@ -33,10 +33,10 @@ function withoutSlash(path: string): string {
   return path.replace(/(?<=.)\/+$/, '');
 }
 
-/** More than this would not be read. */
+/** The most brokers that the error names. */
 const MOST = 3;
 
-/** The line to type for a session of c2c that lives at the broker of another folder; null if none has that name. */
+/** A refusal that names the command for a c2c session at the broker of another folder; null if no such session has this alias. */
 export function inOtherBroker(env: Env, own: string | undefined, text: string): Refusal | null {
   const address = parseAddress(text);
   if (address.kind !== 'name' || (address.home !== undefined && address.home !== 'c2c')) return null;
@@ -55,7 +55,7 @@ function brokerRoots(env: Env): string[] {
   return (ifThere(() => readdirSync(repos)) ?? []).map((name) => `${repos}/${name}/broker`);
 }
 
-/** Only looks: a broker that nobody asked for is not opened. */
+/** Reads only the registry, without opening the broker. */
 function hasAlias(root: string, name: string): boolean {
   try {
     return new RegistryFile(root).rowOf(name) !== undefined;

@@ -67,7 +67,7 @@ describe('registering at a broker', () => {
       // What was copied before the kill may stand in the old place too, where no alias leads any more.
       if (step !== 'registered') expect(readdirSync(root)).not.toContain('old.inbox.json');
       expect(list('rooms/ops/members.json')).toEqual([{ alias: 'bob', session_id: 'new', joined_at: 1 }]);
-      expect((await broker.called('bob'))?.row.session_id).toBe('new');
+      expect((await broker.byAlias('bob'))?.row.session_id).toBe('new');
     },
   );
 
@@ -90,7 +90,7 @@ describe('registering at a broker', () => {
     await broker.join('ops', bob);
     await broker.register({ sessionId: 'one', alias: readAlias('robert') });
     expect((await broker.room('ops'))?.members.map(({ alias }) => String(alias))).toEqual(['robert']);
-    expect(await broker.called('bob')).toBeNull();
+    expect(await broker.byAlias('bob')).toBeNull();
   });
 
   it('notes the process with its start, and forgets one that is gone', async () => {

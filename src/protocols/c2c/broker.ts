@@ -12,15 +12,15 @@ import type { SessionRow } from './shapes.ts';
 /** A registered session. */
 export interface BrokerSession {
   row: SessionRow;
-  /** Whether its process runs; null where nothing proves it. */
+  /** Whether its process runs; null if that cannot be proven. */
   alive: boolean | null;
-  /** Seconds since 1970 of its last sign of life; 0 if there never was one. */
+  /** When it was last active, in seconds since 1970; 0 if never. */
   lastSeen: number;
 }
 
 /**
- * What a broker directory holds besides waiting mail (mailbox.ts), names (directory.ts) and what was taken (archive.ts): sessions and rooms.
- * Other programs may use the same directory at the same time. spec: c2c#broker
+ * The sessions and rooms of a broker directory. Waiting mail is in mailbox.ts, names are in directory.ts, taken mail is in archive.ts. Other
+ * programs may use the same directory at the same time. spec: c2c#broker
  */
 export class Broker {
   readonly rooms: RoomFiles;
@@ -29,7 +29,7 @@ export class Broker {
     readonly root: string,
     readonly now: () => number,
     readonly registry: RegistryFile = new RegistryFile(root),
-    /** Called at every step of `register`. Tests die here. */
+    /** Called at every step of `register`. Crash tests end the process here. */
     readonly onStep: (step: string) => void = () => {},
   ) {
     this.rooms = new RoomFiles(root);
@@ -45,23 +45,23 @@ export class Broker {
     return row ? this.#session(row) : null;
   }
 
-  /** The alias of a session; null if it is not registered. Does not look for its process. */
+  /** The alias of a session; null if it is not registered. Does not check its process. */
   async aliasOf(sessionId: string): Promise<AgentName | null> {
     return (this.#row(sessionId)?.alias as AgentName | undefined) ?? null;
   }
 
   /** The session that has this alias, compared without case. */
-  async called(alias: string): Promise<BrokerSession | null> {
+  async byAlias(alias: string): Promise<BrokerSession | null> {
     const row = this.registry.rowOf(alias);
     return row ? this.#session(row) : null;
   }
 
   /**
-   * Gives a session its alias. An alias of a live session is refused, and its holder is named; from an ended session it passes on,
-   * with the waiting mail. Fields of a row that others wrote stay.
+   * Gives a session its alias. Refuses an alias that a live session has, and names that session. Takes the alias over from a session that has
+   * ended, with its waiting mail. Keeps fields of the row that other programs wrote.
    *
-   * Under the registry's lock: decide; copy the mail of the ended; write the registry; remove that mail from its old inbox. Killed
-   * between any two, every message is in at least one inbox that the next registration looks into.
+   * Steps, under the registry's lock: decide; copy the mail of the ended sessions; write the registry; remove that mail from the old inboxes.
+   * After a crash between any two steps, every message is in at least one inbox that the next registration reads.
    */
   async register(wish: Registration): Promise<BrokerSession> {
     const { row, before } = this.registry.change(
@@ -85,13 +85,13 @@ export class Broker {
     return this.#session(row);
   }
 
-  /** Changes fields of a row, as one act; undefined removes one. Null if there is no such session. */
+  /** Changes fields of a row atomically; a field with the value undefined is removed. Null if there is no such session. */
   async amend(sessionId: string, change: (row: SessionRow) => Record<string, unknown>): Promise<BrokerSession | null> {
     const row = this.registry.amend((rows) => rows.find((one) => one.session_id === sessionId), change);
     return row ? this.#session(row) : null;
   }
 
-  /** The members of a room, each with the session that it has now; null if there is no such room. */
+  /** The members of a room, each with its current session; null if there is no such room. */
   async room(name: string): Promise<{ members: Pick<Member, 'alias' | 'session_id'>[]; visibility: string } | null> {
     if (!this.rooms.exists(name)) return null;
     const rows = this.registry.rows();
@@ -116,7 +116,7 @@ export class Broker {
     return this.registry.rows().find((row) => row.session_id === sessionId);
   }
 
-  /** A session that takes an alias over is in its rooms; one that takes another alias stays in its own. */
+  /** Puts the session into the rooms of its alias, and of the alias that it had before. */
   #followToRooms(row: SessionRow, before: string | undefined): void {
     const names = [row.alias, ...(before === undefined ? [] : [before])];
     for (const room of this.rooms.names()) {

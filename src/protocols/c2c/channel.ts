@@ -10,52 +10,52 @@ import type { McpClient } from '../../wire/mcp.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import type { Attempt, Parcel, Way } from '../../core/ports/way-in.ts';
 
-/** The capability of a client, and of a server, to show mail that nobody asked for. */
+/** The MCP capability, of clients and servers, to show mail without a request. */
 export const CHANNEL = 'claude/channel';
 
-/** File events report arrivals at once. Mail without one (a new alias, a dead sender) is seen after this long. */
+/** File events report arrivals immediately. Mail without a file event (a new alias, a dead sender) is found after this time. */
 const LOOK_MS = 3000;
 
 export interface ChannelDeps {
   reader: () => Promise<Who>;
-  /** Notify of what arrives. */
+  /** Notify of mail that arrives. */
   isOn: boolean;
-  /** Notify also of what waited before the client came. */
+  /** Notify also of mail that waited before the client connected. */
   withBacklog: boolean;
-  /** The user says that the client shows it, although it does not say so itself. */
+  /** The user says that the client shows channel mail, although the client does not declare it. */
   isForced: boolean;
-  /** May the session be disturbed now? */
+  /** Whether the session may be disturbed now. */
   mayDisturb: () => Promise<boolean>;
   proof: ChannelParts['proof'];
   now: () => number;
-  /** Called with errors for which nobody waits. */
+  /** Called with errors in the background. */
   onTrouble: (error: unknown) => void;
 }
 
 /**
- * Notifies a client of mail as it arrives. Mail that the client's own record shows is settled; all else stays in the inbox, for a hook
+ * Notifies a client of mail as it arrives. If the client's own record shows the mail, it is settled. Otherwise it stays in the inbox, for a hook
  * or a poll, and is not sent again. spec: c2c#channel
  */
 export class Channel {
-  readonly #told = new Set<MessageId>();
+  readonly #notified = new Set<MessageId>();
   readonly #stop = new AbortController();
   #watch: Watch | undefined;
   #watched: AgentName | undefined;
   #timer: ReturnType<typeof setInterval> | undefined;
-  /** One round after the other: a burst takes one or two. */
+  /** Rounds run one after the other, and a burst of mail takes one or two. */
   #round: Promise<void> = Promise.resolve();
-  #isAsked = false;
+  #isScheduled = false;
 
   constructor(readonly deps: ChannelDeps) {}
 
-  /** Called before the client connects: what waits now is the backlog, and what comes later is new. */
+  /** Called before the client connects: mail that waits now is the backlog, later mail is new. */
   async prepare(): Promise<void> {
     if (this.deps.withBacklog || !this.deps.isOn) return;
     try {
       const { home, name } = await this.deps.reader();
-      for (const id of await home.mailboxes.ids(name)) this.#told.add(id);
+      for (const id of await home.mailboxes.ids(name)) this.#notified.add(id);
     } catch (error) {
-      // A session without a mailbox is still served: its tools say what is wrong.
+      // A session without a mailbox is still served: its tools report what is wrong.
       this.deps.onTrouble(error);
     }
   }
@@ -75,43 +75,43 @@ export class Channel {
 
   async #begin(client: McpClient): Promise<void> {
     this.#follow(await this.deps.reader(), client);
-    if (this.deps.isOn && !this.#stop.signal.aborted) this.#timer = setInterval(() => this.#ask(client), LOOK_MS);
-    // What came before the watch caused no event.
-    await this.#tell(client);
+    if (this.deps.isOn && !this.#stop.signal.aborted) this.#timer = setInterval(() => this.#schedule(client), LOOK_MS);
+    // Mail that came before the watch caused no event.
+    await this.#notifyNew(client);
   }
 
-  /** A session can take another alias while it is watched. */
+  /** Watches the mailbox of the session, which may take another alias. */
   #follow({ name, home }: Who, client: McpClient): void {
     if (!this.deps.isOn || this.#stop.signal.aborted || name === this.#watched) return;
     this.#watch?.close();
-    this.#watch = home.mailboxes.watch(name, () => this.#ask(client));
+    this.#watch = home.mailboxes.watch(name, () => this.#schedule(client));
     this.#watched = name;
   }
 
-  #ask(client: McpClient): void {
-    if (this.#isAsked) return;
-    this.#isAsked = true;
-    this.#round = this.#after(this.#round, client).catch((error: unknown) => this.deps.onTrouble(error));
+  #schedule(client: McpClient): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    this.#round = this.#runAfter(this.#round, client).catch((error: unknown) => this.deps.onTrouble(error));
   }
 
-  async #after(before: Promise<void>, client: McpClient): Promise<void> {
+  async #runAfter(before: Promise<void>, client: McpClient): Promise<void> {
     await before;
-    this.#isAsked = false;
-    await this.#tell(client);
+    this.#isScheduled = false;
+    await this.#notifyNew(client);
   }
 
-  async #tell(client: McpClient): Promise<void> {
+  async #notifyNew(client: McpClient): Promise<void> {
     const { reader, mayDisturb, proof, now } = this.deps;
     if (this.#stop.signal.aborted || !(await mayDisturb())) return;
     const who = await reader();
     this.#follow(who, client);
     const mail = (await waiting(who, { any: true, loudOnly: true })).filter(
-      ({ message }) => !this.#told.has(message.id),
+      ({ message }) => !this.#notified.has(message.id),
     );
     if (mail.length === 0) return;
-    for (const { message } of mail) this.#told.add(message.id);
+    for (const { message } of mail) this.#notified.add(message.id);
     const entries = new Map<MessageId, MailEntry>();
-    const way = new ChannelWay({ proof, notify: ({ id }) => tell(client, entries.get(id)) });
+    const way = new ChannelWay({ proof, notify: ({ id }) => notifyClient(client, entries.get(id)) });
     await attempt(
       who,
       mail.map(({ message }) => message),
@@ -135,7 +135,7 @@ function canShow({ capabilities }: McpClient): boolean {
   return typeof experimental === 'object' && experimental !== null && Object.hasOwn(experimental, CHANNEL);
 }
 
-function tell(client: McpClient, entry: MailEntry | undefined): void {
+function notifyClient(client: McpClient, entry: MailEntry | undefined): void {
   if (entry) client.notify(`notifications/${CHANNEL}`, channelNotice(entry));
 }
 
@@ -143,7 +143,7 @@ export interface ChannelParts {
   /** Notifies the client. A notification has no answer, so it proves nothing. */
   notify(parcel: Parcel): void;
   /**
-   * Waits for the client's own record of these messages, and returns what it says; null if it does not come. Undefined if the client
+   * Waits for the client's own record of these messages, and returns it as evidence; null if there is none in time. Undefined if the client
    * keeps no such record.
    */
   proof?: ((parcels: readonly Parcel[], signal: AbortSignal) => Promise<Evidence | null>) | undefined;
@@ -156,8 +156,8 @@ export class ChannelWay implements Way {
   constructor(readonly parts: ChannelParts) {}
 
   async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
-    if (parcels.length === 0) return { outcome: 'left', because: 'there is nothing to tell', retry: false };
-    if (signal.aborted) return { outcome: 'left', because: 'it was stopped before', retry: true };
+    if (parcels.length === 0) return { outcome: 'left', because: 'there is nothing to hand over', retry: false };
+    if (signal.aborted) return { outcome: 'left', because: 'it was stopped before it went in', retry: true };
     try {
       for (const parcel of parcels) this.parts.notify(parcel);
     } catch {

@@ -1,6 +1,6 @@
 import { countFrom, durationFrom, minuteOf } from '../../core/time.ts';
 import { readObjects } from './files.ts';
-import { bringIntoOrder, isEmptyInbox, isHeld, isInOrder, isSurelyEmpty } from './empty.ts';
+import { hasHeldMail, healBroker, isEmptyInbox, isInOrder, isSurelyEmpty } from './empty.ts';
 import { envelope } from './envelope.ts';
 import { entryOf, sendTo, sendToAll, takeWaiting } from './mail.ts';
 import type { Stored } from './mail.ts';
@@ -35,11 +35,11 @@ const sendCommand = command({
     if (values.ephemeral) {
       throw new Refusal(
         'not_in_this_version',
-        'what is accepted here is kept until it is pruned, so nothing can be sent as ephemeral; leave the option out',
+        'every message is kept in the archive until it is pruned, so none can be ephemeral; leave --ephemeral out',
       );
     }
     const tags = (['fail', 'blocking', 'urgent'] as const).filter((tag) => values[tag]);
-    if (tags.length > 1) throw new Refusal('invalid_request', `say only one of --${tags.join(' and --')}`);
+    if (tags.length > 1) throw new Refusal('invalid_request', `give only one of --${tags.join(' and --')}`);
     const from = await c2c.writer(values.from);
     const body = await bodyFrom(words, c2c.workspace.bodyLimit);
     const stored = await sendTo(c2c, from, to, { body, tag: tags[0], deferrable: values.deferrable });
@@ -59,7 +59,7 @@ function remarks({ message_id, stored_for, queued_offline, recipient_dnd, compac
   return `: ${facts.filter(Boolean).join('; ')}`;
 }
 
-/** One message to every session that may run. Sessions that ended are left out, because nobody named them. */
+/** Sends one message to every session that may run. Leaves out sessions that have ended, because the sender did not name them. */
 const sendAllCommand = command({
   usage: 'send-all <text …|-> [--exclude <alias,…>] [--from <alias>] [--json]',
   options: {
@@ -86,7 +86,7 @@ const sendAllCommand = command({
   },
 });
 
-/** Takes everything that waits. Most polls find nothing: they open no ledger, and read nothing that they do not need for that. */
+/** Takes all waiting mail. Most polls find none, so they only read the few files that prove it, and do not open the ledger. */
 const pollInboxCommand = command({
   usage: 'poll-inbox [--json] [--session-id <id>] [--peek]',
   options: {
@@ -94,7 +94,7 @@ const pollInboxCommand = command({
     'session-id': SESSION_ID,
     peek: { ...FLAG, short: 'p' },
     'broker-root': TEXT,
-    // Asked for by scripts of the original. Here every poll works on the files, and none waits for a server.
+    // Accepted for scripts of the original, without effect: every poll works on the files, and none waits for a server.
     'file-fallback': FLAG,
     timeout: TEXT,
   },
@@ -109,8 +109,8 @@ const pollInboxCommand = command({
 });
 
 /**
- * The session whose inbox is read. If the environment names a session that is not registered, it is the one with the alias of the
- * environment. While that one runs, its mail is its own.
+ * The session whose inbox is read. If the session of the environment is not registered, this is the session that has the environment's alias,
+ * unless that session may still run: then only that session may read its mail.
  */
 function inboxOf(c2c: C2c, named: string | undefined): string {
   const own = c2c.session(named);
@@ -119,13 +119,13 @@ function inboxOf(c2c: C2c, named: string | undefined): string {
   const registry = new RegistryFile(c2c.root);
   const row = registry.rows().some(({ session_id }) => session_id === own) ? undefined : registry.rowOf(alias);
   if (!row || whyHeld(row, registry.isAlive(row), Date.now()) !== null) return own;
-  c2c.note(`note: session ${own} is not registered; this is the mail of ${row.alias}, session ${row.session_id}`);
+  c2c.note(`note: session ${own} is not registered, so this is the mail of ${row.alias}, session ${row.session_id}`);
   return row.session_id;
 }
 
 async function take(c2c: C2c, session: string, json: boolean): Promise<number> {
   const name = await c2c.mailbox(session);
-  await bringIntoOrder(c2c.home);
+  await healBroker(c2c.home);
   const by = { by: 'c2c poll-inbox', drained_by: 'cli_poll', agent: name, session, pid: process.pid };
   const taken = await takeWaiting({ name, home: c2c.home }, by, (delivered) => {
     const text = renderTaken(name, delivered, json);
@@ -149,18 +149,18 @@ const peekInboxCommand = command({
   },
 });
 
-/** Shows what waits and changes nothing. Only what a dead process left half done is finished first: it waits too. spec: c2c#taking */
+/** Shows waiting mail and takes none. First finishes the unfinished sends and takes of dead processes, whose mail waits too. spec: c2c#taking */
 export async function peek(c2c: C2c, session: string, json: boolean): Promise<void> {
-  const isSound = isInOrder(c2c.root) && !isHeld(c2c.root);
-  const entries = isSound && isEmptyInbox(c2c.root, session) ? [] : await waitingIn(c2c, session, isSound);
+  const isHealed = isInOrder(c2c.root) && !hasHeldMail(c2c.root);
+  const entries = isHealed && isEmptyInbox(c2c.root, session) ? [] : await waitingIn(c2c, session, isHealed);
   if (json) return c2c.sayJson(entries);
   if (entries.length === 0) return c2c.say('(no messages)');
   c2c.say(entries.map((entry) => envelope(entry)).join('\n'));
 }
 
-async function waitingIn(c2c: C2c, session: string, isSound: boolean) {
+async function waitingIn(c2c: C2c, session: string, isHealed: boolean) {
   const reader = await c2c.mailbox(session);
-  if (!isSound) await bringIntoOrder(c2c.home);
+  if (!isHealed) await healBroker(c2c.home);
   const mail = await c2c.home.mailboxes.peek(reader);
   return mail.map(({ message }) => entryOf(reader, message));
 }
@@ -184,7 +184,7 @@ const historyCommand = command({
     const json = values.json ?? false;
     if (values.prune) return prune(c2c, values['older-than'] ?? KEPT, values['dry-run'] ?? false, json);
     if (values['older-than'] !== undefined || values['dry-run']) {
-      throw new Refusal('invalid_request', '--older-than and --dry-run go with --prune');
+      throw new Refusal('invalid_request', '--older-than and --dry-run need --prune');
     }
     const session = c2c.session(values['session-id']);
     const newestFirst = readArchive(c2c.root, session, countFrom(values.limit, LIMIT)).toReversed();
@@ -194,7 +194,7 @@ const historyCommand = command({
   },
 });
 
-/** An archive is for looking back. What happened, with its evidence, is in the ledger, which has its own retention. spec: c2c#archive */
+/** Removes old mail from the archives. The ledger, which has the receipts, is not touched: it has its own retention. spec: c2c#archive */
 async function prune(c2c: C2c, span: string, isDry: boolean, json: boolean): Promise<void> {
   const before = (Date.now() - durationFrom(span)) / 1000;
   const count = pruneArchives(c2c.root, before, isDry ? 'count' : 'remove');
@@ -212,7 +212,7 @@ const deadLetterCommand = command({
   usage: 'dead-letter [--limit <n>] [--json]',
   options: { limit: { ...TEXT, short: 'l' }, json: JSON_FLAG },
   async run(c2c: C2c, { limit = '50', json }) {
-    if (!/^\d{1,6}$/.test(limit)) throw new Refusal('invalid_request', `"${limit}" is no number of letters`);
+    if (!/^\d{1,6}$/.test(limit)) throw new Refusal('invalid_request', `--limit takes a number, not "${limit}"`);
     const letters = readObjects(`${c2c.root}/dead-letter.jsonl`).slice(-Number(limit));
     if (json) return c2c.sayJson(letters);
     if (letters.length === 0) return c2c.say('no dead letters');
@@ -234,7 +234,7 @@ const versionCommand = command({
   },
 });
 
-/** What was taken, as JSON for programs or as envelopes for models. */
+/** The text of taken messages: JSON for programs, or envelopes for models. */
 function renderTaken(reader: AgentName, delivered: readonly Delivered[], json: boolean): string {
   const entries = delivered.map(({ message, attempt }) => entryOf(reader, message, attempt));
   if (json) return `${JSON.stringify(entries)}\n`;

@@ -15,7 +15,7 @@ import { GAP_MS, lockPathOf, lookOnce } from './loop.ts';
 import { readTerminal } from './terminal-loop.ts';
 import type { C2c } from './workspace.ts';
 
-/** Clients with a way of their own to be woken and typed to. */
+/** The clients that the loops know. `generic` is any other. */
 const CLIENTS = ['claude', 'codex', 'codex-headless', 'opencode', 'kimi', 'crush', 'generic'];
 
 const OPTIONS = {
@@ -37,18 +37,18 @@ const OPTIONS = {
   heartbeat: TEXT,
   transcript: FLAG,
   interval: TEXT,
-  // Known to the established program; here there is nothing that they would change.
+  // Options of the original, accepted without effect.
   'file-fallback': FLAG,
   inotify: FLAG,
   timeout: TEXT,
   pidfile: TEXT,
   'daemon-log': TEXT,
   'daemon-timeout': TEXT,
-  // A loop in a process of its own, as we start it ourselves.
+  // Internal: the order of a loop that we start in a process of its own.
   run: TEXT,
 } as const;
 
-/** `c2c-deliver-inbox`: brings mail, or only the news of it, into the terminal of a client. spec: c2c#wake */
+/** `c2c-deliver-inbox`: types mail, or only a notice of it, into the terminal of a client. spec: c2c#wake */
 const deliverInboxCommand = command({
   usage:
     'deliver-inbox --terminal <terminal> [--session-id <id>] [--client <client>] [--notify-only] [--loop|--daemon] [--min-inject-gap <s>] [--heartbeat <s>] [--dry-run] [--json] | deliver-inbox --transcript [--session-id <Claude session>] (experimental)',
@@ -73,7 +73,7 @@ const deliverInboxCommand = command({
 
 async function runWanted(c2c: C2c, text: string): Promise<void> {
   const wanted = LoopOrder.safeParse(JSON.parse(text));
-  if (!wanted.success) throw new Refusal('invalid_request', `no loop can be read there: ${wanted.why}`);
+  if (!wanted.success) throw new Refusal('invalid_request', `--run takes the order of a loop: ${wanted.why}`);
   await runHere(wanted.data, c2c);
 }
 
@@ -85,7 +85,7 @@ async function wantedFrom(c2c: C2c, values: Given): Promise<LoopOrder> {
   if (!CLIENTS.includes(client))
     throw new Refusal(
       'invalid_request',
-      `no client is called "${client.slice(0, 40)}"; there is ${CLIENTS.join(', ')}`,
+      `no client is called "${client.slice(0, 40)}"; use one of ${CLIENTS.join(', ')}`,
     );
   const gap = seconds('min-inject-gap', values['min-inject-gap'] ?? values['notify-debounce']) ?? GAP_MS;
   const terminal = withServer(terminalFrom(values) ?? (await instanceTerminal(c2c, session)), c2c.env['TMUX']);
@@ -114,19 +114,19 @@ function terminalFrom(values: Given): string | undefined {
   return `pty:${number('terminal-pid', values['terminal-pid'])}:${number('pts', values.pts ?? '')}`;
 }
 
-/** A pane's number means one server only: the one in which we are now, also if another process runs the loop later. */
+/** Adds the path of the current tmux server to a pane, because another process, outside this server, may run the loop. */
 function withServer(terminal: string, inside: string | undefined): string {
   const path = inside?.split(',')[0];
   return terminal.startsWith('tmux:') && path && !path.includes(':') ? `tmux@${path}:${terminal.slice(5)}` : terminal;
 }
 
-/** A session that `c2c start` keeps has its terminal written down. */
+/** The terminal that `c2c start` recorded for a managed session. */
 async function instanceTerminal(c2c: C2c, session: string): Promise<string> {
   const terminal = instanceOf(c2c.env, session)?.terminal;
   if (terminal) return terminal;
   throw new Refusal(
     'invalid_request',
-    'say in which terminal the client runs: --terminal tmux:<pane>, for instance tmux:%3',
+    'give the terminal in which the client runs: --terminal tmux:<pane>, for instance --terminal tmux:%3',
   );
 }
 
@@ -148,7 +148,7 @@ async function startDaemon(c2c: C2c, wanted: LoopOrder, json: boolean): Promise<
   c2c.say(`${already ? 'runs already' : 'runs'} for ${wanted.session} (pid ${notice.pid}); log: ${log}`);
 }
 
-/** One look: what can be given now is given; a client that is not idle gets nothing, and is told so. */
+/** Looks once and hands over what is possible now. If the client is not idle, it gets nothing and the command says why. */
 async function once(c2c: C2c, wanted: LoopOrder, json: boolean): Promise<void> {
   const { count, because } = await lookOnce(wanted, c2c);
   const done = wanted.kind === 'wake' ? { notified: count } : { delivered: count };
@@ -160,8 +160,8 @@ async function once(c2c: C2c, wanted: LoopOrder, json: boolean): Promise<void> {
 }
 
 /**
- * Way 4, experimental: what waits goes into the transcript of a Claude session that does not run, for its model to see when it is
- * resumed. Nothing proves that it ever is, so the mail stays in the inbox too. spec: c2c#transcript
+ * Way 4, experimental: writes waiting mail into the transcript of a Claude session that does not run. The model sees it if the session is
+ * resumed. Nothing proves that, so the mail stays in the inbox, too. spec: c2c#transcript
  */
 async function intoTranscript(c2c: C2c, session: string, json: boolean): Promise<void> {
   const folder = claudeFolder({ home: userHome(c2c.env), env: c2c.env });

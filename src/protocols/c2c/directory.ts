@@ -19,14 +19,14 @@ import { dndOf } from './sessions.ts';
 import { isRoom, isSameAlias, readRoom } from './shapes.ts';
 import type { SessionRow } from './shapes.ts';
 
-/** The channels of each alias, in small letters. */
+/** The channels of each alias. The keys are aliases in lower case. */
 type Channels = Map<string, string[]>;
 
 const NO_CHANNELS: Channels = new Map();
 
 /**
  * The registry and the rooms of a c2c broker as a directory: an alias is an agent's name, compared without case; a room is a channel.
- * What we keep about an agent beyond a session's own fields is under `parley` in its row. Rows of other programs have none.
+ * Parley's own fields of an agent are under `parley` in its row. Rows of other programs do not have that key.
  * spec: c2c#registry
  */
 export class C2cDirectory implements Directory {
@@ -48,13 +48,13 @@ export class C2cDirectory implements Directory {
 
   async list(): Promise<AgentRecord[]> {
     const channels = this.#channels();
-    return sorted(this.#eachOnce().map((row) => this.#record(row, channels)));
+    return sorted(this.#uniqueRows().map((row) => this.#record(row, channels)));
   }
 
   async unreadable(): Promise<string[]> {
     return this.registry
       .all()
-      .flatMap(({ row, value }, at) => (row ? [] : `${this.registry.path}, row ${at + 1}${calledIn(value)}`));
+      .flatMap(({ row, value }, at) => (row ? [] : `${this.registry.path}, row ${at + 1}${aliasNote(value)}`));
   }
 
   async count(): Promise<number> {
@@ -65,12 +65,12 @@ export class C2cDirectory implements Directory {
     return channelsAmong([...this.#channels().values()].flat());
   }
 
-  /** Also members whose session is gone from the registry: what is said meanwhile waits for them. */
+  /** Includes members whose session is no longer in the registry: messages wait for them. */
   async subscribers(channel: ChannelName): Promise<AgentRecord[]> {
     const room = channel.slice(1);
     const channels = this.#channels();
-    const rows = new Map(this.#eachOnce().map((row) => [row.alias.toLowerCase(), row]));
-    // Others may have left one alias in two spellings.
+    const rows = new Map(this.#uniqueRows().map((row) => [row.alias.toLowerCase(), row]));
+    // Other programs may have written one alias in two spellings.
     const members = new Map(
       (isRoom(room) ? this.#rooms.members(room) : []).map((member) => [member.alias.toLowerCase(), member]),
     );
@@ -97,7 +97,7 @@ export class C2cDirectory implements Directory {
     return holderIn(await this.list(), tokenHash);
   }
 
-  /** A name without a session of its own: its mailbox has the same name. Sessions are registered by the broker. */
+  /** Registers a name without a session: its mailbox has the same name. The broker registers sessions. */
   async register(name: AgentName, kind: 'agent' | 'human' | 'foreign', tokenHash?: string): Promise<AgentRecord> {
     const now = this.now() / 1000;
     const row = this.registry.change<SessionRow>((kept) => {
@@ -108,7 +108,7 @@ export class C2cDirectory implements Directory {
         const values = kept.map((one) => (one.row === known ? { ...(one.value as object), ...seen } : one.value));
         return { rows: values, answer: { ...known, ...seen } };
       }
-      refuseUnread(kept, name, this.registry.path);
+      refuseUnreadableRow(kept, name, this.registry.path);
       refuseLikeness(
         name,
         rows.map(({ alias }) => alias as AgentName),
@@ -173,7 +173,7 @@ export class C2cDirectory implements Directory {
 
   async close(): Promise<void> {}
 
-  /** The session whose inbox holds the mail of a mailbox. A mailbox without a session is one itself. */
+  /** The session id whose inbox holds the mail of a mailbox. Without a session, the name of the mailbox is the id. */
   fileOf(mailbox: AgentName): string {
     const row = this.#row(mailbox);
     if (row) return row.session_id;
@@ -183,15 +183,15 @@ export class C2cDirectory implements Directory {
 
   /** Every alias of the registry. */
   mailboxes(): AgentName[] {
-    return this.#eachOnce().map(({ alias }) => alias as AgentName);
+    return this.#uniqueRows().map(({ alias }) => alias as AgentName);
   }
 
   #row(name: AgentName): SessionRow | undefined {
     return this.registry.rowOf(name);
   }
 
-  /** Each alias once. */
-  #eachOnce(): SessionRow[] {
+  /** One row for each alias. */
+  #uniqueRows(): SessionRow[] {
     const byAlias = Map.groupBy(this.registry.rows(), ({ alias }) => alias.toLowerCase());
     return [...byAlias].flatMap(([alias, rows]) => this.registry.rowOf(alias, rows) ?? []);
   }
@@ -199,14 +199,14 @@ export class C2cDirectory implements Directory {
   #amend(name: AgentName, change: (row: SessionRow, rows: SessionRow[]) => Record<string, unknown> | null): SessionRow {
     const row = this.registry.amend((rows, kept) => {
       const found = this.registry.rowOf(name, rows);
-      if (!found) refuseUnread(kept, name, this.registry.path);
+      if (!found) refuseUnreadableRow(kept, name, this.registry.path);
       return found;
     }, change);
     if (!row) throw new Refusal('not_found', `no agent is called ${name}`);
     return row;
   }
 
-  /** `withDnd`: a session that wants no disturbance here wants none anywhere. */
+  /** The agent record of a row. `withDnd`: do-not-disturb of the session also counts as a quiet time of the agent. */
   #record(row: SessionRow, channels = this.#channels(), withDnd = true): AgentRecord {
     const { tokenHash, parley } = row;
     const extras = parley === undefined ? undefined : AgentExtras.safeParse(parley);
@@ -237,8 +237,8 @@ function sorted(records: AgentRecord[]): AgentRecord[] {
   return records.sort((a, b) => a.name.localeCompare(b.name));
 }
 
-/** The alias of a row that cannot be read is not free: its row may still be mended. */
-function refuseUnread(kept: readonly Kept[], name: string, path: string): void {
+/** Refuses the alias of a row that cannot be read: the row may still be repaired, so its alias is not free. */
+function refuseUnreadableRow(kept: readonly Kept[], name: string, path: string): void {
   for (const { row, value } of kept) {
     const { alias } = { ...(value as Record<string, unknown> | null) };
     if (row !== null || typeof alias !== 'string' || !isSameAlias(alias, name)) continue;
@@ -253,7 +253,7 @@ function quietOf(row: SessionRow, now: number): AgentExtras['quiet'] {
   return until === undefined ? { on: true } : { until: iso(until) };
 }
 
-function calledIn(value: unknown): string {
+function aliasNote(value: unknown): string {
   const { alias } = { ...(value as Record<string, unknown> | null) };
   return typeof alias === 'string' ? ` (${alias.replace(/\p{Cc}/gu, '?').slice(0, 64)})` : '';
 }

@@ -5,25 +5,25 @@ import type { Home } from '../../core/mail/workspace.ts';
 import { platform } from '../../platform/os.ts';
 import { replaceDurably } from './files.ts';
 
-/** An inbox in which something waits is longer than this. */
+/** An inbox with a message is longer than this. */
 const EMPTY_BYTES = 64;
-/** A file system's clock may stand still this long: two changes within it can have the same time. */
+/** The resolution of a file system's clock: two changes within this time may have the same time. */
 const TICK_MS = 25;
 
 /**
- * True if it is certain that nothing waits for this session, without a look into the ledger: its inbox is empty, no reader
- * holds mail, and the ledger has not changed since all accepted mail was found in an inbox.
+ * True if it is certain, without opening the ledger, that no mail waits for this session: its inbox is empty, no reader holds mail, and the
+ * ledger has not changed since all accepted mail was found in an inbox.
  *
- * The last of these is what makes it right. A send that was killed after it was accepted has left its message in the ledger alone;
- * it wrote there, so the mark below no longer fits, and the next look opens the ledger and finishes the send. In doubt the
- * answer is no, which costs the time to open the ledger and nothing else. spec: c2c#empty
+ * The last condition is needed because a send that was killed after the accept has its message only in the ledger. That send changed the
+ * ledger, so the stored mark no longer matches, and the next look opens the ledger and finishes the send. In doubt the answer is false, which
+ * only costs the time to open the ledger. spec: c2c#empty
  */
 export function isSurelyEmpty(root: string, sessionId: string): boolean {
-  return isEmptyInbox(root, sessionId) && !isHeld(root) && isInOrder(root);
+  return isEmptyInbox(root, sessionId) && !hasHeldMail(root) && isInOrder(root);
 }
 
-/** A process holds mail of this broker, and may have died. */
-export function isHeld(root: string): boolean {
+/** Whether a reader holds mail of this broker. That reader may be dead. */
+export function hasHeldMail(root: string): boolean {
   return (ifThere(() => readdirSync(`${root}/held`)) ?? []).some((name) => name.endsWith('.held'));
 }
 
@@ -34,17 +34,17 @@ export function isEmptyInbox(root: string, sessionId: string): boolean {
   return size <= EMPTY_BYTES && /^\s*\[\s*\]\s*$/.test(ifThere(() => readFileSync(path, 'utf8')) ?? '[]');
 }
 
-/** Everything that was accepted is in an inbox, or there is no ledger and nothing was. */
+/** Whether all accepted mail is in an inbox: the ledger matches its stored mark, or there is no ledger. */
 export function isInOrder(root: string): boolean {
   const mark = markOf(root);
   return mark === null || mark === ifThere(() => readFileSync(noteOf(root), 'utf8'));
 }
 
 /**
- * Finishes what dead processes left half done, and notes that all is in order if it is. What comes into the ledger meanwhile is not
- * covered by the note: it is about the ledger as it was before.
+ * Finishes the unfinished sends and takes of dead processes, and stores the mark of the ledger if all accepted mail is in an inbox. The mark is
+ * of the ledger before this, so it does not cover changes made meanwhile.
  */
-export async function bringIntoOrder(home: Home): Promise<void> {
+export async function healBroker(home: Home): Promise<void> {
   const before = markOf(home.root);
   await home.mailboxes.heal();
   if (before === null || Date.now() - changedAt(home.root) < TICK_MS) return;
@@ -58,12 +58,12 @@ function noteOf(root: string): string {
 }
 
 /**
- * Changes whenever anything is written into the ledger. Null without one. When anything else about its files was changed says
- * nothing: every connection that opens them sets their owner again.
+ * A mark that changes whenever something is written to the ledger; null without a ledger. It leaves out the files' change times (ctime),
+ * because every connection that opens the files sets their owner again.
  */
 function markOf(root: string): string | null {
   const [ledger, log] = ledgerFiles(root).map((file) => (file ? `${file.ino}:${file.size}:${file.mtimeMs}` : '-'));
-  // After a power cut a file can have its new content and its old time.
+  // With the boot id, because after a power cut a file can have new content and its old time.
   return ledger === '-' ? null : [platform.bootId(), ledger, log].join(' ');
 }
 

@@ -14,32 +14,32 @@ export interface BrokerEntry {
 }
 
 const NO_TIME = '1970-01-01T00:00:00.000Z';
-/** The fields that a message and an entry have by themselves; all others pass between them as they are. */
+/** The defined fields of a message and of an entry. All other fields are copied unchanged between the two. */
 const OF_MESSAGE = new Set(['id', 'from', 'to', 'body', 'priority', 'scope', 'thread', 'refs', 'ts', 'parley']);
 const OF_ENTRY = new Set(['from_alias', 'to_alias', 'content', 'ts', 'message_id', 'parley']);
-/** The id that we give to an entry without one. */
+/** The form of ids that we give to entries without one. */
 const DERIVED = /^c2c-([0-9a-f]{32})-\d+$/;
 
-/** Fields of a message under the key `parley` of an entry, where the entry's own fields do not say the same. spec: c2c#entry */
+/** Fields of a message that an entry keeps under the key `parley`, if its own fields cannot hold the value. spec: c2c#entry */
 const OURS = ['priority', 'scope', 'thread', 'refs', 'to', 'ts'] as const;
 
-/** Another program may have written anything as `ts` and `message_id`. */
+/** Whether a value has the texts of an entry. `ts` and `message_id` may be anything that another program wrote. */
 export function isEntry(value: unknown): value is BrokerEntry {
   if (typeof value !== 'object' || value === null) return false;
   const { from_alias, to_alias, content } = value as Record<string, unknown>;
   const isOne = typeof from_alias === 'string' && typeof to_alias === 'string' && typeof content === 'string';
-  // An entry that can be read but not written again would block all that wait with it.
+  // An entry that can be read but not written back would block every entry of its inbox.
   return isOne && !isTooDeep(value);
 }
 
-/** An entry with a time that is a number and an id that is a text. */
+/** Reads an entry, and makes sure that its time is a number and its id, if any, a text. Null if the value is not an entry. */
 export function readEntry(value: unknown): BrokerEntry | null {
   if (!isEntry(value)) return null;
   const { ts, message_id: id } = value as Record<string, unknown>;
   return { ...value, ts: typeof ts === 'number' ? ts : 0, message_id: typeof id === 'string' ? id : undefined };
 }
 
-/** A message as the text of an entry. The time is always a float, which the original insists on. */
+/** A message as the text of an entry. The time is always written as a float, because the original refuses whole numbers. */
 export function entryText(message: Message, mailbox: AgentName): string {
   const { id, from, to, body, ts, priority, scope, thread, refs, parley, ...unknown } = message;
   const room = /^#([A-Za-z0-9_-]+)$/.exec(to)?.[1];
@@ -68,7 +68,7 @@ export function entryText(message: Message, mailbox: AgentName): string {
   return `${start.slice(0, -1)},"ts":${time},${end.slice(1)}`;
 }
 
-/** The message of an entry, ours or another program's. Fields under our key are checked like everything from outside. */
+/** The message of an entry, ours or another program's. Fields under `parley` are validated like any input from outside. */
 export function messageOf(entry: BrokerEntry, mailbox: AgentName, id: MessageId): Message {
   const unknown: Record<string, unknown> = {};
   for (const name in entry) if (!OF_ENTRY.has(name) && !OF_MESSAGE.has(name)) unknown[name] = entry[name];
@@ -89,12 +89,12 @@ export function messageOf(entry: BrokerEntry, mailbox: AgentName, id: MessageId)
   return { ...unknown, ...(isRecord(rest) && rest), ...(message ?? plain) };
 }
 
-/** The id that an entry carries, if it can be one. */
+/** The id of an entry, if it is valid; else null. */
 export function idOf(entry: BrokerEntry): MessageId | null {
   return isMessageId(entry.message_id) ? entry.message_id : null;
 }
 
-/** Tells entries without an id apart. Two with the same words at the same time have the same one. */
+/** Identifies entries without an id. Two entries with the same texts and time have the same fingerprint. */
 export function entryFingerprint({ from_alias, to_alias, content, ts }: BrokerEntry): string {
   const words = JSON.stringify([from_alias, to_alias, content, ts ?? 0]);
   return new Bun.CryptoHasher('sha256').update(words).digest('hex').slice(0, 32);

@@ -7,7 +7,7 @@ import type { Parcel } from '../../core/ports/way-in.ts';
 import type { BrokerEntry } from './entry.ts';
 import { entryOf } from './mail.ts';
 
-/** What an envelope says of its message. `to_alias` of a room's message is `<alias>#<room>`. */
+/** The parts of a message that an envelope shows. `to_alias` of a room's message is `<alias>#<room>`. */
 export type Enveloped = Pick<BrokerEntry, 'from_alias' | 'to_alias' | 'content'> & {
   ts?: number | undefined;
   message_id?: string | undefined;
@@ -15,7 +15,7 @@ export type Enveloped = Pick<BrokerEntry, 'from_alias' | 'to_alias' | 'content'>
   redelivered?: boolean | undefined;
 };
 
-/** A message of the broker as a model reads it. Whatever its body says, it opens no second one. spec: c2c#envelope */
+/** A message as a model reads it. No body can close the envelope or open a second one. spec: c2c#envelope */
 export function envelope(entry: Enveloped): string {
   const said = attributes({
     event: 'message',
@@ -25,7 +25,7 @@ export function envelope(entry: Enveloped): string {
   return `<c2c${said}>\n${forModel(entry.content)}\n</c2c>`;
 }
 
-/** Stands for a message that the reader has to fetch: all but its words. spec: c2c#envelope */
+/** The envelope of a message that the reader must fetch: everything except its text. spec: c2c#envelope */
 export function pendingMark(entry: Enveloped, why: 'knock' | 'too_long'): string {
   const characters = String(entry.content.length);
   return `<c2c${attributes({ event: 'message_pending', ...addressOf(entry), characters, why })}/>`;
@@ -36,7 +36,7 @@ function addressOf({ from_alias: from, to_alias, ts, message_id }: Enveloped) {
   return { from, alias: to, to, room, ts: ts ? new Date(ts * 1000).toISOString() : undefined, message_id };
 }
 
-/** A sign for an idle session that it is still wanted. It asks for nothing. spec: c2c#heartbeat */
+/** The text that keeps an idle session active. It asks for nothing. spec: c2c#heartbeat */
 export function heartbeat(facts: { alias: string; ts: number; waiting: number }): string {
   const ts = new Date(facts.ts * 1000).toISOString();
   return `<c2c${attributes({ event: 'heartbeat', alias: facts.alias, ts, waiting: String(facts.waiting) })}/>`;
@@ -44,14 +44,14 @@ export function heartbeat(facts: { alias: string; ts: number; waiting: number })
 
 const FETCH = 'New messages wait for you. Please fetch them now with the tool mcp__c2c__poll_inbox.';
 
-/** What wakes a client so that it fetches its mail: it says that something waits, and nothing of what it is. spec: c2c#wake */
+/** The texts that wake a client, so that it fetches its mail. They say that mail waits, and nothing of its content. spec: c2c#wake */
 const SENTINELS: Record<string, string> = {
   codex: '<c2c event="message_pending">poll mcp__c2c__poll_inbox</c2c>',
   'codex-headless': '<c2c event="message_pending">poll mcp__c2c__poll_inbox</c2c>',
   opencode: '/mcp__c2c__poll_inbox',
 };
 
-/** The words for one client. One that we do not know gets a sentence that any model understands. */
+/** The wake text for a client. An unknown client gets a plain sentence. */
 export function sentinel(client: string): string {
   return (Object.hasOwn(SENTINELS, client) ? SENTINELS[client] : undefined) ?? FETCH;
 }
@@ -61,7 +61,7 @@ function attributes(given: Record<string, string | undefined>): string {
   return told.map(([name, value]) => ` ${name}="${attribute(value)}"`).join('');
 }
 
-/** Aliases are plain, but a foreign program may have written anything in their place. */
+/** Escapes an attribute. Valid aliases need none, but another program may have written anything in their place. */
 function attribute(value: string): string {
   return value
     .slice(0, 200)
@@ -73,8 +73,8 @@ function attribute(value: string): string {
 }
 
 /**
- * What a client is told over a channel. The keys of `meta` become attributes of what the model sees: plain words, and no text of others
- * but in `content`. Nobody asked for it, so secrets are masked too. spec: c2c#channel
+ * The notification for a channel. The keys of `meta` become attributes of what the model sees, so they hold only escaped values; free text of
+ * others is only in `content`. The model did not ask for the mail, so secrets are masked. spec: c2c#channel
  */
 export function channelNotice({ from_alias, to_alias, content, ts = 0, message_id, redelivered }: Enveloped): object {
   return {
@@ -89,7 +89,7 @@ export function channelNotice({ from_alias, to_alias, content, ts = 0, message_i
   };
 }
 
-/** The words in which a hook of this dialect says what waits: an envelope for each message, and how to get the rest. spec: c2c#hook */
+/** The texts of the c2c hook: an envelope for each message, and how to get the rest. spec: c2c#hook */
 export function c2cPhrases(reader: AgentName): Phrases {
   return {
     greeting:
@@ -104,13 +104,13 @@ export function c2cPhrases(reader: AgentName): Phrases {
   };
 }
 
-/** Its secrets are masked: the model did not ask for it. The envelope does the rest. */
+/** Masks secrets, because the model did not ask for this mail. The envelope makes the rest safe. */
 function enveloped(reader: AgentName, { message, attempt }: FittedMail): Enveloped {
   const entry = entryOf(reader, message, attempt);
   return { ...entry, from_alias: masked(entry.from_alias), content: masked(entry.content) };
 }
 
-/** What goes out by a way, each message in its envelope. */
+/** The parcels for a way: each message in its envelope. */
 export function envelopedParcels(reader: AgentName, outgoing: readonly OutgoingCopy[]): Parcel[] {
   return outgoing.map(({ message, redelivered }) => ({
     id: message.id,

@@ -99,7 +99,8 @@ describe('a list of the broker', () => {
     symlinkSync(`${root}/target`, `${root}/link`);
     Bun.spawnSync(['mkfifo', `${root}/pipe`]);
     mkdirSync(`${root}/folder`);
-    for (const odd of ['link', 'pipe', 'folder']) expect(() => readList(`${root}/${odd}`)).toThrow('is no plain file');
+    for (const odd of ['link', 'pipe', 'folder'])
+      expect(() => readList(`${root}/${odd}`)).toThrow('is not a plain file');
     expect(readList(`${root}/missing`)).toEqual({ values: [], texts: [] });
   });
 });
@@ -128,9 +129,9 @@ describe('a state file', () => {
   it('that was broken is kept beside, and told once', () => {
     const root = temporaryHome();
     writeFileSync(`${root}/registry.json`, '[{"a":1},{"b"');
-    const copy = keepBroken(root, `${root}/registry.json`, 'it is no whole JSON array');
+    const copy = keepBroken(root, `${root}/registry.json`, 'it is not a whole JSON array');
     expect(readFileSync(copy, 'utf8')).toBe('[{"a":1},{"b"');
-    const told = { file: `${root}/registry.json`, copy, what: 'it is no whole JSON array' };
+    const told = { file: `${root}/registry.json`, copy, what: 'it is not a whole JSON array' };
     expect(takeRepairs(root)).toEqual([told]);
     expect(takeRepairs(root)).toEqual([]);
     expect(existsSync(copy)).toBe(true);

@@ -21,13 +21,13 @@ import { listIn, listOrMemberIn, jsonValue } from './json-list.ts';
 import type { JsonList } from './json-list.ts';
 import { openPlain, withLock } from './lock.ts';
 
-/** Times that the original reads only as floats: a whole number is written with its `.0`. */
+/** Times that the original reads only as floats. A whole number is written with `.0`. */
 const TIMES =
   /"(ts|drained_at|registered_at|last_activity_ts|confirmed_at|dnd_since|dnd_until|pubkey_signed_at|started_at|joined_at|created_at|expires_at|resolved_at)":(-?\d+)(?=[,}])/g;
-/** A draft is renamed within moments: one this old has lost its writer, ours or another program's. */
+/** A draft is normally renamed within moments. If it is this old, its writer (ours or another program's) is dead. */
 const OLD_DRAFT_MS = 60 * 60 * 1000;
 
-/** The whole file; null if there is none. Anything but a plain file, or one larger than any of ours, is refused. */
+/** The whole file; null if there is none. Refuses anything but a plain file, and a file larger than any of ours. */
 export function readBytes(path: string): Buffer | null {
   try {
     return readPlain(path, 'refuse', LARGEST_LIST_BYTES);
@@ -41,7 +41,7 @@ export function readBytes(path: string): Buffer | null {
 export function noPlainFile(path: string): Refusal {
   return new Refusal(
     'storage_failed',
-    `${path} is no plain file, or far too large, so nothing was changed: move it away`,
+    `${path} is not a plain file, or is far too large, so nothing was changed: move it away`,
   );
 }
 
@@ -53,8 +53,8 @@ export function readList(path: string, member?: string): JsonList {
 }
 
 /**
- * Writes a list on one line. Values from `before`, and an object around the list, stay as they were written, to the digit; if the file (the first of `before`) was
- * broken, a copy is kept first. The caller holds the lock. spec: c2c#writing
+ * Writes a list on one line. Values that come from `before`, and an object around the list, keep their exact text. The first of `before` is
+ * the file itself: if it was broken, a copy is kept first. The caller holds the lock. spec: c2c#writing
  */
 export function writeList(root: string, path: string, values: readonly unknown[], ...before: JsonList[]): void {
   const texts = new Map(before.flatMap((list) => list.values.map((value, at) => [value, list.texts[at]])));
@@ -63,14 +63,14 @@ export function writeList(root: string, path: string, values: readonly unknown[]
   replaceDurably(path, `${head}[${values.map((value) => texts.get(value) ?? withFloats(value)).join(',')}]${tail}`);
 }
 
-/** A value as the original reads it. Inside a string every quote has a backslash before it: only fields are found. */
+/** The JSON of a value, with times as the original reads them. Quotes in strings have a backslash, so `TIMES` matches only fields. */
 export function withFloats(value: unknown): string {
   return JSON.stringify(value).replaceAll(TIMES, '"$1":$2.0');
 }
 
 /**
- * Replaces a file by another one that is whole and flushed, and flushes the folder. The caller holds the file's lock, so nobody else
- * uses the draft's name. `andFolder` false: a power cut may bring the old file back, never half a file. spec: c2c#writing
+ * Replaces a file by a complete, flushed one, and flushes the folder. The caller holds the file's lock, so no other process uses the name of the
+ * draft. With `andFolder` false, a power cut may bring the old file back, but never half a file. spec: c2c#writing
  */
 export function replaceDurably(path: string, content: string | Uint8Array, andFolder = true): void {
   const draft = `${path}.tmp.${process.pid}`;
@@ -91,17 +91,17 @@ function writeNew(path: string, bytes: Uint8Array): void {
     fd = make();
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') throw error;
-    // Left by a dead process that had our number.
+    // Left by a dead process that had our pid.
     unlinkSync(path);
     fd = make();
   }
   writeFlushed(fd, bytes);
 }
 
-/** Closes the file in any case. */
+/** Writes and flushes all bytes. Closes the file, even after an error. */
 function writeFlushed(fd: number, bytes: Uint8Array): void {
   try {
-    // One call may write only a part, and on a nearly full disk it does so without an error.
+    // One call may write only a part; on a nearly full disk it does so without an error.
     for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at);
     flush(fd);
   } finally {
@@ -109,7 +109,7 @@ function writeFlushed(fd: number, bytes: Uint8Array): void {
   }
 }
 
-/** The value of a small JSON file; undefined if there is none, or if it is no JSON. */
+/** The value of a small JSON file; undefined if there is no file, or if it is not JSON. */
 export function readJsonFile(path: string): unknown {
   const text = ifThere(() => readFileSync(path, 'utf8'));
   return text === null ? undefined : jsonValue(text);
@@ -121,7 +121,7 @@ export function readFileLines(path: string): string[] {
   return lines.filter((line) => line !== '');
 }
 
-/** The objects of a file of JSON lines. Half a line of a dead writer is passed over. */
+/** The objects in a file of JSON lines. Skips a half-written line of a dead writer. */
 export function readObjects(path: string): Record<string, unknown>[] {
   return readFileLines(path).map(jsonValue).filter(isObject);
 }
@@ -130,12 +130,12 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
-/** Adds a line of JSON for each value, and flushes the file. The caller holds its lock. */
+/** Appends a line of JSON for each value, and flushes the file. The caller holds its lock. */
 export function appendLines(path: string, values: readonly object[]): void {
   const fd = openPlain(path);
   const { size } = fstatSync(fd);
   const last = Buffer.from('\n');
-  // A writer may have died over a line: what follows must not become part of it.
+  // A writer may have died in the middle of a line: start a new one.
   if (size > 0) readSync(fd, last, 0, 1, size - 1);
   const start = last[0] === 0x0a ? '' : '\n';
   writeFlushed(fd, Buffer.from(start + values.map((value) => `${withFloats(value)}\n`).join('')));
@@ -154,14 +154,14 @@ export function sweepDrafts(root: string, now: number): void {
   }
 }
 
-/** A file that was found broken: a copy of it is in `copy`. */
+/** A file that was found broken, and the path of the copy that was kept. */
 export interface Repair {
   file: string;
   copy: string;
   what: string;
 }
 
-/** Keeps a copy of a broken file before it is replaced, and notes it for `takeRepairs`. The caller holds the file's lock. */
+/** Keeps a copy of a broken file before it is replaced, and records that for `takeRepairs`. The caller holds the file's lock. */
 export function keepBroken(root: string, path: string, what: string, now = Date.now()): string {
   const folder = `${root}/repaired`;
   mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -172,10 +172,10 @@ export function keepBroken(root: string, path: string, what: string, now = Date.
   return copy;
 }
 
-/** What was found broken since the last call. */
+/** The repairs since the last call. */
 export function takeRepairs(root: string): Repair[] {
   const path = `${root}/repaired/untold.jsonl`;
-  // Every command asks, and nearly always there is none.
+  // Every command calls this, and there is almost never a repair.
   if (!existsSync(path)) return [];
   return withLock(`${root}/repaired/untold.lock`, () => {
     const noted = readObjects(path);

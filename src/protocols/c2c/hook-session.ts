@@ -14,10 +14,10 @@ import {
 import { dataFolder } from './loop-files.ts';
 import { CLIENT_VARIABLES, sessionIn } from './workspace.ts';
 
-/** A time may be rounded by this much when it is set. */
+/** The file system may round a time by this much. */
 export const ROUNDING_MS = 25;
 
-/** Which inbox a session of a client has. `sure`: the session is registered there; otherwise its folder made us think so. */
+/** The inbox of a client's session. `sure`: the session is registered there; otherwise the inbox is a guess from its folder. */
 export interface HookBinding {
   root: string;
   sessionId: string;
@@ -25,18 +25,18 @@ export interface HookBinding {
 }
 
 /**
- * A session of a client whose mail is at a broker of c2c. The script cannot know which broker belongs to a session: it is called the same
- * in every repository. So the command that registers a session notes it here.
+ * The folder of a client's session whose mail is at a c2c broker. The hook's script is the same in every repository, so it cannot know the
+ * broker of a session. The command that registers a session records it here:
  *
- *   inbox, held      links to the session's inbox, and to what readers hold at that broker
- *   guess            nobody registered it, or it has started again since: ask again
- *   seen, sub        links to a second name of the inbox that was last searched in vain; *.at: when
- *   look             until when held mail need not be seen to, in seconds since 1970
+ *   inbox, held      links to the session's inbox, and to the folder of mail that readers hold at that broker
+ *   guess            the session is not registered, or has started again since: look for its inbox again
+ *   seen, sub        links to a hard link of the inbox file that was last searched without a result; *.at: when
+ *   look             until when held mail need not be checked, in seconds since 1970
  *
  * spec: c2c#hook
  */
 export class HookSession extends SessionFolder {
-  /** Null if a client's name for its session cannot be a folder's. */
+  /** The folder of a session; null if the client's session id is not a valid folder name. */
   static open(folder: string, id: string | undefined): HookSession | null {
     return isSessionId(id) ? new HookSession(`${folder}/${id}`, id) : null;
   }
@@ -54,7 +54,7 @@ export class HookSession extends SessionFolder {
     const before = this.bound();
     if (before?.root === root && before.sessionId === sessionId && before.sure === sure) return;
     mkdirSync(this.folder, { recursive: true, mode: 0o700 });
-    // Until the links are right nothing may be taken for seen.
+    // Remove the marks of searches before the links change.
     for (const name of ['seen', 'sub', 'look']) rmSync(`${this.folder}/${name}`, { force: true });
     this.place('held', (path) => symlinkSync(`${root}/held`, path));
     this.place('inbox', (path) => symlinkSync(`${root}/${sessionId}.inbox.json`, path));
@@ -63,10 +63,10 @@ export class HookSession extends SessionFolder {
   }
 
   /**
-   * Begins a look through the inbox. `inVain` says that nothing in it is to be said: from then on the script looks no further until
-   * another file is in the inbox's place. What is put there while we look is not taken for seen.
+   * Begins a search of the inbox. `markSearched` records that it has nothing to show: from then on the script starts no program until the inbox
+   * file is replaced. A file that replaces the inbox during the search does not count as searched.
    */
-  look({ root, sessionId }: HookBinding, kind: 'seen' | 'sub'): { inVain(): void; close(): void } {
+  look({ root, sessionId }: HookBinding, kind: 'seen' | 'sub'): { markSearched(): void; close(): void } {
     const inbox = `${root}/${sessionId}.inbox.json`;
     if (!existsSync(inbox)) return NOTHING;
     const folder = `${root}/hook`;
@@ -74,43 +74,43 @@ export class HookSession extends SessionFolder {
     const mark = `${folder}/${this.id}.${kind}`;
     try {
       this.place(`${kind}.at`, (path) => writeFileSync(path, '', { mode: 0o600 }));
-      // A little before now: a change of the inbox from now on is newer than this, however its clock rounds.
+      // Slightly before now, so that every later change of the inbox is newer, even if the file system rounds its times.
       const then = (Date.now() - ROUNDING_MS) / 1000;
       utimesSync(`${this.folder}/${kind}.at`, then, then);
       mkdirSync(folder, { recursive: true, mode: 0o700 });
       rmSync(draft, { force: true });
       linkSync(inbox, draft);
     } catch {
-      // A file system without second names, or one that cannot be written: the script then starts us too often.
+      // A file system without hard links, or a read-only one: the script then starts us too often, which does no harm.
       return NOTHING;
     }
     return {
-      inVain: () => {
+      markSearched: () => {
         renameSync(draft, mark);
         this.place(kind, (path) => symlinkSync(mark, path));
       },
-      // Two names of one file are not renamed into one.
+      // Needed even after `markSearched`: renaming one hard link of a file onto another does nothing.
       close: () => rmSync(draft, { force: true }),
     };
   }
 
-  /** Held mail is seen to in half a minute. */
+  /** Lets the script start us again after `LOOK_MS`, because held mail may come back. */
   lookAgain(): void {
     const seconds = Math.floor((Date.now() + LOOK_MS) / 1000);
     this.place('look', (path) => writeFileSync(path, `${seconds}\n`, { mode: 0o600 }));
   }
 }
 
-const NOTHING = { inVain: (): void => {}, close: (): void => {} };
+const NOTHING = { markSearched: (): void => {}, close: (): void => {} };
 
-/** Where the folders of sessions are. The script names it: it was told when it was written. */
+/** The folder of all session folders. The installed script contains this path. */
 export function hookFolder(env: Env): string {
   return env['C2C_HOOK_FOLDER'] || `${dataFolder(env)}/sessions`;
 }
 
 /**
- * Notes which inbox a session has that was just registered, so that its hook finds it. The names that its client has for it are in
- * the environment, if it is the session itself that calls. Never a reason to fail.
+ * Records the inbox of a session that was just registered, so that its hook finds it. If the session itself is the caller, also under the
+ * client's own ids for it, which are in the environment. Never fails.
  */
 export function bindHookSession(env: Env, root: string, sessionId: string): void {
   const isCaller = ownSession(env) === sessionId;
@@ -119,7 +119,7 @@ export function bindHookSession(env: Env, root: string, sessionId: string): void
     try {
       HookSession.open(hookFolder(env), name)?.bind({ root, sessionId, sure: true });
     } catch {
-      // The hook then finds it by its folder.
+      // The hook then finds the inbox by the session's folder.
     }
   }
 }
@@ -132,7 +132,7 @@ function ownSession(env: Env): string | null {
   }
 }
 
-/** Removes what sessions left behind that have said nothing for a month. */
+/** Removes the folders of sessions without an event for a month. */
 export function forgetOldC2cSessions(folder: string): void {
   for (const path of oldOnes(namesIn(folder).map((name) => `${folder}/${name}`))) {
     const name = path.slice(folder.length + 1);

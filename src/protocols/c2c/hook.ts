@@ -4,7 +4,7 @@ import { signsFolder } from './loop-files.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import type { C2c } from './workspace.ts';
 import { TEXT, command } from '../../core/command.ts';
-import { bringIntoOrder, isEmptyInbox, isHeld } from './empty.ts';
+import { hasHeldMail, healBroker, isEmptyInbox } from './empty.ts';
 import { instanceAbove } from './instance.ts';
 import { existsSync } from 'node:fs';
 import { hookClient } from '../../clients/clients.ts';
@@ -20,8 +20,8 @@ import type { HookBinding } from './hook-session.ts';
 import { brokerRoot } from './broker-root.ts';
 
 /**
- * What the hook's script calls when something may wait: the event of the client is on stdin. Whatever goes wrong, the client's turn
- * goes on: one line on stderr, and 0. spec: c2c#hook
+ * The hook's script calls this when mail may wait, with the client's event on stdin. An error must not stop the client's turn: it becomes one
+ * line on stderr, and the exit code is 0. spec: c2c#hook
  */
 export default command({
   usage: 'hook [<client>]',
@@ -36,22 +36,22 @@ export default command({
   },
 });
 
-/** Binds the session of this event and says what waits for it. */
+/** Records the inbox of this event's session, and prints the mail that waits in it. */
 async function answer(c2c: C2c, clientName: string, event: HookEvent): Promise<void> {
   const folder = hookFolder(c2c.env);
   const session = HookSession.open(folder, event.session_id);
-  const bound = await readerOf(c2c, clientName, event, session);
+  const bound = await bindingOf(c2c, clientName, event, session);
   if (!bound) return;
   if (session && !session.bound()) forgetOldC2cSessions(folder);
   session?.bind(bound);
   const { root, sessionId } = bound;
-  if (isEmptyInbox(root, sessionId) && !isHeld(root)) return session?.lookAgain();
+  if (isEmptyInbox(root, sessionId) && !hasHeldMail(root)) return session?.lookAgain();
   const client = hookClient(clientName);
   const said = await answerEvent([brokerMailbox(c2c.at(root), bound, session, event)], client, event);
   if (said.length > 0 && client.endsTurn.includes(event.hook_event_name ?? '')) await noteBusy(c2c, event.session_id);
 }
 
-/** A session's inbox at a broker. What is printed is settled, and nothing is kept for a turn. */
+/** A session's inbox at a broker. Printed mail is settled immediately, not at the session's next event. */
 function brokerMailbox(
   c2c: C2c,
   bound: HookBinding,
@@ -69,10 +69,10 @@ function brokerMailbox(
       const look = session?.look(bound, 'seen');
       try {
         const who: Who = { name: await c2c.mailbox(bound.sessionId), home: c2c.home };
-        await bringIntoOrder(who.home);
+        await healBroker(who.home);
         const mail = await loudMail(who);
         if (mail.length > 0) await who.home.directory.seen(who.name);
-        return { who, mail, nothingLeft: () => mail.length === 0 && look?.inVain(), close: () => look?.close() };
+        return { who, mail, nothingLeft: () => mail.length === 0 && look?.markSearched(), close: () => look?.close() };
       } catch (error) {
         look?.close();
         throw error;
@@ -80,7 +80,7 @@ function brokerMailbox(
     },
     skip() {
       const look = session?.look(bound, 'sub');
-      look?.inVain();
+      look?.markSearched();
       look?.close();
     },
     lookAtOnce: () => session?.lookAtOnce(),
@@ -89,7 +89,7 @@ function brokerMailbox(
   };
 }
 
-/** What waits quietly is not said. Mail of other programs gets its decision here. */
+/** The waiting mail without quiet mail. Mail that other programs left gets its attention decision here. */
 async function loudMail(who: Who): Promise<FittedMail[]> {
   const loud: FittedMail[] = [];
   for (const { message } of await waiting(who, { any: true, loudOnly: true })) {
@@ -99,19 +99,21 @@ async function loudMail(who: Who): Promise<FittedMail[]> {
   return loud;
 }
 
-/** What was said at the end of a turn makes the client go on. Another hook of ours, called at the same moment, may have said that it rests. */
+/** Mail at the end of a turn prolongs the turn, so the state is `busy`. Our state hook runs at the same moment and may have written `idle`. */
 async function noteBusy({ env }: C2c, session = ''): Promise<void> {
   const path = clientStatePath(signsFolder(env), session);
   if (session !== '' && existsSync(path)) await writeClientState(path, 'busy', Date.now());
 }
 
 /**
- * Which inbox this is about. The session that the event names is believed first: the environment may be inherited from another one.
- * Where it was registered is known from `bindHookSession`; otherwise its folder tells, and the environment names a session that was
- * started under a name of its own. In Codex the environment is that of any window, so it is not asked; a managed session is known by its
- * process, and comes before what was bound, because it may have resumed a thread of another session. Null if nothing names one.
+ * The inbox of this event's session; null if nothing names a session. In this order:
+ * 1. In Codex, the managed session whose process started this hook. It comes before a recorded inbox, because it may have resumed a thread of
+ *    another session.
+ * 2. The inbox that `bindHookSession` recorded for the session in the event.
+ * 3. At the broker of the folder: the session in the event, then the session that the environment names. The environment comes second, because
+ *    it may be inherited from another session. In Codex it is not used: it can be the environment of any window.
  */
-async function readerOf(
+async function bindingOf(
   c2c: C2c,
   client: string,
   event: HookEvent,
@@ -130,7 +132,7 @@ async function readerOf(
   for (const sessionId of existsSync(root) ? names : []) {
     if (sessionId && (await broker.session(sessionId))) return { root, sessionId, sure: true };
   }
-  // It has started again since it was bound, and nothing names another session.
+  // The recorded inbox is a guess, because the session has started again, and nothing names another session.
   if (known && (await c2c.at(known.root).broker.session(known.sessionId))) return { ...known, sure: true };
   return { root, sessionId: first, sure: false };
 }

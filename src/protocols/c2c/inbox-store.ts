@@ -12,7 +12,7 @@ import { jsonValue } from './json-list.ts';
 import { withLock, withLockBehind } from './lock.ts';
 import { readSessionId } from './shapes.ts';
 
-/** Which session an alias belongs to now, and which aliases there are. Neither may take the registry's lock, nor wait. */
+/** The current session of an alias, and all aliases. Neither method may take the registry's lock, or wait. */
 export interface BrokerNames {
   fileOf(mailbox: AgentName): string;
   mailboxes(): AgentName[];
@@ -21,23 +21,24 @@ export interface BrokerNames {
 type HeldEntries = Map<MessageId, InboxEntry>;
 
 const ENDING = '.inbox.json';
-/** How many ids a long process remembers of one mailbox. */
+/** How many ids of one mailbox a long-running process remembers. */
 const MAX_REMEMBERED = 50_000;
 
-/** An inbox under its locks, as it was read. */
+/** An inbox that was read under its locks. */
 interface OpenInbox extends InboxList {
   held: HeldEntries;
-  /** The first write of an inbox that was broken keeps a copy of it. */
+  /** Writes the inbox. If it was broken, the first write keeps a copy. */
   write(entries: readonly Pick<InboxEntry, 'text'>[]): void;
   writeHeld(): void;
 }
 
 /**
- * The inboxes of a broker directory, `<session>.inbox.json`, and what our readers hold of them, `held/<alias>.held`. Each operation takes
- * the locks in the order of the original (the registry's, only until it has the inbox's; then ours), reads, writes and releases.
+ * The inboxes of a broker directory, `<session>.inbox.json`, and the mail that our readers hold, `held/<alias>.held`. Each operation takes the
+ * locks in the order of the original (the registry's, released as soon as it has the inbox's; then ours), reads, writes and releases.
  */
 export class InboxStore {
-  readonly #stood = new Map<AgentName, Set<MessageId | null>>();
+  /** By mailbox: the ids that `look` has found in its inbox. */
+  readonly #found = new Map<AgentName, Set<MessageId | null>>();
   #seen: { path: string; stamp: string; inbox: InboxList } | undefined;
 
   constructor(
@@ -51,9 +52,9 @@ export class InboxStore {
     try {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
     } catch (error) {
-      // A folder that is missing, or not ours to make, is a fault of the broker directory itself.
+      // Any other error is about the broker directory itself, and the caller explains it.
       if (codeOf(error) !== 'EEXIST') throw error;
-      throw new Refusal('storage_failed', `${folder} is no folder, so nothing was changed: move it away`);
+      throw new Refusal('storage_failed', `${folder} is not a folder, so nothing was changed: move it away`);
     }
   }
 
@@ -65,7 +66,7 @@ export class InboxStore {
     return `${this.root}/${this.session(mailbox)}${ENDING}`;
   }
 
-  /** Every mailbox: those of the registry, those of sessions in no registry, and those of which mail is held. */
+  /** Every mailbox: those of the registry, inboxes of unregistered sessions, and those with held mail. */
   mailboxes(): AgentName[] {
     const known = this.names.mailboxes();
     const sessions = new Set(known.map((mailbox) => this.names.fileOf(mailbox)));
@@ -74,38 +75,38 @@ export class InboxStore {
     return [...all].filter((name) => AgentName.safeParse(name).success) as AgentName[];
   }
 
-  /** What waits, without the lock: files are replaced whole. It is read again only if it has changed. */
+  /** Reads the inbox without its lock, which is safe because files are replaced whole. Reads it again only if it has changed. */
   look(mailbox: AgentName): InboxList {
     const path = this.path(mailbox);
     const stamp = stampOf(path);
     if (stamp === '') return { entries: [] };
     if (this.#seen?.path !== path || this.#seen.stamp !== stamp) {
       this.#seen = { path, stamp, inbox: readInbox(path) };
-      const before = this.#stood.get(mailbox);
-      const stood = before && before.size < MAX_REMEMBERED ? before : new Set<MessageId | null>();
-      for (const { id } of this.#seen.inbox.entries) stood.add(id);
-      this.#stood.set(mailbox, stood);
+      const before = this.#found.get(mailbox);
+      const found = before && before.size < MAX_REMEMBERED ? before : new Set<MessageId | null>();
+      for (const { id } of this.#seen.inbox.entries) found.add(id);
+      this.#found.set(mailbox, found);
     }
     return this.#seen.inbox;
   }
 
-  /** Whether any look found it in the inbox: then its sender has finished with it. */
-  stood(mailbox: AgentName, id: MessageId): boolean {
-    return this.#stood.get(mailbox)?.has(id) ?? false;
+  /** Whether any `look` of this process found this message in the inbox. Then its sender has finished writing it. */
+  wasFound(mailbox: AgentName, id: MessageId): boolean {
+    return this.#found.get(mailbox)?.has(id) ?? false;
   }
 
   held(mailbox: AgentName): HeldEntries {
     return readHeld(this.#heldPath(mailbox));
   }
 
-  /** Refuses anything but a plain file in the place of an inbox: better before a message is accepted than after. */
+  /** Refuses an inbox that is not a plain file. Called before a message is accepted, because afterwards it could not be stored. */
   refuseOdd(mailbox: AgentName): void {
     const path = this.path(mailbox);
     const stat = lstatSync(path, { throwIfNoEntry: false });
     if (stat && (!stat.isFile() || stat.size > LARGEST_LIST_BYTES)) throw noPlainFile(path);
   }
 
-  /** S2. Adds what neither waits nor is held. */
+  /** S2. Appends the messages that neither wait nor are held. */
   append(mailbox: AgentName, added: readonly { id: MessageId; text: string }[]): void {
     this.#open(mailbox, (inbox) => {
       const waiting = new Set(inbox.entries.map(({ id }) => id));
@@ -127,14 +128,14 @@ export class InboxStore {
   }
 
   /**
-   * T2. Moves entries from the inbox to held, and returns all that is held then. An entry without an id is given one first, in the
-   * inbox: if we die while it is in both files, everybody can see that it is the same.
+   * T2. Moves entries from the inbox to held/, and returns all held entries. An entry without an id gets one first, in the inbox: if we die
+   * while it is in both files, the id shows that both are the same entry.
    */
   take(mailbox: AgentName, ids: readonly MessageId[]): HeldEntries {
     return this.#open(mailbox, ({ entries, held, ...inbox }) => {
       const picked = new Map<InboxEntry, InboxEntry>();
       for (const [id, one] of pick(entries, ids, held)) {
-        // An entry that is found by its words is not the message whose id it carries.
+        // An entry that was found by its fingerprint is not the message whose id it carries.
         if (one.id !== id || !picked.has(one)) picked.set(one, withId(one, id));
       }
       if ([...picked].some(([before, after]) => before !== after)) {
@@ -152,7 +153,7 @@ export class InboxStore {
     });
   }
 
-  /** From held back into the inbox, in order of time. */
+  /** R1. Moves entries from held/ back into the inbox, in order of time. */
   putBack(mailbox: AgentName, ids: readonly MessageId[]): void {
     this.#open(mailbox, ({ entries, held, ...inbox }) => {
       const back = ids.flatMap((id) => held.get(id) ?? []);
@@ -167,7 +168,7 @@ export class InboxStore {
     });
   }
 
-  /** T4. No longer held, for good. */
+  /** T4. Removes entries from held/ for good. */
   drop(mailbox: AgentName, ids: readonly MessageId[]): void {
     const path = this.#heldPath(mailbox);
     if (!existsSync(path)) return;
@@ -180,7 +181,7 @@ export class InboxStore {
   /** Removes entries from the inbox and from held, and returns which were there. `aside`: their texts are kept in `repaired/`. */
   remove(mailbox: AgentName, ids: readonly MessageId[], aside = false): MessageId[] {
     return this.#open(mailbox, ({ entries, held, ...inbox }) => {
-      // Only an entry with its id is set aside: one that is alike may have been said again.
+      // Set aside only entries with their id: an equal entry without an id may be a new message.
       const candidates = aside ? entries.filter(({ id }) => id !== null) : entries;
       const picked = pick(candidates, ids, held);
       const gone = new Set(picked.values());
@@ -192,9 +193,9 @@ export class InboxStore {
     });
   }
 
-  /** Removes everything that waits, with its file. The lock files stay: others may wait for them. */
+  /** Deletes the inbox and its held mail. Keeps the lock files, because other processes may wait for them. */
   empty(mailbox: AgentName): void {
-    // Not read: anything may be in its place, also what we refuse to read.
+    // Without reading them, because they may be files that we refuse to read.
     this.#locked(mailbox, (path, heldPath) => {
       for (const file of [path, heldPath]) ifThere(() => unlinkSync(file));
     });
@@ -213,7 +214,7 @@ export class InboxStore {
     appendLines(`${folder}/${mailbox}.again.jsonl`, entries);
   }
 
-  /** Takes the locks, reads the inbox and what is held once, and lets `act` write them. */
+  /** Takes the locks, reads the inbox and the held entries once, and lets `act` write them. */
   #open<T>(mailbox: AgentName, act: (inbox: OpenInbox) => T): T {
     return this.#locked(mailbox, (path, heldPath) => {
       const inbox = readInbox(path);
@@ -244,16 +245,16 @@ export class InboxStore {
   }
 }
 
-/** The names of files with this ending, without it. */
+/** The names of the files with this ending, with the ending removed. */
 function namesIn(folder: string, ending: string): string[] {
   const names = ifThere(() => readdirSync(folder)) ?? [];
   return names.filter((name) => name.endsWith(ending)).map((name) => name.slice(0, -ending.length));
 }
 
-/** What readers hold of a mailbox. Each line is an id, a tab and the text; no other program knows this file. */
+/** The held entries of a mailbox. Each line is an id, a tab and the text of the entry. No other program uses this file. */
 function readHeld(path: string): HeldEntries {
   const held: HeldEntries = new Map();
-  // Nearly always nothing is held, and then there is no file.
+  // Usually nothing is held, and there is no file.
   for (const line of existsSync(path) ? readFileLines(path) : []) {
     const [id = ''] = line.split('\t', 1);
     const text = line.slice(id.length + 1);
@@ -264,9 +265,9 @@ function readHeld(path: string): HeldEntries {
   return held;
 }
 
-/** On disk when it returns: only then may the inbox lose what is here. If nothing is held there is no file. */
+/** Writes the held entries durably, because the caller then removes them from the inbox. Deletes the file if there are none. */
 function writeHeld(path: string, held: HeldEntries): void {
-  // A line break can only be between the tokens of JSON, never in one.
+  // In JSON a raw line break is only possible between tokens, so a space can replace it.
   const lines = [...held].map(([id, { text }]) => `${id}\t${text.replaceAll(/[\r\n]/g, ' ')}\n`);
   if (lines.length > 0) replaceDurably(path, lines.join(''));
   else ifThere(() => unlinkSync(path));

@@ -3,7 +3,7 @@ import { entryFingerprint, idOf, isEntry, printIn } from './entry.ts';
 import type { BrokerEntry } from './entry.ts';
 import { keepBroken, readList, replaceDurably, withFloats } from './files.ts';
 
-/** One entry of an inbox, with its text as it is there. It has its own id, or else a fingerprint. */
+/** One entry of an inbox, with its exact text. It has either an id or a fingerprint (`print`). */
 export interface InboxEntry {
   entry: BrokerEntry;
   text: string;
@@ -11,10 +11,10 @@ export interface InboxEntry {
   print: string | null;
 }
 
-/** What an inbox holds. */
+/** The content of an inbox. */
 export interface InboxList {
   entries: InboxEntry[];
-  /** It is no whole array, or some of it are no messages. */
+  /** What is wrong with the file: it is not a whole JSON array, or has values that are not messages. */
   broken?: string | undefined;
 }
 
@@ -24,7 +24,7 @@ export function readInbox(path: string): InboxList {
   const known = new Map<MessageId, BrokerEntry>();
   for (const [at, value] of values.entries()) {
     const found = entriesIn(value);
-    if (found.length === 0) inbox.broken ??= 'not all of it are messages';
+    if (found.length === 0) inbox.broken ??= 'some of its values are not messages';
     for (const entry of found) {
       const text = entry === value ? (texts[at] ?? '') : withFloats(entry);
       const one = inboxEntry(entry, text, known);
@@ -34,14 +34,14 @@ export function readInbox(path: string): InboxList {
   return inbox;
 }
 
-/** A value is an entry, or an object in the place of the list that has entries in a list of its own. */
+/** The entries in a value: the value itself, or the entries in the lists of an object. */
 function entriesIn(value: unknown): BrokerEntry[] {
   if (isEntry(value)) return [value];
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
   return Object.values(value).flatMap((list: unknown) => (Array.isArray(list) ? list.filter(isEntry) : []));
 }
 
-/** Null if the same message was read before (`known`). The same id with other words is another message. */
+/** An entry with its id or fingerprint. Null if `known` has the same message. The same id with another text is another message. */
 export function inboxEntry(
   entry: BrokerEntry,
   text: string,
@@ -56,8 +56,8 @@ export function inboxEntry(
 }
 
 /**
- * Finds entries by id. An id that we made means any entry alike, unless that id is held: then it means the held one. An entry that
- * carries an id of other words is found by its own words too.
+ * Finds entries by id. An id that we derived from a fingerprint also matches any entry with that fingerprint, even one that has an id of its
+ * own. If the id is held, only the held entry is meant, so no other entry matches.
  */
 export function pick(
   entries: readonly InboxEntry[],
@@ -78,7 +78,7 @@ export function pick(
   return picked;
 }
 
-/** The same entry with its id written into it: it cannot be taken for another one that is alike. */
+/** The same entry with this id written into its text, so that it cannot be confused with an equal entry. */
 export function withId(one: InboxEntry, id: MessageId): InboxEntry {
   if (one.id === id) return one;
   const entry = { ...one.entry, message_id: id };
@@ -98,7 +98,7 @@ export function writeInbox(
   replaceDurably(path, `[${entries.map(({ text }) => text).join(',')}]`, false);
 }
 
-/** An entry that comes back goes before the first younger one; the others keep the order in which they arrived. */
+/** Puts entries that come back before the first younger one. The waiting entries keep their order. */
 export function merged(back: readonly InboxEntry[], waiting: readonly InboxEntry[]): InboxEntry[] {
   const rest = back.toSorted((a, b) => timeOf(a) - timeOf(b));
   const all: InboxEntry[] = [];

@@ -19,16 +19,16 @@ import { onPath } from '../../platform/search-path.ts';
 
 export interface C2cOrder {
   client: ClientName;
-  /** This program as it can be started tomorrow. */
+  /** The path of this program that stays valid. */
   program: string;
-  /** Null: none is written. */
+  /** Null: no alias is written. */
   alias: string | null;
   global: boolean;
   hooks: boolean;
   projectPlugin: boolean;
 }
 
-/** Clients whose settings belong to one project, so that they can say where its broker is. */
+/** Whether the settings of this client belong to one project, so that they can name its broker. */
 export function isForProject(client: ClientName, global: boolean): boolean {
   return !global && (client === 'claude' || client === 'opencode');
 }
@@ -48,8 +48,8 @@ export function c2cProfile(target: InstallTarget, order: C2cOrder): InstallProfi
 }
 
 /**
- * Settings that serve every repository name no broker: one is found for each session by its folder. One that the user named by a
- * variable is written in any case.
+ * The environment of the MCP server. Settings for every repository name no broker, because each session finds it by its folder. A broker that
+ * the user named by a variable is always written.
  */
 function serverEnv(target: InstallTarget, { client, alias }: C2cOrder, forProject: boolean): Record<string, string> {
   const isNamed = Boolean(target.env['C2C_MCP_BROKER_ROOT'] || target.env['C2C_BROKER_ROOT']);
@@ -65,7 +65,7 @@ function serverEnv(target: InstallTarget, { client, alias }: C2cOrder, forProjec
 
 type Further = Pick<InstallProfile, 'hooks' | 'files'>;
 
-/** By client: what it gets besides the server. */
+/** The hooks and files that each client gets besides the server. */
 const FURTHER: Record<ClientName, (target: InstallTarget, order: C2cOrder) => Further> = {
   claude: (target) =>
     mailHook(target, join(claudeFolder(target), 'hooks/c2c-inbox-check.sh'), '', {
@@ -78,7 +78,7 @@ const FURTHER: Record<ClientName, (target: InstallTarget, order: C2cOrder) => Fu
       : { hooks: [], files: [] },
   gemini: (target) => registeredMailHook(target, 'gemini'),
   kimi(target, { program }) {
-    // At the end of a turn Kimi reads the exit code, which the script for the others never sets.
+    // No script: at the end of a turn Kimi reads the exit code, which the script for other clients never sets.
     const command = programLine(inShell(program), 'c2c hook kimi');
     const events = ['UserPromptSubmit', 'Stop'];
     const mail = { what: 'hook', command: () => command, events, mark: 'c2c hook kimi' };
@@ -103,7 +103,7 @@ function both(one: Further, other: Further): Further {
   return { hooks: [...one.hooks, ...other.hooks], files: [...one.files, ...other.files] };
 }
 
-/** The hook that shows mail, and the script that it runs. */
+/** The hook that shows mail, with its script. */
 function mailHook(
   { env }: InstallTarget,
   path: string,
@@ -119,14 +119,14 @@ function mailHook(
   };
 }
 
-/** The same at the events of Parley's own hook, but not at the start of a session. */
+/** The mail hook at the events of Parley's own hook, except at the start of a session. */
 function registeredMailHook(target: InstallTarget, client: ClientName): Further {
   const path = join(dataFolder(target.env), `hooks/${client}/c2c-inbox-check.sh`);
   const { registers, timeout } = hookClient(client);
   return mailHook(target, path, client, { events: registers.filter((event) => event !== 'SessionStart'), timeout });
 }
 
-/** The hook that only reports the state of a session: without that nothing is ever typed into its terminal. */
+/** The hook that only reports the state of a session. Without a state Parley never types into its terminal. */
 function stateHook(
   { env }: InstallTarget,
   client: string,
@@ -142,7 +142,7 @@ function stateHook(
   };
 }
 
-/** The plugin for OpenCode. It calls `c2c` by this path: what is on OpenCode's search path may be another program. */
+/** The plugin for OpenCode. It calls `c2c` by this path, because a `c2c` on OpenCode's PATH may be another program. */
 export function pluginText(command: string): string {
   return String(plugin).replace(/^const COMMAND = .*;$/m, () => `const COMMAND = ${JSON.stringify(command)};`);
 }
@@ -151,7 +151,7 @@ function starter(program: string): string {
   return `#!/bin/sh\n# Written by \`c2c install opencode\`: the plugin calls c2c by this name.\nexec ${shellQuoted(program)} c2c "$@"\n`;
 }
 
-/** Who a session of OpenCode in this folder is. spec: c2c#sidecar */
+/** The identity of OpenCode's sessions in this folder. spec: c2c#sidecar */
 function sidecar(target: InstallTarget, alias: string | null): string {
   const folder = basename(target.project).replace(/[^A-Za-z0-9._-]/g, '_');
   const identity = {
@@ -163,17 +163,17 @@ function sidecar(target: InstallTarget, alias: string | null): string {
   return `${JSON.stringify(identity, null, 2)}\n`;
 }
 
-const MANNERS =
+const ADJECTIVES =
   'brave calm clear deft fair fond glad keen kind lucid merry neat plain prompt quick quiet ready sharp sound spry still sure swift warm'.split(
     ' ',
   );
-const BEARERS =
+const NOUNS =
   'badger beech cedar crane curlew finch fox hare hazel heron ibex kite larch lark linnet lynx maple marten osprey otter plover rowan stoat wren'.split(
     ' ',
   );
 
-/** A name for a client in a folder: always the same one, so that a second installation changes nothing. */
+/** The default alias of a client in a folder. Always the same, so that a second installation changes nothing. */
 export function defaultAlias(client: string, home: string, project: string): string {
   const [first = 0, second = 0] = new Bun.CryptoHasher('sha256').update([client, home, project].join('\0')).digest();
-  return `${client}-${MANNERS[first % MANNERS.length]}-${BEARERS[second % BEARERS.length]}`;
+  return `${client}-${ADJECTIVES[first % ADJECTIVES.length]}-${NOUNS[second % NOUNS.length]}`;
 }

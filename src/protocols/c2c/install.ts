@@ -31,11 +31,11 @@ export default command({
     alias: { ...TEXT, short: 'a' },
     hooks: FLAG,
     'project-plugin': FLAG,
-    // The plugin is installed for the user in any case.
+    // Accepted without effect: the plugin is always installed for the user.
     'install-global-plugin': FLAG,
     'target-dir': TEXT,
     'broker-root': TEXT,
-    // A second run is always allowed, and what others wrote is never replaced.
+    // Accepted without effect: a second run is always allowed, and settings of others are never replaced.
     force: FLAG,
     'dry-run': FLAG,
     uninstall: FLAG,
@@ -120,7 +120,7 @@ function install(
     c2c.say(`  restart ${client.title} to use it; \`${again} --uninstall\` takes everything out again`);
 }
 
-/** A client keeps the alias that it has. Codex has one file for all its sessions, which cannot all have one alias. */
+/** The alias that is already installed for the client, else the default. Codex gets none: its one settings file serves all its sessions. */
 function aliasFor(installer: Installer, client: ClientSettings, target: InstallTarget, global: boolean): string | null {
   const paths = client.serverFiles(target, isForProject(client.name, global));
   const recorded = installer.recorded('c2c', [client.name]).filter(({ path }) => paths.includes(path));
@@ -131,9 +131,7 @@ function aliasFor(installer: Installer, client: ClientSettings, target: InstallT
 
 function rootAdvice(env: Readonly<Record<string, string>>): string[] {
   if (env['C2C_MCP_BROKER_ROOT']) return [];
-  return [
-    'these settings serve every repository, so no broker is written into them: each session uses that of its folder',
-  ];
+  return ['these settings serve every repository, so they name no broker: each session uses the broker of its folder'];
 }
 
 function sessionIn(files: readonly { what: string; text: string }[]): string | undefined {
@@ -141,7 +139,7 @@ function sessionIn(files: readonly { what: string; text: string }[]): string | u
   return sidecar && (JSON.parse(sidecar.text) as { session_id: string }).session_id;
 }
 
-/** Takes out what `c2c install` added to a client, in every project, and nothing else. */
+/** Removes what `c2c install` added to a client, in every project, and nothing else. */
 function uninstall(
   c2c: C2c,
   client: ClientSettings,

@@ -18,7 +18,7 @@ import { instancesFolder, writeWhole } from './loop-files.ts';
 import type { LoopOrder } from './loop-files.ts';
 import type { C2c } from './workspace.ts';
 
-/** A session that we keep: how it is started, and what runs of it. spec: c2c#instances */
+/** A session that `c2c start` manages: how it is started, and its process. spec: c2c#instances */
 export const Instance = new Schema(() =>
   v.object({
     name: v.string(),
@@ -30,24 +30,24 @@ export const Instance = new Schema(() =>
     command: v.array(v.string()),
     created_at: v.number(),
     started_at: v.number(),
-    /** `tmux@<path of the server>:%<pane>`, or `pty <pid>` where a process of ours holds it: the holder. */
+    /** `tmux@<path of the server>:%<pane>`, or `pty <pid>` if a process of ours (`holder`) holds the terminal. */
     terminal: v.string(),
     pty: v.optional(v.boolean()),
     holder: v.optional(v.number()),
-    /** The session of tmux, for people who want to look. */
+    /** The tmux session, for people who attach to it. */
     tmux: v.optional(v.object({ socket: v.string(), session: v.string() })),
     pid: v.number(),
-    /** Proves that the process of this number is still the same. */
+    /** The start time of the process: proves that this pid is still the same process. */
     pid_start: v.string(),
     loop: v.picklist(['wake', 'none']),
     rooms: v.optional(v.string()),
-    /** The conversation of the client that it goes on with. */
+    /** The conversation of the client that it continues. */
     conversation: v.optional(v.string()),
   }),
 );
 export type Instance = Described<typeof Instance>;
 
-/** A session that the original keeps in the same folder. It is listed; only the original starts and stops it. */
+/** A session that the original c2c manages in the same folder. We list it, but only the original starts and stops it. */
 const OtherInstance = new Schema(() =>
   v.object({
     name: v.string(),
@@ -64,13 +64,13 @@ export function folderOf(env: Env, name: string): string {
   return `${instancesFolder(env)}/${name}`;
 }
 
-/** An instance's name becomes the name of a folder. */
+/** Checks the name of an instance, which becomes the name of a folder. */
 export function readInstanceName(text: string): string {
   if (isC2cSessionId(text)) return text;
   const shown = text.replace(/\p{Cc}/gu, '?').slice(0, 80);
   throw new Refusal(
     'invalid_request',
-    `"${shown}" is no name; use 1 to 128 letters, digits, . _ - and no dot in front`,
+    `"${shown}" is not a valid name; use 1 to 128 letters, digits, . _ - and no dot in front`,
   );
 }
 
@@ -102,7 +102,7 @@ export function instanceCalled(env: Env, text: string): Instance {
   if (otherInstances(env).some(({ name }) => name === text))
     throw new Refusal('not_yours', `${text} was started by the original c2c; end it there, then start it here`);
   const names = allInstances(env).map(({ name }) => name);
-  const there = names.length > 0 ? `there is ${names.slice(0, 10).join(', ')}` : 'none was ever started here';
+  const there = names.length > 0 ? `there is ${names.slice(0, 10).join(', ')}` : 'start one with c2c start <client>';
   throw new Refusal('not_found', `no instance is called "${text}"; ${there}`);
 }
 
@@ -110,7 +110,7 @@ export function allInstances(env: Env): Instance[] {
   return instanceNames(env).flatMap((name) => readInstance(env, name) ?? []);
 }
 
-/** Those of the original. `pid`: the process that it noted, if that runs. */
+/** The instances of the original c2c. `pid`: the process that it recorded, if that runs. */
 export function otherInstances(env: Env): OtherInstance[] {
   return instanceNames(env).flatMap((name) => {
     const other = readInstance(env, name) ? null : configOf(env, name, OtherInstance);
@@ -125,15 +125,15 @@ function instanceNames(env: Env): string[] {
   return existsSync(folder) ? readdirSync(folder).sort() : [];
 }
 
-/** The instance whose session this is. */
+/** The instance with this session id; null if there is none. */
 export function instanceOf(env: Env, sessionId: string): Instance | null {
   return allInstances(env).find(({ session_id }) => session_id === sessionId) ?? null;
 }
 
 /**
- * The managed session whose client started this process, a hook or an MCP server. Their environment proves nothing: one daemon of Codex
- * serves all its windows with the environment of the first, and MCP servers get none. So `c2c start` runs Codex without the daemon and
- * notes its process; two sessions in one folder are two processes. spec: c2c#managed-codex
+ * The managed session whose client started this process (a hook or an MCP server); null if there is none. The environment proves nothing: one
+ * daemon of Codex serves all its windows with the environment of the first, and MCP servers get none. So `c2c start` runs Codex without the
+ * daemon and records its process: two sessions in one folder are two processes. spec: c2c#managed-codex
  */
 export function instanceAbove(env: Env): Instance | null {
   const running = allInstances(env).filter(isUp);
@@ -142,13 +142,13 @@ export function instanceAbove(env: Env): Instance | null {
   return running.find(({ pid }) => chain.includes(pid)) ?? null;
 }
 
-/** Does this very process still run? Another one may have its number by now. */
+/** Whether the process of this instance still runs. Another process may have its pid by now. */
 export function isUp({ pid, pid_start }: Pick<Instance, 'pid' | 'pid_start'>): boolean {
   const start = platform.processStart(pid);
   return start !== null && (start === pid_start || start === 'unknown' || pid_start === 'unknown');
 }
 
-export function startOrGone(pid: number): string {
+export function processStartOf(pid: number): string {
   return platform.processStart(pid) ?? 'gone';
 }
 
@@ -156,19 +156,19 @@ export function dropPid(env: Env, name: string): void {
   rmSync(`${folderOf(env, name)}/outer.pid`, { force: true });
 }
 
-/** What runs the script of a client. */
+/** Programs that run a client's script. */
 const INTERPRETERS = /^(node|bun|deno|python[\d.]*|(ba|da|z|k)?sh)$/;
 
 /**
- * The processes from our parent up to the client that started us, and on to what started that client; up to the next client. What runs
- * in a shell of a client, or in a daemon that a client left, belongs to the nearer one only.
+ * The pids from our parent up to the client that started us, and further up until the next client. So a process in a client that runs inside
+ * another client belongs only to the nearer one.
  */
 function ownClientChain(): number[] {
   const chain: number[] = [];
   let [client, below]: (Ancestor | undefined)[] = [];
   for (const one of ancestors()) {
     if (isClient(one)) {
-      // npm's script waits for the program that it started: the two are one client.
+      // npm's script and the program that it started count as one client.
       if (client && !(client === below && isScript(one))) break;
       client = one;
     }
@@ -182,18 +182,18 @@ function isScript({ words: [program = ''] }: Ancestor): boolean {
   return INTERPRETERS.test(program.split('/').at(-1) ?? '');
 }
 
-/** Managed sessions have a tmux server of their own, so that nobody's own work ends with it. */
+/** Managed sessions have a tmux server of their own, so that the user's own sessions never end with it. */
 const SOCKET = 'c2c';
-/** A first start may take its time. */
+/** Limit for a tmux command, long enough for the start of a server. */
 const TMUX_MS = 20_000;
-/** What tmux sets itself for what it starts. */
+/** Variables that tmux sets by itself. */
 const NOT_OURS = ['TMUX', 'TMUX_PANE', 'TERM', 'TERM_PROGRAM', 'TERM_PROGRAM_VERSION', 'PWD', 'OLDPWD', 'SHLVL', '_'];
-/** The number of the shell becomes that of the client: it can be told before the client runs. */
-export const EXEC = 'C2C_MCP_CLIENT_PID=$$; export C2C_MCP_CLIENT_PID; exec "$@"';
+/** Starts the client with its own pid in a variable: `exec` keeps the pid of the shell. */
+export const EXEC_SCRIPT = 'C2C_MCP_CLIENT_PID=$$; export C2C_MCP_CLIENT_PID; exec "$@"';
 
 interface TmuxSession {
   socket: string;
-  /** Where its server is reached, also by programs with another environment. */
+  /** The path of its server's socket, which works from any environment. */
   path: string;
   session: string;
   pane: string;
@@ -206,7 +206,7 @@ function tmuxSocket(env: Env): string {
   throw new Refusal('bad_config', 'C2C_TMUX_SOCKET takes letters, digits, . _ -');
 }
 
-/** Starts a program in a tmux session that nobody looks at yet, with this environment and no other. */
+/** Starts a program in a detached tmux session, with exactly this environment. */
 export async function startInTmux(order: {
   env: Env;
   cwd: string;
@@ -217,17 +217,17 @@ export async function startInTmux(order: {
   const socket = tmuxSocket(env);
   if (!Bun.which('tmux', { PATH: env['PATH'] ?? '' }))
     throw new Refusal('unreachable', 'tmux is not installed here; install it, or start it with --pty');
-  // Dots and colons mean something else in a target.
+  // Dots and colons have a meaning in a tmux target.
   const session = name.replaceAll(/[.:]/g, '_');
   const clean = Object.fromEntries(
     Object.entries(env).filter(([key, value]) => value !== undefined && !NOT_OURS.includes(key)),
   );
-  // The command line has only the names, because everybody can read it; tmux takes the values from its client.
+  // Put only the names on the command line, because other users can read it; tmux takes the values from its client's environment.
   const names = Object.keys(clean).filter((key) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(key));
   const settings = ['start-server', ';', 'set-option', '-g', 'update-environment', names.join(' '), ';'];
   const shape = ['new-session', '-d', '-s', session, '-x', '200', '-y', '50', '-c', cwd];
   const told = ['-P', '-F', '#{pane_id} #{pane_pid} #{socket_path}'];
-  const words = [...settings, ...shape, ...told, '/bin/sh', '-c', EXEC, 'sh', ...command];
+  const words = [...settings, ...shape, ...told, '/bin/sh', '-c', EXEC_SCRIPT, 'sh', ...command];
   const said = await new TmuxServer({ socket, env: clean, answerMs: TMUX_MS }).create(words);
   const [, pane = '', pid = '', path = ''] = /^(%\d+) (\d+) (.*)$/.exec(said.trim()) ?? [];
   if (pane === '') throw new Refusal('unreachable', `tmux started nothing: ${said.slice(0, 200)}`);
@@ -243,8 +243,8 @@ export async function endTmux({ socket, session }: Pick<TmuxSession, 'socket' | 
 export type LaunchPlan = Omit<Instance, 'started_at' | 'terminal' | 'holder' | 'tmux' | 'pid' | 'pid_start'>;
 
 /**
- * Codex runs without the daemon that its windows share. The daemon runs the hooks and shells of this session outside of our process, with
- * the environment of another window. spec: c2c#managed-codex
+ * The command that starts the client. Codex is started without the daemon that its windows share, because the daemon would run the hooks and
+ * shells of this session outside our process, with the environment of another window. spec: c2c#managed-codex
  */
 export function commandOf({ client, command: [program = '', ...args], conversation }: LaunchPlan, env: Env): string[] {
   const isSaid = args.some((word) => word === '--no-daemon' || word.startsWith('--remote'));
@@ -252,7 +252,7 @@ export function commandOf({ client, command: [program = '', ...args], conversati
   return [program, ...(conversation ? resumeWords(client, conversation, env) : []), ...apart, ...args];
 }
 
-/** How a client is told to go on with a conversation. Claude Code begins one under an id that it does not know yet. */
+/** The arguments with which a client continues a conversation. Claude Code begins a new one if it does not know the id. */
 function resumeWords(client: string, id: string, env: Env): string[] {
   if (client === 'codex') return ['resume', id];
   if (client === 'opencode' || client === 'kimi') return ['--session', id];
@@ -267,7 +267,7 @@ function hasTranscript(env: Env, id: string): boolean {
   );
 }
 
-/** Writes down what runs, and registers its alias with its process. */
+/** Records the instance, and registers its alias with its process. */
 export async function registerInstance(c2c: C2c, instance: Instance): Promise<void> {
   writeInstance(c2c.env, instance);
   const { session_id: sessionId, alias, client: clientType, pid } = instance;
@@ -283,7 +283,7 @@ export function instanceEnvironment(env: Env, plan: LaunchPlan): Env {
     C2C_MCP_BROKER_ROOT: plan.broker_root,
     C2C_MCP_CLIENT_TYPE: plan.client,
     ...(plan.rooms !== undefined && { C2C_MCP_AUTO_JOIN_ROOMS: plan.rooms }),
-    // The plugin prompts this session before its user does.
+    // Lets the plugin prompt this session before its user does.
     ...(plan.client === 'opencode' && plan.conversation && { C2C_OPENCODE_SESSION_ID: plan.conversation }),
   };
 }

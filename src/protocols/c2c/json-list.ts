@@ -1,26 +1,26 @@
 import { isTooDeep } from '../../core/message.ts';
 
-/** A JSON array: its values, and for each its text as it is in the file, so that it can be written back to the digit. */
+/** A JSON array: its values, and the exact text of each value, so that it can be written back unchanged. */
 export interface JsonList {
   values: unknown[];
   texts: string[];
-  /** What is wrong with the text; `values` is then what could be saved. */
+  /** What is wrong with the file. Then `values` has what could be recovered. */
   broken?: string | undefined;
-  /** The text before and behind the array, if it is a member of an object. */
-  around?: [before: string, behind: string];
+  /** The text before and after the array, if it is a member of an object. */
+  around?: [before: string, after: string];
 }
 
-/** Failed searches for the end of an object, in each damaged part: a hostile file must not cost the square of its size. */
+/** The most failed searches for the end of an object, per damaged part: a hostile file must not cost quadratic time. */
 const MAX_FAILED = 50;
 const NOT_UTF8 = 'it is not UTF-8';
 
-/** Reads a JSON array that is a file, or this member of the object that is the file. */
+/** Reads a JSON array: the whole file, or this member of the object in the file. */
 export function listOrMemberIn(bytes: Buffer, member: string): JsonList {
   const text = textOf(bytes);
   const place = placeOfMember(text, member);
   if (!place || text[place.start] !== '[') return listIn(bytes);
   const list = listIn(Buffer.from(text.slice(place.start, place.end)));
-  if (jsonValue(text) === undefined) return { ...list, broken: 'it is no whole JSON object' };
+  if (jsonValue(text) === undefined) return { ...list, broken: 'it is not a whole JSON object' };
   return {
     ...list,
     broken: isUtf8(bytes) ? list.broken : NOT_UTF8,
@@ -28,14 +28,14 @@ export function listOrMemberIn(bytes: Buffer, member: string): JsonList {
   };
 }
 
-/** Reads a JSON array. Of a text that is cut off, damaged or no array, all objects that are whole are saved. */
+/** Reads a JSON array. From a text that is cut off, damaged or not an array, it recovers all whole objects. */
 export function listIn(bytes: Buffer): JsonList {
   const text = textOf(bytes);
   if (text.trim() === '') return { values: [], texts: [], ...(text !== '' && { broken: 'it holds only blanks' }) };
   const whole = jsonValue(text);
-  const texts = Array.isArray(whole) ? elements(text) : elements(text).flatMap(saved);
+  const texts = Array.isArray(whole) ? elements(text) : elements(text).flatMap(recovered);
   const values: unknown[] = Array.isArray(whole) ? whole : texts.map(jsonValue);
-  const broken = Array.isArray(whole) ? undefined : 'it is no whole JSON array';
+  const broken = Array.isArray(whole) ? undefined : 'it is not a whole JSON array';
   const isFlat = values.map((value) => !isTooDeep(value));
   return {
     values: values.filter((_, at) => isFlat[at]),
@@ -48,7 +48,7 @@ function textOf(bytes: Buffer): string {
   return bytes.toString('utf8').replace(/^\uFEFF/u, '');
 }
 
-/** The value of a JSON text; undefined if it is none. */
+/** The value of a JSON text; undefined if it is not JSON. */
 export function jsonValue(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -57,13 +57,13 @@ export function jsonValue(text: string): unknown {
   }
 }
 
-/** Bytes that are no UTF-8 become one and the same character. */
+/** Whether the bytes are valid UTF-8: invalid bytes become U+FFFD, which does not convert back. */
 function isUtf8(bytes: Buffer): boolean {
   const text = bytes.toString('utf8');
   return !text.includes('\uFFFD') || Buffer.from(text).equals(bytes);
 }
 
-/** The elements of a JSON array, unparsed. From where the text is no array any more, all whole objects. */
+/** The texts of the elements of a JSON array. Where the array is damaged, the texts of all whole objects in the rest. */
 function elements(text: string): string[] {
   const texts: string[] = [];
   let at = skipBlanks(text, 0);
@@ -80,7 +80,7 @@ function elements(text: string): string[] {
   return [...texts, ...objectsIn(text.slice(at))];
 }
 
-/** Where the value of a member is in the text of an object; of two with one name the last, as in `JSON.parse`. Null if there is none. */
+/** The place of a member's value in the text of an object; null if there is none. Of two members with one name the last counts, as in `JSON.parse`. */
 function placeOfMember(text: string, member: string): { start: number; end: number } | null {
   let place: { start: number; end: number } | null = null;
   let at = skipBlanks(text, 0);
@@ -99,12 +99,12 @@ function placeOfMember(text: string, member: string): { start: number; end: numb
   return place;
 }
 
-/** An element that can be read; of any other, the whole objects in it. */
-function saved(element: string): string[] {
+/** The element itself if it is valid JSON; else the whole objects in it. */
+function recovered(element: string): string[] {
   return jsonValue(element) === undefined ? objectsIn(element.slice(1)) : [element];
 }
 
-/** All whole objects in a text that is no JSON. */
+/** The texts of all whole objects in a text that is not JSON. */
 function objectsIn(text: string): string[] {
   const texts: string[] = [];
   let failed = 0;
@@ -118,7 +118,7 @@ function objectsIn(text: string): string[] {
   return texts;
 }
 
-/** Where the value ends that begins here; -1 if none begins or it does not end. Strings are passed over by search: they are nearly all of the text. */
+/** The end of the value that begins here; -1 if no value begins here or it does not end. Skips strings by search, because most of the text is strings. */
 function endOfValue(text: string, start: number): number {
   let depth = 0;
   for (let at = start; at < text.length; at += 1) {
@@ -138,7 +138,7 @@ function endOfValue(text: string, start: number): number {
   return -1;
 }
 
-/** The place of the closing quote; -1 if there is none. */
+/** The index of the closing quote; -1 if there is none. */
 function endOfString(text: string, start: number): number {
   for (let at = text.indexOf('"', start + 1); at !== -1; at = text.indexOf('"', at + 1)) {
     let slashes = 0;

@@ -109,7 +109,7 @@ describe('a lock of the broker', () => {
     Bun.spawnSync(['mkfifo', `${lock}.pipe`]);
     mkdirSync(`${lock}.folder`);
     for (const odd of ['link', 'pipe', 'folder']) {
-      expect(() => withLock(`${lock}.${odd}`, () => {})).toThrow('is no plain file');
+      expect(() => withLock(`${lock}.${odd}`, () => {})).toThrow('is not a plain file');
     }
     expect(readFileSync(target, 'utf8')).toBe('untouched');
   });

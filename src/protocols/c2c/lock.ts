@@ -6,19 +6,19 @@ import { lastError, openLibc, once } from '../../platform/libc.ts';
 
 const F_LOCK = 1;
 const EINTR = 4;
-/** Follow no link and wait for no pipe: the folder is open to other programs. */
+/** Never follow a link or wait for a pipe: other programs can write into the folder. */
 const { O_RDWR, O_CREAT, O_APPEND, O_NOFOLLOW, O_NONBLOCK } = constants;
 
-/** The lock files that this process holds now: path → device and inode. */
+/** The lock files that this process holds: path → device and inode. */
 const held = new Map<string, string>();
 
 /**
- * Runs `act` while this process alone holds the lock file, among all programs that take it with `lockf` on the whole file. The
- * kernel releases it when a holder dies, and the file stays. Waiting for it stops the whole process: keep `act` short.
+ * Runs `act` while this process alone holds the lock file, among all programs that lock the whole file with `lockf`. If a holder dies, the kernel
+ * releases the lock, and the file stays. Waiting for a lock blocks the whole process: keep `act` short.
  *
- * Such a lock belongs to the process, and closing any descriptor of the file releases it. So a file that we hold is never opened a
- * second time: that would be our bug, and it throws. For the same reason nothing inside may await, and no worker may take these
- * locks. spec: c2c#locks
+ * A `lockf` lock belongs to the process, and closing any descriptor of the file releases it. So a lock file that we hold must not be opened a
+ * second time: that is a bug of ours, and it throws. For the same reason nothing inside may await, and no worker may take these locks.
+ * spec: c2c#locks
  */
 export function withLock<T>(path: string, act: () => T): T {
   const release = take(path);
@@ -29,7 +29,7 @@ export function withLock<T>(path: string, act: () => T): T {
   }
 }
 
-/** Takes `gate` only until the lock that `which` names is taken. So nobody who holds the gate changes what `which` saw. */
+/** Holds the lock `gate` until the lock that `which` names is taken. So no holder of the gate can change what `which` has read. */
 export function withLockBehind<T>(gate: string, which: () => string, act: (path: string) => T): T {
   const { path, release } = withLock(gate, () => {
     const path = which();
@@ -61,13 +61,13 @@ function take(path: string): () => void {
 
 function refuseReentry(path: string): void {
   if (held.size === 0) return;
-  // One file may have two paths, and opening it again already releases the lock.
+  // Compare files, not only paths: one file may have two paths, and opening and closing it again would release the lock.
   const found = statSync(path, { throwIfNoEntry: false });
   const again = held.has(path) || (found && [...held.values()].includes(`${found.dev}:${found.ino}`));
   if (again) throw new Error(`${path} is locked by this very process: locks of one file do not nest`);
 }
 
-/** Opens a file to read it and to append to it, and makes it if it is missing. Anything but a plain file is refused. */
+/** Opens a file for reading and appending, and creates it if it is missing. Refuses anything but a plain file. */
 export function openPlain(path: string): number {
   let fd: number | undefined;
   try {
@@ -77,7 +77,7 @@ export function openPlain(path: string): number {
     if (!isNoPlainFile(error)) throw error;
   }
   if (fd !== undefined) closeSync(fd);
-  throw new Refusal('storage_failed', `${path} is no plain file, so nothing was changed: move it away`);
+  throw new Refusal('storage_failed', `${path} is not a plain file, so nothing was changed: move it away`);
 }
 
 function waitFor(fd: number, path: string): void {

@@ -9,14 +9,14 @@ import { Schema } from '../../core/schema.ts';
 import type { Described } from '../../core/schema.ts';
 import { explained, ifThere } from '../../core/disk.ts';
 
-/** A file event can be missed; nobody waits longer than this for a loop that is wanted. */
+/** The folder is also read at this interval, because a file event can be missed. */
 const LOOK_MS = 2000;
 
 const millis = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(7 * 24 * 3_600_000));
 
 /**
- * A loop that should run for a session. `wake` tells it that mail waits, `deliver` puts the mail itself into its terminal, `wire` gives
- * it to a kimi of its own. spec: c2c#loops
+ * A loop that should run for a session. `wake` types a notice that mail waits, `deliver` types the mail itself into the terminal, `wire` starts
+ * a kimi for it. spec: c2c#loops
  */
 export const LoopOrder = new Schema(() =>
   v.object({
@@ -26,10 +26,10 @@ export const LoopOrder = new Schema(() =>
       v.check((text) => isC2cSessionId(text), 'no session id'),
     ),
     client: v.string(),
-    /** `tmux:…` or `pty:…`; a wire has none. */
+    /** `tmux:…` or `pty:…`; a `wire` loop has none. */
     terminal: v.optional(v.string()),
     broker_root: v.pipe(v.string(), v.startsWith('/')),
-    /** The process in the terminal, where it is known: when it has ended, the loop ends too. */
+    /** The process in the terminal, if known: when it ends, the loop ends, too. */
     pid: v.optional(v.number()),
     options: v.object({
       gap_ms: v.optional(millis),
@@ -51,7 +51,7 @@ export function writeLoopOrder(folder: string, wanted: LoopOrder): void {
   writeWhole(`${folder}/${wanted.session}.json`, `${JSON.stringify(wanted, null, 2)}\n`);
 }
 
-/** True if it was wanted until now. */
+/** Removes the order of a session's loop. True if there was one. */
 export function removeLoopOrder(folder: string, session: string): boolean {
   const path = `${folder}/${session}.json`;
   const was = readLoopOrder(folder, session) !== null;
@@ -59,10 +59,10 @@ export function removeLoopOrder(folder: string, session: string): boolean {
   return was;
 }
 
-/** Null if nothing is wanted for it, or nothing that can be read. */
+/** The order of a session's loop; null if there is none, or if it cannot be read. */
 export function readLoopOrder(folder: string, session: string): LoopOrder | null {
   const read = LoopOrder.safeParse(readJsonFile(`${folder}/${session}.json`));
-  // What is in a file of another name would be run twice.
+  // An order in a file of another name would run twice.
   return read.success && read.data.session === session ? read.data : null;
 }
 
@@ -72,7 +72,7 @@ export function allLoopOrders(folder: string): LoopOrder[] {
   return sessions.flatMap((session) => readLoopOrder(folder, session) ?? []);
 }
 
-/** Calls back when something in the folder may have changed, and now and then. */
+/** Calls back when the folder changes, and at an interval. */
 export function watchLoopOrders(folder: string, onChange: () => void): { close(): void } {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const watcher = watch(folder, onChange);
@@ -86,18 +86,18 @@ export function watchLoopOrders(folder: string, onChange: () => void): { close()
   };
 }
 
-/** Where c2c keeps what belongs to this machine and not to a broker. spec: c2c#folders */
+/** The folder for data that belongs to this machine and not to a broker. spec: c2c#folders */
 export function dataFolder(env: Env): string {
   const { XDG_DATA_HOME: data } = env;
   return `${data?.startsWith('/') ? data : `${userHome(env)}/.local/share`}/c2c`;
 }
 
-/** What is wanted to run, one file per session. */
+/** The loop orders, one file per session. */
 export function loopsFolder(env: Env): string {
   return `${dataFolder(env)}/loops`;
 }
 
-/** What hooks of clients say of their sessions, one file each. */
+/** The state files that clients' hooks write, one per session. */
 export function signsFolder(env: Env): string {
   return `${dataFolder(env)}/signs`;
 }
@@ -107,12 +107,12 @@ export function daemonsFolder(env: Env): string {
   return `${dataFolder(env)}/wire-daemons`;
 }
 
-/** The sessions that `c2c start` keeps, one folder each. */
+/** The sessions that `c2c start` manages, one folder each. */
 export function instancesFolder(env: Env): string {
   return env['C2C_INSTANCES_DIR'] || `${dataFolder(env)}/instances`;
 }
 
-/** Writes a small file, flushed unless it need not outlive the machine. */
+/** Writes a small file whole. `flush` false: it may be lost in a power cut. */
 export function writeWhole(path: string, text: string, { flush = true } = {}): void {
   const folder = path.slice(0, path.lastIndexOf('/'));
   try {

@@ -12,19 +12,19 @@ import type { LoopOrder } from './loop-files.ts';
 import { lockPathOf, startLoop, whoRuns } from './loop.ts';
 import type { LoopPlace } from './loop.ts';
 
-/** How long a loop may take until it runs, and until it has ended. A turn in hand is called off, which takes a while. */
+/** Limits for a loop to start and to end. A running turn is cancelled at the end, which takes a while. */
 const START_MS = 15_000;
 const STOP_MS = 20_000;
-/** How a loop ends in the usual course. */
-const ENDS = ['told to stop', 'watched_pid_exited'];
+/** The reasons of a normal end. */
+const NORMAL_ENDS = ['told to stop', 'watched_pid_exited'];
 
-/** The daemon (`parley up --with loops`) that would run it; null if none does. */
+/** The daemon that runs loops (`parley up --with loops`); null if there is none. */
 function daemonWithLoops(env: Env): DaemonNotice | null {
   const notice = daemonNotice(`${parleyHome(env)}/daemon`);
   return notice?.doors.some(({ name }) => name === 'loops') ? notice : null;
 }
 
-/** Runs the loop of a session from now on: in the daemon if that keeps loops, else in a process of its own. Says who runs it. */
+/** Starts the loop of a session in the background: in a daemon that runs loops, else in a process of its own. Returns who runs it. */
 export async function runInBackground(
   wanted: LoopOrder,
   env: Env,
@@ -38,7 +38,7 @@ export async function runInBackground(
     const notice = await until(START_MS, () => whoRuns(env, wanted));
     if (notice) return { notice, already: false, log: `${parleyHome(env)}/daemon.log` };
     removeLoopOrder(loopsFolder(env), wanted.session);
-    throw new Refusal('storage_failed', `the daemon did not start it; see ${parleyHome(env)}/daemon.log`);
+    throw new Refusal('storage_failed', `the daemon did not start the loop; see ${parleyHome(env)}/daemon.log`);
   }
   return { notice: await detached(wanted, env, log), already: false, log };
 }
@@ -55,7 +55,7 @@ async function detached(wanted: LoopOrder, env: Env, log: string): Promise<Daemo
       return notice?.pid === pid && notice.doors.length > 0 ? notice : null;
     },
   });
-  // Another process may have been first.
+  // Another process may have started the loop first.
   const notice = started.ready ?? (started.isLate ? null : whoRuns(env, wanted));
   if (notice) return notice;
   const said = started.ready === null ? started.said : '';
@@ -68,7 +68,7 @@ export async function runHere(wanted: LoopOrder, place: LoopPlace): Promise<stri
   let because = 'told to stop';
   const noteEnd = async (ended: Promise<string>): Promise<void> => {
     because = await ended;
-    // Its own end is an end like one that was asked for.
+    // When the loop ends by itself, end this process in the same way as by a signal.
     process.kill(process.pid, 'SIGTERM');
   };
   const open = async () => {
@@ -81,7 +81,7 @@ export async function runHere(wanted: LoopOrder, place: LoopPlace): Promise<stri
     () => {},
     () => {},
   );
-  if (!ENDS.includes(because)) throw new Refusal('storage_failed', because);
+  if (!NORMAL_ENDS.includes(because)) throw new Refusal('storage_failed', because);
   return because;
 }
 
@@ -93,7 +93,7 @@ export async function endLoop(
   const was = whoRuns(env, wanted);
   removeLoopOrder(loopsFolder(env), wanted.session);
   if (!was) return { was };
-  // The daemon ends it by itself when it is not wanted any more; it must not be ended for it.
+  // A daemon ends the loop by itself when its order is gone; the daemon itself must not be ended.
   const isAlone = was.pid !== daemonNotice(`${parleyHome(env)}/daemon`)?.pid;
   if (isAlone) process.kill(was.pid, 'SIGTERM');
   const isGone = (): true | null => {
@@ -101,7 +101,7 @@ export async function endLoop(
     return isAlone && isHolderAlive(was.holder) ? null : true;
   };
   if (await until(STOP_MS, isGone)) return { was };
-  throw new Refusal('already_claimed', `pid ${was.pid} has not ended yet; end it at once with: kill ${was.pid}`);
+  throw new Refusal('already_claimed', `pid ${was.pid} has not ended yet; end it with: kill ${was.pid}`);
 }
 
 export function logOf(env: Env, wanted: Pick<LoopOrder, 'kind' | 'session'>): string {

@@ -5,11 +5,11 @@ import type { LoopOrder } from './loop-files.ts';
 import { startLoop, whoRuns } from './loop.ts';
 import type { LoopPlace, RunningLoop } from './loop.ts';
 
-/** A loop that could not start, or broke, is tried again after this long; each time in a row twice as long, up to the last. */
+/** The pause before a failed loop is started again. It doubles with each failure in a row, up to the longest. */
 const PAUSE_MS = 2000;
 const LONGEST_PAUSE_MS = 300_000;
 
-/** Runs the loop of every session for which one is wanted, and follows the folder that lists them. Nobody connects to it. */
+/** Runs a loop for every order in the folder, and follows changes of the folder. Nothing connects to this service. */
 export const loops: Service = {
   async open(context, _values, log) {
     const folder = loopsFolder(context.env);
@@ -19,7 +19,7 @@ export const loops: Service = {
     return {
       name: 'loops',
       address: folder,
-      about: ['one loop per session, as `c2c start`, `c2c wire-daemon` and `c2c-deliver-inbox` ask for it'],
+      about: ['one loop per session, as ordered by `c2c start`, `c2c wire-daemon` and `c2c-deliver-inbox`'],
       warnings: [],
       renew: () => reconciler.wake(),
       async close(telling) {
@@ -30,7 +30,7 @@ export const loops: Service = {
     };
   },
 
-  /** It has no address of its own: that its process runs is all there is to know. */
+  /** The service has no socket. Its process runs, so it answers. */
   async answers(address) {
     return address !== '';
   },
@@ -44,13 +44,13 @@ export const loops: Service = {
   },
 };
 
-/** Holds what runs against what is wanted, one round after the other. */
+/** Starts and stops loops until the running ones match the orders, one round after the other. */
 class Reconciler {
   readonly #running = new Map<string, { text: string; loop: RunningLoop }>();
-  /** What did not start or broke: not before this time again. */
+  /** Failed loops, and when they may start again. */
   readonly #resting = new Map<string, { text: string; until: number; pause: number }>();
   #rounds: Promise<void> = Promise.resolve();
-  #isAsked = false;
+  #isScheduled = false;
   #closed = false;
 
   constructor(
@@ -60,14 +60,14 @@ class Reconciler {
   ) {}
 
   wake(): void {
-    if (this.#isAsked || this.#closed) return;
-    this.#isAsked = true;
+    if (this.#isScheduled || this.#closed) return;
+    this.#isScheduled = true;
     this.#rounds = this.#next(this.#rounds);
   }
 
   async #next(before: Promise<void>): Promise<void> {
     await before;
-    this.#isAsked = false;
+    this.#isScheduled = false;
     if (!this.#closed) await this.#reconcile();
   }
 
@@ -106,7 +106,7 @@ class Reconciler {
     if (this.#running.get(session)?.loop !== loop) return;
     this.#running.delete(session);
     if (because === 'told to stop') return;
-    // The client has ended, and its loop is not wanted any more, unless it was started again meanwhile.
+    // The client has ended: remove the order, unless a restart has changed it meanwhile.
     const still = allLoopOrders(this.folder).find((one) => one.session === session);
     if (because === 'watched_pid_exited' && textOf(still) === textOf(wanted)) {
       rmSync(`${this.folder}/${session}.json`, { force: true });

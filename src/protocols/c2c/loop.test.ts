@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { within } from '../../../test/support/within.ts';
 import type { Who } from '../../core/mail/workspace.ts';
-import { rounds } from './loop.ts';
+import { runRounds } from './loop.ts';
 
 /** A mailbox of which no file ever tells anything. */
 function aSilentOne(): Who {
@@ -17,7 +17,7 @@ function looking(aroundMs?: number, asked: number | null = null) {
     seen.looks += 1;
     return asked;
   };
-  const ended = rounds(async () => aSilentOne(), look, stop.signal, aroundMs);
+  const ended = runRounds(async () => aSilentOne(), look, stop.signal, aroundMs);
   return { seen, stop: () => (stop.abort(), ended) };
 }
 

@@ -4,7 +4,7 @@ import type { OpenBroker } from './open-broker.ts';
 import { WireWay } from '../../clients/kimi/wire.ts';
 import { mkdirSync, rmSync } from 'node:fs';
 import { daemonsFolder, loopsFolder, writeWhole } from './loop-files.ts';
-import { dndLeft, openTarget, deliverLoop, wakeLoop, withHeart, WokenFile } from './terminal-loop.ts';
+import { dndLeft, openTarget, deliverLoop, wakeLoop, withHeartbeat, WokenFile } from './terminal-loop.ts';
 import type { LoopOrder } from './loop-files.ts';
 import { WireLoop, WireQueue, wireSpoolPath } from './wire-loop.ts';
 import type { Log } from '../../core/service.ts';
@@ -17,28 +17,28 @@ import { Refusal } from '../../core/refusal.ts';
 import { isProcessAlive } from '../../platform/process.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
 
-/** Between two wakes lies at least this. spec: c2c#wake */
+/** The shortest time between two wakes. spec: c2c#wake */
 export const GAP_MS = 15_000;
 const REST_MS = 5000;
 const WIRE_START_MS = 30_000;
 const WIRE_TURN_MS = 30 * 60_000;
 
-/** Where a loop runs. */
+/** The environment in which a loop runs. */
 export interface LoopPlace {
   env: Env;
 }
 
-/** A loop at work. `ended` says why it came to its end by itself. */
+/** A running loop. `ended` resolves to the reason of its end. */
 export interface RunningLoop {
   wanted: LoopOrder;
   ended: Promise<string>;
-  /** What it does now is finished or taken back when this returns. */
+  /** Ends the loop. When this returns, its current work is finished or undone. */
   stop(): Promise<void>;
 }
 
-type Look = Parameters<typeof rounds>[1];
+type Look = Parameters<typeof runRounds>[1];
 
-/** The path of the lock that the process with a session's loop holds. */
+/** The path of the lock that is held by the process that runs a session's loop. */
 export function lockPathOf(env: Env, { kind, session }: Pick<LoopOrder, 'kind' | 'session'>): string {
   return kind === 'wire' ? `${daemonsFolder(env)}/${session}` : `${loopsFolder(env)}/run/${session}`;
 }
@@ -48,8 +48,8 @@ export function whoRuns(env: Env, wanted: Pick<LoopOrder, 'kind' | 'session'>): 
 }
 
 /**
- * Starts a loop in this process, in the terminal that it names or in one that this process owns. One session has one loop of a kind: a
- * second start says who runs it.
+ * Starts a loop in this process, for the terminal in the order or for one that this process owns (`own`). A session has one loop of each kind: a
+ * second start is refused, and names the process that runs it.
  */
 export async function startLoop(wanted: LoopOrder, place: LoopPlace, log: Log, own?: Terminal): Promise<RunningLoop> {
   const path = lockPathOf(place.env, wanted);
@@ -83,7 +83,7 @@ async function runLocked({ wanted, env, log, own }: Order, lock: DaemonLock, pid
   lock.announce([{ name: wanted.kind, address: wanted.terminal ?? wanted.session }]);
   note('started', { client: wanted.client, ...(wanted.terminal && { terminal: wanted.terminal }) });
   let reason = 'told to stop';
-  // A full disk or a lost terminal may be mended while we wait.
+  // Retry later: a full disk or a lost terminal may be repaired meanwhile.
   const rest = (error: unknown): number => {
     note('failed', { why: error instanceof Error ? error.message : String(error) });
     return REST_MS;
@@ -94,7 +94,7 @@ async function runLocked({ wanted, env, log, own }: Order, lock: DaemonLock, pid
     stop.abort();
     return null;
   };
-  const ended = rounds(mailbox, watched, stop.signal, wanted.options.interval_ms)
+  const ended = runRounds(mailbox, watched, stop.signal, wanted.options.interval_ms)
     .catch((error: unknown) => {
       reason = error instanceof Error ? error.message : String(error);
     })
@@ -129,7 +129,7 @@ interface LookOrder extends Pick<Order, 'wanted' | 'env'> {
   own?: Terminal | undefined;
 }
 
-/** How one look is taken: by the loop, and by a command that looks once. */
+/** Makes the function that looks once, for a loop or for a command that looks only once. */
 async function lookOf(order: LookOrder, stop: AbortSignal): Promise<Looking> {
   const { wanted, env, parts, note, own } = order;
   if (wanted.kind === 'wire') return wireLook(order, stop);
@@ -147,7 +147,7 @@ async function lookOf(order: LookOrder, stop: AbortSignal): Promise<Looking> {
   const { gap_ms: gap = GAP_MS, heartbeat_ms: beat = 0 } = wanted.options;
   const plain = wanted.kind === 'wake' ? wakeLoop(common, gap, woken) : deliverLoop(common);
   const alias = wanted.options.alias ?? wanted.session;
-  const look = beat > 0 ? withHeart(plain, common, alias, beat) : plain;
+  const look = beat > 0 ? withHeartbeat(plain, common, alias, beat) : plain;
   return { look: (who) => look(who, stop), close: () => sessionTarget.close() };
 }
 
@@ -182,7 +182,7 @@ function wireLoopOf(wanted: LoopOrder, env: Env, parts: OpenBroker, tools: strin
   });
 }
 
-/** So that a kimi that got mail can answer it. */
+/** The MCP settings for the kimi of a `wire` loop, so that it can answer its mail. */
 function toolsFor({ session, broker_root, options }: LoopOrder): object {
   const [command, ...args] = [...ownCommand(), 'c2c', 'mcp'];
   const env = {
@@ -199,7 +199,7 @@ function runsAlready({ kind, session }: LoopOrder, notice: DaemonNotice | null):
   return new Refusal('already_claimed', `a ${kind} loop runs already for ${session} (${who}); nothing was started`);
 }
 
-/** What one look came to: how many messages went out or were told of, and why not more. */
+/** The result of one look: how many messages were handed over or announced, and why not more. */
 interface Once {
   count: number;
   because: string | null;
@@ -208,7 +208,7 @@ interface Once {
 const WENT_OUT = ['woken', 'delivered', 'handed_over'];
 const DID_NOT = ['left', 'not_woken_yet', 'unknown', 'given_up'];
 
-/** The loop of a session, once: looks as long as there is something to give at once, and ends. */
+/** Runs a loop until it has to wait: looks again as long as more can be handed over immediately. */
 export async function lookOnce(
   wanted: LoopOrder,
   { env }: LoopPlace,
@@ -241,17 +241,17 @@ export async function lookOnce(
   }
 }
 
-/** What comes back by time, or because its reader died, causes no file event: so a look is taken this often. */
+/** How often to look without a file event: mail that returns by time, or because its reader died, causes none. */
 const LOOK_MS = 5000;
 
-/** A session's mailbox may change its name while a loop runs. */
+/** Gives the session's mailbox, whose name may change while the loop runs. */
 type Mailbox = () => Promise<Who>;
 
 /**
- * Calls `look` at once, then after every arrival and after as long as it asked for (null: for nothing), one at a time, until told to
- * stop. Nothing else is polled in between.
+ * Calls `look` immediately, then after every arrival, after the time in ms that `look` returned (null: none), and every `aroundMs`. Only one
+ * `look` runs at a time. Ends by `stop`.
  */
-export async function rounds(
+export async function runRounds(
   mailbox: Mailbox,
   look: (who: Who) => Promise<number | null>,
   stop: AbortSignal,
@@ -269,7 +269,7 @@ export async function rounds(
         arrivals = who.home.mailboxes.watch(who.name, () => wakeup.wake());
         mailboxName = who.name;
       }
-      if (wakeup.wasRound()) await who.home.mailboxes.heal();
+      if (wakeup.takeRound()) await who.home.mailboxes.heal();
       await wakeup.next(await look(who));
     }
   } finally {
@@ -278,10 +278,10 @@ export async function rounds(
   }
 }
 
-/** Called any number of times, it wakes the loop once. */
+/** Wakes a loop. Many calls of `wake` before the loop looks cause only one look. */
 export class LoopWakeup {
   #isAsked = false;
-  #round = true;
+  #isRoundDue = true;
   #resolve = (): void => {};
 
   constructor(readonly stop: AbortSignal) {
@@ -290,15 +290,15 @@ export class LoopWakeup {
 
   wake(round = false): void {
     this.#isAsked = true;
-    this.#round ||= round;
+    this.#isRoundDue ||= round;
     this.#resolve();
   }
 
-  /** Is it time for a look around? Asked once, it is answered once. */
-  wasRound(): boolean {
-    const was = this.#round;
-    this.#round = false;
-    return was;
+  /** Whether a regular round is due, which also heals the mailbox. Resets that. */
+  takeRound(): boolean {
+    const isDue = this.#isRoundDue;
+    this.#isRoundDue = false;
+    return isDue;
   }
 
   async next(againMs: number | null): Promise<void> {

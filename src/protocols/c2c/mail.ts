@@ -12,13 +12,13 @@ import { isObject } from './files.ts';
 import { dndOf } from './sessions.ts';
 import { isSameAlias, readAlias, readRoom } from './shapes.ts';
 
-/** How long a session may say that it compacts before that is taken for forgotten. */
+/** After this time, a session that said it is compacting counts as not compacting any more. */
 const COMPACTING_S = 300;
 
-/** What is written within this time to the sender of the last message is taken for an answer. */
+/** A message to the sender of an unanswered message counts as the answer for this long. */
 const ANSWERED_MS = 60 * 60 * 1000;
 
-/** Words in front of a text, as other programs of this broker know them. */
+/** The prefixes of tagged messages, as other programs of the broker write them. */
 const TAGS = { fail: '🔴 FAIL: ', blocking: '⛔ BLOCKING: ', urgent: '⚠️ URGENT: ' } as const;
 export type Tag = keyof typeof TAGS;
 
@@ -28,7 +28,7 @@ interface C2cContext {
   broker: Broker;
 }
 
-/** A message as a reader of this dialect gets it. `to_alias` of a room's message is `<alias>#<room>`. spec: c2c#inbox */
+/** A message as c2c's commands and tools give it to its reader. `to_alias` of a room's message is `<alias>#<room>`. spec: c2c#inbox */
 export interface MailEntry {
   from_alias: string;
   to_alias: string;
@@ -36,7 +36,7 @@ export interface MailEntry {
   /** Seconds since 1970. */
   ts: number;
   message_id: string;
-  /** A reader began to read it before and did not finish. */
+  /** An earlier reader took it and did not finish. */
   redelivered?: true;
 }
 
@@ -51,25 +51,25 @@ export function entryOf(reader: AgentName, message: Message, attempt = 0): MailE
   };
 }
 
-/** Takes everything that waits for this reader, quiet mail included. It is shown at the last moment at which that can be undone. */
+/** Takes all waiting mail of this reader, including quiet mail. It is shown as the last step, before the take is committed. */
 export async function takeWaiting(who: Who, by: Evidence, render: Parameters<typeof deliver>[3]): Promise<Delivered[]> {
   const mail = await waiting(who, { any: true });
   const messages = mail.map(({ message }) => message);
   return deliver(who, messages, { disposition: 'acknowledged', by }, render);
 }
 
-/** What a send may claim: it is stored. That anybody read it is not known here. */
+/** The result of a send: the message is stored. Nothing says that it was read. */
 export interface Stored {
   queued: true;
   ts: number;
   from_alias: string;
   to_alias: string;
   message_id: string;
-  /** The last step that is proven. */
+  /** The last proven step. */
   proven: 'stored';
-  /** Whose inboxes it is in, where it went to a room. */
+  /** For a room: the members whose inboxes have it. */
   stored_for?: string[];
-  /** Nobody runs under that alias now: it waits. */
+  /** No session with that alias runs now, so the message waits. */
   queued_offline?: true;
   recipient_dnd?: true;
   compacting_warning?: string;
@@ -78,7 +78,7 @@ export interface Stored {
 export interface C2cMessage {
   body: string;
   tag?: Tag | undefined;
-  /** It is enough if it is read when the reader next looks. */
+  /** It need not wake the reader. */
   deferrable?: boolean | undefined;
 }
 
@@ -99,17 +99,17 @@ export async function sendTo(context: C2cContext, from: AgentName, to: string, s
     body,
     priority: said.tag === undefined || said.tag === 'fail' ? 'normal' : 'urgent',
     intent: said.tag === 'blocking' ? 'blocker' : said.deferrable ? 'status' : 'none',
-    thread: await answered(context, from, alias),
+    thread: await answeredId(context, from, alias),
   };
   const { message } = await send(context.workspace, from, draft);
   return storedFor(context.broker, message);
 }
 
 /**
- * Which message this answers. Here nobody can say so; a session that writes to the sender of its last message does. Otherwise every
- * message would be owed an answer for ever.
+ * The message that this one answers: the last unanswered message from its recipient. A c2c send cannot name the message that it answers, and
+ * without this every message would stay owed.
  */
-async function answered({ workspace }: C2cContext, from: AgentName, alias: string): Promise<MessageId | undefined> {
+async function answeredId({ workspace }: C2cContext, from: AgentName, alias: string): Promise<MessageId | undefined> {
   const [home] = workspace.homes;
   const reader = await home?.directory.get(alias as AgentName);
   const last = reader && (await home?.journal.unanswered(reader.name, from, workspace.now() - ANSWERED_MS));
@@ -117,7 +117,7 @@ async function answered({ workspace }: C2cContext, from: AgentName, alias: strin
 }
 
 async function storedFor(broker: Broker, message: Message): Promise<Stored> {
-  const known = await broker.called(message.to);
+  const known = await broker.byAlias(message.to);
   const alias = known?.row.alias ?? message.to;
   const now = Date.now() / 1000;
   const compacting = known?.row['compacting'];
@@ -135,7 +135,7 @@ async function storedFor(broker: Broker, message: Message): Promise<Stored> {
   };
 }
 
-/** Writes to all other members of a room. A member who is away finds it on return. Only members may write. spec: c2c#rooms */
+/** Sends a message to all other members of a room, running or not. Only members may write. spec: c2c#rooms */
 export async function sayInRoom({ workspace, broker }: C2cContext, from: AgentName, room: string, body: string) {
   const members = (await broker.room(room))?.members ?? [];
   if (!members.some(({ alias }) => isSameAlias(alias, from))) {
@@ -143,13 +143,15 @@ export async function sayInRoom({ workspace, broker }: C2cContext, from: AgentNa
   }
   const draft = { to: `#${room}`, body, priority: 'normal', intent: 'none' } as const;
   const isAlone = members.every(({ alias }) => isSameAlias(alias, from));
-  const { message, copies } = isAlone ? await noted(workspace, from, draft) : await send(workspace, from, draft);
+  const { message, copies } = isAlone
+    ? await storeWithoutCopies(workspace, from, draft)
+    : await send(workspace, from, draft);
   const delivered = copies.map(({ mailbox }) => mailbox as string);
   return { delivered_to: delivered, skipped: [], ts: secondsOf(message), message_id: message.id };
 }
 
-/** Nobody else is in the room: it is in the history for those who come. */
-async function noted(workspace: Workspace, from: AgentName, draft: Draft) {
+/** Stores a message to a room without other members: only the room's history has it. */
+async function storeWithoutCopies(workspace: Workspace, from: AgentName, draft: Draft) {
   const [home] = workspace.homes;
   if (!home) throw new Error('a workspace without a home');
   refuseTooLarge(draft.body, workspace.bodyLimit);
@@ -157,7 +159,7 @@ async function noted(workspace: Workspace, from: AgentName, draft: Draft) {
   return home.mailboxes.put({ message, copies: [] });
 }
 
-/** Each gets a message of its own. A refusal for one of them does not keep it from the others. */
+/** Sends a message of its own to each session that may run. A refusal for one session does not stop the others. */
 export async function sendToAll(
   { workspace, broker }: C2cContext,
   from: AgentName,

@@ -439,7 +439,7 @@ describe('an inbox that somebody spoiled', () => {
       if (odd === 'link') symlinkSync(target, path);
       else if (odd === 'pipe') Bun.spawnSync(['mkfifo', path]);
       else mkdirSync(path);
-      const refused = { code: 'storage_failed', message: expect.stringContaining('is no plain file') };
+      const refused = { code: 'storage_failed', message: expect.stringContaining('is not a plain file') };
       await expect(home.mailboxes.put(anEntry())).rejects.toMatchObject(refused);
       await expect(home.mailboxes.peek(bob)).rejects.toMatchObject(refused);
       await expect(home.mailboxes.adopt(bob)).rejects.toMatchObject(refused);

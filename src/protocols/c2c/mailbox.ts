@@ -27,34 +27,38 @@ export interface C2cMailboxOptions {
   root: string;
   journal: MailboxJournal;
   names: BrokerNames;
-  /** How a copy is to be seen that another program left here, and its place in its exchange: nothing it says is believed. */
+  /** Decides the attention and lineage of a copy that another program left here. What the copy says of them is not believed. */
   judge: (mailbox: AgentName, message: Message) => Promise<Judgement>;
   now: () => number;
-  /** Called before each step that a crash could separate from the next one. Tests die here. */
+  /** Called before each step that a crash could separate from the next one. Crash tests end the process here. */
   onStep?: (step: string) => void;
 }
 
-/** How often a watcher looks at the inbox by itself. */
+/** How often a watch checks the inbox without a file event. */
 const LOOK_MS = 2000;
 
 type Holder = Pick<Claim, 'mailbox' | 'owner'>;
 
 /**
- * The inboxes of a c2c broker directory, shared with the original and with plain scripts, with the ledger as arbiter among us.
+ * The inboxes of a c2c broker directory, shared with the original and with plain scripts. Among Parley's own processes the ledger decides who
+ * takes a message.
  *
  * send   S1 accept in the ledger: the copies have no file yet        ← accepted, once per key
- *        S2 under the lock of each inbox: write it with the new entry at its end (an id that is there is not added)
- *        S3 say `placed`       S4 flush the folder                   ← stored
+ *        S2 under the lock of each inbox: write it with the new entry at its end (an id that is there is not added again)
+ *        S3 record `placed` in the ledger       S4 flush the folder  ← stored
  * take   T1 claim in the ledger   T2 under the lock: write the entries to held/, then the inbox without them
  *        T3 settle in the ledger, and inside: append to the archive, flush, show        T4 remove them from held/
  * back   R1 under the lock: write the inbox with them, then held/ without them          R2 release in the ledger
  *
- * Killed after S1 or in S2: the ledger knows what has no file, and `heal` does it; what is there already is not added again. Only
- * if another program took it before the ledger heard that it stood there, it comes once more, under the same id. In T1, T2: the
- * ledger knows the dead reader; its copies wait again, and what is in both files is one. In T3 before the commit: it comes again,
- * marked. In T4, or between R1 and R2: `tidy` corrects it. What is gone from an inbox was taken elsewhere and never comes back by us.
+ * After a crash
+ * - after S1 or in S2: the ledger knows which copies have no file, and `heal` writes them; an entry that is there is not added again. If another
+ *   program took the entry before S3, `heal` writes it once more, under the same id.
+ * - in T1 or T2: the ledger knows that the reader is dead, and its copies wait again. An entry in both files counts once.
+ * - in T3 before the commit: the message comes again, marked `redelivered`.
+ * - in T4, or between R1 and R2: `tidy` repairs the files.
+ * Otherwise an entry that is gone from an inbox was taken by another program, and Parley never puts it back.
  *
- * All entries are in the inbox, the quiet ones too: other programs see everything. Only the ledger knows which are quiet.
+ * The inbox has all entries, even quiet ones, because other programs must see everything. Only the ledger knows which are quiet.
  */
 export class C2cMailboxes implements Mailboxes {
   readonly #inboxes: InboxStore;
@@ -76,7 +80,7 @@ export class C2cMailboxes implements Mailboxes {
   async peek(mailbox: AgentName): Promise<WaitingMessage[]> {
     const waiting = await this.#waiting(mailbox);
     const all = [...waiting].map(([id, { entry, quiet }]) => ({ message: messageOf(entry, mailbox, id), quiet }));
-    // Those of one moment stay in the order in which they arrived.
+    // The sort is stable: messages with the same time keep the order of their arrival.
     return all.sort((a, b) => (a.message.ts < b.message.ts ? -1 : a.message.ts > b.message.ts ? 1 : 0));
   }
 
@@ -90,7 +94,7 @@ export class C2cMailboxes implements Mailboxes {
     return found ? { message: messageOf(found.entry, mailbox, id), quiet: found.quiet } : null;
   }
 
-  /** What is in the inbox and nobody holds. What has no row waits too: another program left it. */
+  /** The entries of the inbox that no reader holds. An entry without a row in the ledger waits, too: another program left it. */
   async #waiting(mailbox: AgentName): Promise<Map<MessageId, { entry: BrokerEntry; quiet: boolean }>> {
     const { journal } = this.options;
     const open = await journal.open(mailbox);
@@ -103,7 +107,7 @@ export class C2cMailboxes implements Mailboxes {
     return waiting;
   }
 
-  /** Calls back when the inbox was changed or replaced. Which file it is may change meanwhile. */
+  /** Calls back when the inbox was changed or replaced. The mailbox may change to the inbox of another session meanwhile. */
   watch(mailbox: AgentName, onArrival: () => void): Watch {
     const { root } = this.options;
     mkdirSync(root, { recursive: true, mode: 0o700 });
@@ -115,7 +119,7 @@ export class C2cMailboxes implements Mailboxes {
       onArrival();
     };
     const watcher = watchFolder(root, look);
-    // The folder does not change when another program writes the inbox in place, and its file event may be lost.
+    // A program that writes the inbox in place does not change the folder, and a file event may be lost.
     const timer = setInterval(look, LOOK_MS);
     return {
       close() {
@@ -140,7 +144,7 @@ export class C2cMailboxes implements Mailboxes {
     return claim;
   }
 
-  /** T1. Mail that another program left gets its row first. */
+  /** T1. Claims in the ledger. Mail that another program left first gets a row. */
   async #win(claim: Claim, ids: MessageId[], again = false): Promise<Claimed['won']> {
     const won: Claimed['won'] = [];
     const unknown: MessageId[] = [];
@@ -158,8 +162,8 @@ export class C2cMailboxes implements Mailboxes {
   }
 
   /**
-   * T2. A copy that is not there any more was taken by another program. One without a file that no look has found there is still its
-   * sender's: it waits until the sender has finished.
+   * T2. Moves the claimed entries to held/. A copy whose entry is gone was taken by another program. But a copy that the ledger calls fileless,
+   * and that no look has found in the inbox, is still being sent: it is released, and waits until its sender has finished.
    */
   async #takeHeld({ mailbox, owner }: Claim, won: Claimed['won']): Promise<Claim['copies']> {
     const { journal } = this.options;
@@ -169,17 +173,17 @@ export class C2cMailboxes implements Mailboxes {
     for (const { id, attempt, attention, text } of won) {
       const entry = held.get(id)?.entry;
       if (entry) copies.push({ message: messageOf(entry, mailbox, id), attempt, attention });
-      else if (text === undefined || this.#inboxes.stood(mailbox, id)) await journal.lost(mailbox, id);
+      else if (text === undefined || this.#inboxes.wasFound(mailbox, id)) await journal.lost(mailbox, id);
       else await journal.release(mailbox, owner, [id], null, { because: 'it is not here yet' });
     }
     return copies;
   }
 
-  /** After a claim that failed half-way: a live process would keep what it has no use for. */
+  /** Releases the rows of a claim that failed half-way, because this process lives and would keep them. */
   async #letGo(claim: Claim, ids: MessageId[]): Promise<void> {
     const because = { because: 'it could not be claimed' };
-    // Only the rows: files may refuse to be written now, and `tidy` puts back what is held. If the ledger refuses too, the end of
-    // this process frees them.
+    // Only the rows: writing files may fail now, and `tidy` puts held entries back. If the ledger fails, too, the rows are free when this
+    // process ends.
     await this.options.journal.release(claim.mailbox, claim.owner, ids, null, because).catch(() => {});
   }
 
@@ -187,7 +191,7 @@ export class C2cMailboxes implements Mailboxes {
     return (await this.options.journal.renew(claim.mailbox, claim.owner, this.options.now() + lease.ms)) > 0;
   }
 
-  /** T3 and T4. */
+  /** T3 and T4: settles in the ledger, archives and shows in the same transaction, then removes the entries from held/. */
   async settle(claim: Holder, ids: MessageId[], settlement: Settlement, show?: Show): Promise<boolean> {
     const { mailbox, owner } = claim;
     const { root, journal } = this.options;
@@ -204,7 +208,7 @@ export class C2cMailboxes implements Mailboxes {
         this.#inboxes.onStep('T3 shown');
       });
     } catch (error) {
-      // A disk that refused this may refuse that too; then the end of this process, or of the lease, frees them.
+      // The disk may refuse this, too. Then the copies are free when this process or the lease ends.
       await this.release(claim, ids, showing.because, undefined, showing.isSeen).catch(() => {});
       throw explained(showing.explained(error, root), root, 'nothing was lost');
     }
@@ -215,7 +219,7 @@ export class C2cMailboxes implements Mailboxes {
     return true;
   }
 
-  /** spec: c2c#archive */
+  /** The lines for the archive. Ephemeral messages get none. spec: c2c#archive */
   async #archiveLines(
     mailbox: AgentName,
     session: string,
@@ -243,13 +247,13 @@ export class C2cMailboxes implements Mailboxes {
     return lines;
   }
 
-  /** One that never stood in the inbox: it was taken before its sender came to that. */
+  /** The entry of a message that was taken before its sender wrote it to the inbox. */
   async #entryFromLedger(mailbox: AgentName, id: MessageId): Promise<BrokerEntry | null> {
     const message = await this.options.journal.message(id);
     return message && (JSON.parse(entryText(message, mailbox)) as BrokerEntry);
   }
 
-  /** R1 and R2. The inbox first: until the ledger says so, none of our readers takes it there. */
+  /** R1 and R2. The inbox first: none of our readers takes the entries until the ledger releases them. */
   async release(
     { mailbox, owner }: Holder,
     ids: MessageId[],
@@ -268,7 +272,7 @@ export class C2cMailboxes implements Mailboxes {
     this.#inboxes.onStep('R release');
     const released = await journal.release(mailbox, owner, ids, until, because, undefined, begun);
     this.#inboxes.onStep('R released');
-    // When these were taken, the ledger did not know that they are in the inbox.
+    // These were taken before the ledger knew that they are in the inbox.
     if (until === null && released.some((id) => own.get(id)?.fileless)) await this.#sender.fileLeftovers();
     return released;
   }
@@ -293,7 +297,7 @@ export class C2cMailboxes implements Mailboxes {
     if (!copy || copy.settledAt !== null || !isQuiet(copy.attention)) return false;
     await journal.reconsider(mailbox, id, { ...copy.attention, injection: 'notify' });
     if (copy.state !== 'stored') return false;
-    // Nothing moves, so watchers see it by the times of the inbox and of its folder.
+    // No file changes, so set the times of the inbox and its folder: watchers notice that.
     const now = new Date();
     for (const path of [this.#inboxes.path(mailbox), root]) ifThere(() => lutimesSync(path, now, now));
     return true;
@@ -311,7 +315,7 @@ export class C2cMailboxes implements Mailboxes {
     return after;
   }
 
-  /** Here every copy is in its inbox before it is stored. */
+  /** Nothing to do: every copy is in its inbox before `put` returns. */
   async flush(): Promise<void> {}
 
   async asides(): Promise<string[]> {

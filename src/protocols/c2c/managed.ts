@@ -18,7 +18,7 @@ import { OwnPty } from '../../sessions/pty.ts';
 import { holdLock } from '../../platform/lock-file.ts';
 import {
   commandOf,
-  EXEC,
+  EXEC_SCRIPT,
   dropPid,
   endTmux,
   instanceEnvironment,
@@ -31,7 +31,7 @@ import {
   readInstanceName,
   registerInstance,
   startInTmux,
-  startOrGone,
+  processStartOf,
 } from './instance.ts';
 import type { Instance, LaunchPlan } from './instance.ts';
 import { endLoop, runInBackground } from './loop-process.ts';
@@ -40,17 +40,17 @@ import { forgetSigns } from './terminal-loop.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';
 import type { C2c } from './workspace.ts';
 
-/** How long a client may take to end by itself. */
+/** Limit for a client to end by itself. */
 const END_MS = 5000;
-/** How long OpenCode may take to list its sessions. */
+/** Limit for OpenCode to list its sessions. */
 const ASK_MS = 20_000;
 
-/** Starts a client in a terminal of ours, under its alias, and arms its loop. Of two at once one wins. spec: c2c#instances */
+/** Starts a client in a terminal of ours, under its alias, and starts its loop. Of two starts at once one wins. spec: c2c#instances */
 async function bringUp(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
   const folder = folderOf(c2c.env, plan.name);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const turn = holdLock(`${folder}/start.lock`);
-  if (!turn) throw new Refusal('already_claimed', `${plan.name} is just being started; see \`c2c instances\``);
+  if (!turn) throw new Refusal('already_claimed', `another process is starting ${plan.name}; see \`c2c instances\``);
   try {
     return await start(c2c, plan);
   } finally {
@@ -82,12 +82,12 @@ async function start(c2c: C2c, wanted: LaunchPlan): Promise<Instance> {
     terminal: `tmux@${path.includes(':') ? socket : path}:${pane}`,
     tmux: { socket, session },
     pid,
-    pid_start: startOrGone(pid),
+    pid_start: processStartOf(pid),
   };
   try {
     if (!isUp(instance)) throw endedAtOnce(c2c.env, instance);
     await registerInstance(c2c, instance);
-    await arm(c2c.env, instance);
+    await restartLoop(c2c.env, instance);
   } catch (error) {
     const ended = isUp(instance) ? null : endedAtOnce(c2c.env, instance);
     await bringDown(c2c.env, instance, 0);
@@ -96,7 +96,7 @@ async function start(c2c: C2c, wanted: LaunchPlan): Promise<Instance> {
   return instance;
 }
 
-/** A Codex that begins a conversation is told which one: so it can be reached before its first prompt. spec: c2c#managed-codex */
+/** Creates the conversation of a new Codex before Codex starts, so that mail can reach it before its first prompt. spec: c2c#managed-codex */
 async function withThread(env: Env, plan: LaunchPlan): Promise<LaunchPlan> {
   const { client, conversation, cwd, alias, command } = plan;
   if (client !== 'codex' || conversation !== undefined) return plan;
@@ -107,7 +107,7 @@ async function withThread(env: Env, plan: LaunchPlan): Promise<LaunchPlan> {
   return thread === null ? plan : { ...plan, conversation: thread };
 }
 
-/** OpenCode ends at a session that it does not know, seconds after it was started. So it is asked first; without a clear answer it is started. */
+/** OpenCode exits seconds after its start if it does not know the session. So ask it first; without a clear answer, start it anyway. */
 async function refuseUnknownSession(env: Env, { client, conversation, cwd, command: [program = ''] }: LaunchPlan) {
   if (client !== 'opencode' || conversation === undefined) return;
   const words = [program, 'session', 'list', '--format', 'json', '-n', '1000000'];
@@ -119,7 +119,7 @@ async function refuseUnknownSession(env: Env, { client, conversation, cwd, comma
   throw new Refusal('not_found', `session ${conversation} was not found in this folder; see \`opencode session list\``);
 }
 
-/** What a program prints, to its end; null if it cannot be started, fails or takes too long. */
+/** The whole output of a program; null if it cannot be started, fails or takes too long. */
 async function outputOf(words: string[], place: { cwd: string; env: Env }): Promise<string | null> {
   try {
     const asked = Bun.spawn(words, { ...place, stdin: 'ignore', stderr: 'ignore', timeout: ASK_MS });
@@ -130,32 +130,32 @@ async function outputOf(words: string[], place: { cwd: string; env: Env }): Prom
   }
 }
 
-/** Its last words went with its terminal: only the user can make it say them again. */
+/** The refusal for a client that ended immediately. Its output is lost with its terminal, so it names the command to run by hand. */
 function endedAtOnce(env: Env, instance: Instance): Refusal {
   const command = commandOf(instance, env).join(' ');
   return new Refusal('unreachable', `the client ended at once; run it by hand to see why: ${command}`);
 }
 
-/** An alias of another session that runs is not started twice, and a session is never a supervisor. */
+/** Refuses the alias of another running session, and the alias of a supervisor. */
 async function refuseTaken(c2c: C2c, { alias, session_id }: LaunchPlan): Promise<void> {
   c2c.refuseSupervisor(alias, 'serve');
-  const holder = await c2c.broker.called(alias);
+  const holder = await c2c.broker.byAlias(alias);
   if (holder?.alive !== true || holder.row.session_id === session_id) return;
   throw new Refusal(
     'name_taken',
-    `"${alias}" is the alias of a session that runs (${holder.row.session_id}, pid ${holder.row.pid ?? 'unknown'}); choose another with --alias`,
+    `"${alias}" is the alias of a running session (${holder.row.session_id}, pid ${holder.row.pid ?? 'unknown'}); choose another with --alias`,
   );
 }
 
-/** The loop follows the client: it is ended where it was and begun where the client is now. */
-async function arm(env: Env, instance: Instance): Promise<void> {
+/** Ends the loop of the client's old terminal, and starts one for its new terminal. */
+async function restartLoop(env: Env, instance: Instance): Promise<void> {
   if (instance.loop === 'none') return;
   const wanted = loopFor(instance);
   await endLoop(env, wanted);
   await runInBackground(wanted, env);
 }
 
-/** Ends a client and its loop: politely first. True if it ran until now. */
+/** Ends a client and its loop: first by SIGTERM, then by SIGKILL. True if the client ran until now. */
 async function bringDown(env: Env, instance: Instance, patienceMs = END_MS): Promise<boolean> {
   const ran = isUp(instance);
   if (instance.loop !== 'none') await endLoop(env, loopFor(instance));
@@ -170,7 +170,7 @@ async function bringDown(env: Env, instance: Instance, patienceMs = END_MS): Pro
   return ran;
 }
 
-/** The clients that can be started, with their programs. OpenCode is reached by its plugin; a wake beside it would come twice. */
+/** The clients that can be started, with their programs. OpenCode has no wake loop: its plugin delivers mail, so a wake would be a second one. */
 const CLIENTS: Record<string, { program: string; loop: LaunchPlan['loop'] }> = {
   claude: { program: 'claude', loop: 'wake' },
   codex: { program: 'codex', loop: 'wake' },
@@ -178,7 +178,7 @@ const CLIENTS: Record<string, { program: string; loop: LaunchPlan['loop'] }> = {
   kimi: { program: 'kimi', loop: 'wake' },
 };
 
-/** `c2c start <client>`: a session that we keep, in a tmux session of its own. spec: c2c#instances */
+/** `c2c start <client>`: starts a managed session, in a tmux session of its own. spec: c2c#instances */
 const startCommand = command({
   usage:
     'start claude|codex|opencode|kimi [-n <name>] [-s <conversation of the client>] [-m <model>] [--alias <alias>] [--bin <program>] [--auto-join <room,…>] [--wake|--no-wake] [--pty] [--json] [-- <arguments of the client>]',
@@ -190,7 +190,7 @@ const startCommand = command({
     bin: TEXT,
     'auto-join': TEXT,
     pty: FLAG,
-    // A terminal held by a process of its own, as we start it ourselves.
+    // Internal: the plan of a session whose terminal this process shall hold.
     hold: TEXT,
     wake: FLAG,
     'no-wake': FLAG,
@@ -219,10 +219,7 @@ type Values = {
 
 function planFor(c2c: C2c, client: string, args: string[], values: Values): LaunchPlan {
   if (c2c.env['C2C_INSTANCE_NAME'])
-    throw new Refusal(
-      'invalid_request',
-      'this is a managed session itself; start another from a terminal outside of it',
-    );
+    throw new Refusal('invalid_request', 'this is a managed session; start another one from a terminal outside it');
   const kind = Object.hasOwn(CLIENTS, client) ? CLIENTS[client] : undefined;
   if (!kind) {
     const shown = client.replace(/\p{Cc}/gu, '?').slice(0, 40);
@@ -233,7 +230,8 @@ function planFor(c2c: C2c, client: string, args: string[], values: Values): Laun
   const model = values.model === undefined ? [] : ['--model', modelFor(client, values.model)];
   const program = values.bin ?? kind.program;
   const path = Bun.which(program, { PATH: c2c.env['PATH'] ?? '', cwd: c2c.cwd });
-  if (!path) throw new Refusal('not_found', `${program} is not installed here; say where it is with --bin`);
+  if (!path)
+    throw new Refusal('not_found', `${program} is not installed here; install it, or give its path with --bin`);
   return {
     name,
     client,
@@ -250,7 +248,7 @@ function planFor(c2c: C2c, client: string, args: string[], values: Values): Laun
   };
 }
 
-/** The model as its client writes it. The original writes `provider:model`; only OpenCode needs the provider. */
+/** The model in the form of its client. The original takes `provider:model`; only OpenCode needs the provider. */
 function modelFor(client: string, text: string): string {
   const [, provider, model = ''] = /^(?:([^:/]+)[:/])?(.*)$/s.exec(text.trim()) ?? [];
   const wrong = model === '' ? 'empty model' : client === 'opencode' && !provider ? 'write provider:model' : null;
@@ -259,7 +257,7 @@ function modelFor(client: string, text: string): string {
   return text.includes(':') ? model : text.trim();
 }
 
-/** `c2c stop <name>`: ends a session that we keep, with its loop. Its alias and its mail stay. spec: c2c#instances */
+/** `c2c stop <name>`: ends a managed session and its loop. Keeps its alias and its mail. spec: c2c#instances */
 const stopCommand = command({
   usage: 'stop <name> [--json]',
   options: { json: JSON_FLAG },
@@ -267,14 +265,14 @@ const stopCommand = command({
   async run(c2c: C2c, { json }, [text = '']) {
     const instance = instanceCalled(c2c.env, text);
     if (c2c.env['C2C_INSTANCE_NAME'] === instance.name)
-      throw new Refusal('invalid_request', 'that is this very session; stop it from a terminal outside of it');
+      throw new Refusal('invalid_request', 'a session cannot stop itself; stop it from a terminal outside it');
     const status = (await bringDown(c2c.env, instance)) ? 'stopped' : 'not running';
     if (json) return c2c.sayJson({ ok: true, name: instance.name, status });
     c2c.say(`${instance.name}: ${status}`);
   },
 });
 
-/** `c2c restart <name>`: the same client under the same alias and session id; its loop follows it. spec: c2c#instances */
+/** `c2c restart <name>`: restarts the client under the same alias and session id, with its loop. spec: c2c#instances */
 const restartCommand = command({
   usage: 'restart <name> [--timeout <s>] [--json]',
   options: { json: JSON_FLAG, timeout: TEXT },
@@ -290,7 +288,7 @@ const restartCommand = command({
   },
 });
 
-/** What it was started with, without what ran of it. A conversation of Codex without a record cannot be resumed. */
+/** The plan that an instance was started with, without its process. Leaves out a Codex conversation without a record: it cannot be resumed. */
 function planOf(env: Env, instance: Instance): LaunchPlan {
   const {
     tmux: _tmux,
@@ -308,7 +306,7 @@ function planOf(env: Env, instance: Instance): LaunchPlan {
 
 const START_MS = 15_000;
 
-/** Starts a client in a terminal that a process of ours holds in the background, together with its loop. Nobody looks at it. */
+/** Starts a background process that holds a terminal with the client in it, and runs its loop. */
 async function startInPty(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
   const log = `${folderOf(c2c.env, plan.name)}/holder.log`;
   const started = await startInBackground({
@@ -327,14 +325,14 @@ async function startInPty(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
 }
 
 /**
- * Holds the terminal of a client in this process until one of the two ends. If this process has a terminal itself, its user
- * sees the client and types to it directly.
+ * Holds the terminal of a client in this process until the client or this process ends. If this process has a terminal itself, its user sees the
+ * client there and types to it directly.
  */
 export async function hold(c2c: C2c, plan: LaunchPlan): Promise<void> {
   const isSeen = process.stdin.isTTY && process.stdout.isTTY;
   const env = { ...instanceEnvironment(c2c.env, plan) };
   forgetSigns({ session: plan.session_id, broker_root: plan.broker_root }, c2c.env);
-  const command = ['/bin/sh', '-c', EXEC, 'sh', ...commandOf(plan, c2c.env)];
+  const command = ['/bin/sh', '-c', EXEC_SCRIPT, 'sh', ...commandOf(plan, c2c.env)];
   const held = isSeen ? new HeldTerminal(command, { cwd: plan.cwd, env, drew() {} }) : null;
   const pty = held?.pty ?? new OwnPty(command, { cwd: plan.cwd, env, width: 120, height: 40 });
   const leave = (): void => void pty.close();
@@ -345,15 +343,15 @@ export async function hold(c2c: C2c, plan: LaunchPlan): Promise<void> {
     terminal: pty.name,
     holder: process.pid,
     pid: pty.pid,
-    pid_start: startOrGone(pty.pid),
+    pid_start: processStartOf(pty.pid),
   };
   const log = isSeen ? () => {} : servingLog({ json: false, verbose: false });
   try {
     await registerInstance(c2c, { ...instance, holder: undefined });
     const loop = plan.loop === 'none' ? null : await startLoop(loopFor(instance), c2c, log, pty);
-    // Only now: a process that waits for it may rely on its loop.
+    // Write the holder only now: the process that waits for it may then rely on the loop.
     writeInstance(c2c.env, instance);
-    // Either can be ended for itself; then the other goes, too.
+    // When the client or its loop ends, end the other, too.
     await Promise.race([pty.exited, ...(loop ? [loop.ended] : [])]);
     await loop?.stop();
   } finally {

@@ -21,24 +21,24 @@ export interface C2cFaceDeps {
   /** The session that this server was started for. */
   sessionId: string;
   version: string;
-  /** Lists every tool, not only those of every day. */
+  /** Lists every tool, not only the common ones. */
   allTools: boolean;
   /** Who may answer for the user in this repository. */
   supervisors: () => readonly string[];
-  /** Whether an alias answers for the user, in any repository. A model never acts under one. */
+  /** Whether an alias is a supervisor's, in any repository. A model never acts under such an alias. */
   isSupervisor: (alias: string) => boolean;
-  /** Registers the session, under this alias or as it is. Null if nothing names one. */
+  /** Registers the session, under this alias or its own. Null if there is no alias. */
   register: (alias: AgentName | undefined) => Promise<BrokerSession | null>;
-  /** Whose inbox this session reads, and where. It first repairs what a dead process left. */
+  /** The mailbox of this session. First finishes the unfinished work of dead processes. */
   reader: () => Promise<Who>;
   now: () => number;
-  /** The client's own name for its session, if it says that only beside a call. */
+  /** Called with the client's own id of its session, for clients that send it only with a call. */
   onThread?(threadId: string): void;
-  /** Sends mail to the client as it arrives, if the client can show that. */
+  /** Sends mail to the client as it arrives, if the client can show it. */
   channel?: { open(client: McpClient): void; close(): Promise<void> };
 }
 
-/** What a field of a tool takes: its JSON Schema, its word in a refusal, and its test. */
+/** The types of tool fields: the JSON Schema, the word for an error, and the test. */
 const KINDS = {
   text: { schema: { type: 'string' }, word: 'a text', fits: isText },
   number: { schema: { type: 'number' }, word: 'a number', fits: (value: unknown) => Number.isFinite(value) },
@@ -52,18 +52,18 @@ const KINDS = {
 type Kind = keyof typeof KINDS;
 type Value = { text: string; number: number; flag: boolean; texts: string[] };
 type Takes = Readonly<Record<string, Kind>>;
-/** What a tool was given: a field that it does not need may be missing. Tools that write also take `from_alias`, as the original's do. */
+/** The arguments of a call: an optional field may be missing. Tools that write also take `from_alias`, as in the original. */
 type Given<T extends Takes> = { from_alias?: string } & { [Field in keyof T]: Value[T[Field]] | undefined };
 
 interface Tool<T extends Takes> {
   about: string;
   takes: T;
   needs?: readonly string[];
-  /** Not in `tools/list` unless asked for: the list is in the context of every session. */
+  /** Not in `tools/list` by default, because the list costs context in every session. */
   rare?: true;
-  /** It changes nothing. */
+  /** The tool is read-only. */
   looks?: true;
-  /** Returns what is answered as JSON; undefined if it has answered itself. */
+  /** Returns the value to answer as JSON; undefined if the tool has answered itself. */
   run(deps: C2cFaceDeps, given: Given<T>, answer: Answer): Promise<unknown>;
 }
 
@@ -263,12 +263,12 @@ export function c2cFace(deps: C2cFaceDeps): Face {
       if (value !== undefined) answer(jsonForModel(value));
     },
     refusal: (text) => plainLine(text),
-    // Callers of the original read it in every result.
+    // Callers of the original expect this field in every result.
     result: { isError: false },
   };
 }
 
-/** The tools as `tools/list` answers them: those of every day, or the rare ones. */
+/** The entries of `tools/list`: the common tools, or the rare ones. */
 function listed(isRare: boolean): { name: string }[] {
   const rows = Object.entries(C2C_TOOLS).filter(([, { rare = false }]) => rare === isRare);
   return rows.map(([name, { about, takes: kinds, needs, looks }]) => {
@@ -277,17 +277,17 @@ function listed(isRare: boolean): { name: string }[] {
   });
 }
 
-/** Reads what a tool was given. A field that is missing or of another kind is refused by its name. */
+/** Checks the arguments of a call. Refuses a missing field, or one of another type, by its name. */
 function readGiven(name: string, { takes, needs = [] }: Tool<Takes>, given: unknown): Given<Takes> {
   const fields = isRecord(given) ? given : {};
   const read: Record<string, unknown> = {};
-  // Not in the list of fields: a session writes under its own alias, and few calls name it.
+  // `from_alias` is accepted but not listed: a session writes under its own alias, so few calls need it.
   for (const [field, kind] of [...Object.entries(takes), ['from_alias', 'text'] as const]) {
     const value = fields[field] ?? undefined;
     const { word, fits } = KINDS[kind];
     if (value === undefined && needs.includes(field))
       throw new Refusal('invalid_request', `${name} needs ${field} (${word})`);
-    if (value !== undefined && !fits(value)) throw new Refusal('invalid_request', `${field} is ${word}`);
+    if (value !== undefined && !fits(value)) throw new Refusal('invalid_request', `${field} must be ${word}`);
     read[field] = value;
   }
   return read as Given<Takes>;
@@ -303,7 +303,7 @@ async function ownSession({ broker, sessionId }: C2cFaceDeps): Promise<BrokerSes
   throw new Refusal('no_identity', 'you have no alias here yet; call register with one');
 }
 
-/** The session's own alias, or the one that it asks to write under. */
+/** The alias under which the session writes: its own, or the wanted one if it may use that. */
 async function aliasOf(deps: C2cFaceDeps, wanted?: string): Promise<AgentName> {
   const alias =
     wanted === undefined
@@ -313,7 +313,7 @@ async function aliasOf(deps: C2cFaceDeps, wanted?: string): Promise<AgentName> {
   return alias;
 }
 
-/** For programs as a list, and for models as they read it. */
+/** The messages twice: as a JSON list for programs, and as envelopes for models. */
 function inTwoForms(entries: readonly MailEntry[]): string[] {
   const list = jsonForModel(entries);
   return entries.length === 0 ? [list] : [list, entries.map((entry) => envelope(entry)).join('\n')];
@@ -321,7 +321,7 @@ function inTwoForms(entries: readonly MailEntry[]): string[] {
 
 function readTag(tag: string | undefined): Tag | undefined {
   if (tag === undefined || tag === 'fail' || tag === 'blocking' || tag === 'urgent') return tag;
-  throw new Refusal('invalid_request', 'tag is fail, blocking or urgent');
+  throw new Refusal('invalid_request', 'tag must be fail, blocking or urgent');
 }
 
 function bounded(limit: number): number {
@@ -333,17 +333,17 @@ async function registered(deps: C2cFaceDeps, wanted: string | undefined): Promis
   if (alias !== undefined) await refuseSupervisors(deps, alias);
   const session = await deps.register(alias);
   if (session) return session;
-  throw new Refusal('invalid_request', 'say which alias you want');
+  throw new Refusal('invalid_request', 'give the alias that you want');
 }
 
-/** A model neither takes the alias of a supervisor nor gives it up. */
+/** Refuses to change to a supervisor's alias, or away from one. */
 async function refuseSupervisors(deps: C2cFaceDeps, wanted: AgentName): Promise<void> {
   const before = (await deps.broker.session(deps.sessionId))?.row.alias as AgentName | undefined;
   if (wanted.toLowerCase() === before?.toLowerCase()) return;
   for (const alias of [wanted, before]) if (alias !== undefined) refuseSupervisor(deps, alias);
 }
 
-/** A supervisor's word can start anything, so no model acts under that alias. spec: c2c#pending */
+/** Refuses a supervisor's alias: a supervisor can approve anything, so no model may act under it. spec: c2c#pending */
 function refuseSupervisor(deps: C2cFaceDeps, alias: AgentName): void {
   if (deps.isSupervisor(alias))
     throw new Refusal('not_yours', `"${alias}" answers for the user, at a terminal; use another alias`);

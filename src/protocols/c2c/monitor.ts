@@ -15,14 +15,14 @@ import { isC2cSessionId, isSameAlias, readSessionId } from './shapes.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';
 import type { C2c } from './workspace.ts';
 
-/** How often we look whether our parent still runs. */
+/** How often to check whether our parent still runs. */
 const PARENT_MS = 500;
-/** Members of rooms are in folders of their own, which nobody watches. */
+/** How often to read the members of rooms, whose folders are not watched. */
 const ROOMS_MS = 500;
-/** What a killed sender left is finished this often. */
+/** How often to finish the sends of killed processes. */
 const HEAL_MS = 5000;
 const BRIEF = 80;
-/** More ids than this are not remembered beyond their stay in the inbox. */
+/** Above this number, ids that have left the inbox are forgotten. */
 const REMEMBERED = 100_000;
 
 /**
@@ -45,7 +45,7 @@ const monitorCommand = command({
     'include-self': FLAG,
     'broker-root': TEXT,
     root: TEXT,
-    // Ends a second monitor of one alias in the original; here each may have any number.
+    // Accepted without effect: in the original it ends another monitor of the alias; here an alias may have many.
     force: FLAG,
   },
   async run(given: C2c, values) {
@@ -54,23 +54,23 @@ const monitorCommand = command({
     const { all = false, drains = false, sweeps = false } = values;
     const isAnyone = all && named === undefined && c2c.sessionId === null;
     const session = isAnyone ? null : await watchedSession(c2c, named);
-    // Refused here if the session may not read it.
+    // Refuses a session that may not be read.
     if (session !== null) await c2c.mailbox(session);
-    const teller = new Teller(c2c, {
+    const printer = new Printer(c2c, {
       json: values.json ?? false,
       full: values['full-body'] ?? values.body ?? false,
       from: values.from,
       except: values['include-self'] || session === null ? null : await c2c.broker.aliasOf(session),
     });
-    await untilStopped((stop) => followBroker(new BrokerEvents(c2c, teller, { session, all, drains, sweeps }), stop));
+    await untilStopped((stop) => followBroker(new BrokerEvents(c2c, printer, { session, all, drains, sweeps }), stop));
   },
 });
 
-/** A session may be named by its alias too. One that is not registered yet is named by its id. */
+/** The id of the session to watch, which may be named by its alias. An unregistered session is named by its id. */
 async function watchedSession(c2c: C2c, named: string | undefined): Promise<string> {
   if (named === undefined) return c2c.session();
   if (await c2c.broker.session(named)) return named;
-  return (await c2c.broker.called(named))?.row.session_id ?? readSessionId(named);
+  return (await c2c.broker.byAlias(named))?.row.session_id ?? readSessionId(named);
 }
 
 async function untilStopped(act: (stop: AbortSignal) => Promise<void>): Promise<void> {
@@ -98,7 +98,7 @@ async function followBroker(events: BrokerEvents, stop: AbortSignal): Promise<vo
   try {
     while (!stop.aborted) {
       await wakeup.next(ROOMS_MS);
-      if (wakeup.wasRound()) await home.mailboxes.heal();
+      if (wakeup.takeRound()) await home.mailboxes.heal();
       await events.look();
     }
   } finally {
@@ -107,17 +107,17 @@ async function followBroker(events: BrokerEvents, stop: AbortSignal): Promise<vo
   }
 }
 
-/** How things are told, and which messages. */
+/** The output format, and which messages to print. */
 interface Form {
   json: boolean;
   full: boolean;
-  /** Only messages of this sender. */
+  /** Print only messages of this sender. */
   from: string | undefined;
-  /** No messages of this one: the session that watches. */
+  /** Print no messages of this sender: the session that watches. */
   except: string | null;
 }
 
-class Teller {
+class Printer {
   constructor(
     readonly c2c: C2c,
     readonly form: Form,
@@ -141,15 +141,15 @@ class Teller {
   }
 }
 
-/** What has arrived in one inbox since the first look. What waits then is no arrival, unless the inbox is younger than the monitor. */
+/** The arrivals in one inbox. Mail that waits at the first look is no arrival, unless the inbox was created after the monitor started. */
 class Arrivals {
   #known: Set<MessageId> | null;
 
   constructor(
-    readonly teller: Teller,
-    isYoung: boolean,
+    readonly printer: Printer,
+    isNewInbox: boolean,
   ) {
-    this.#known = isYoung ? new Set() : null;
+    this.#known = isNewInbox ? new Set() : null;
   }
 
   async look({ name, home: { mailboxes } }: Who, reader: string): Promise<void> {
@@ -158,9 +158,9 @@ class Arrivals {
     const unseen = new Set(ids.filter((id) => !known.has(id)));
     this.#known = (known.size > REMEMBERED ? known.intersection(new Set(ids)) : known).union(unseen);
     if (unseen.size === 0) return;
-    // What was taken between these two looks has found its reader.
+    // Mail that was taken since the list of ids was read is not printed: it has found its reader.
     for (const { message } of await mailboxes.peek(name)) {
-      if (unseen.has(message.id)) this.teller.message(entryOf(name, message), reader);
+      if (unseen.has(message.id)) this.printer.message(entryOf(name, message), reader);
     }
   }
 }
@@ -173,8 +173,8 @@ interface Inbox {
 }
 
 /**
- * Everything that happens at a broker: messages, inboxes that were emptied (`drain`) or removed (`sweep`), sessions and members of rooms
- * that come and go. Each look is held against the one before.
+ * The events at a broker: messages, inboxes that were emptied (`drain`) or removed (`sweep`), sessions and room members that come and go. Each
+ * look is compared with the one before.
  */
 class BrokerEvents {
   readonly #inboxes = new Map<string, Inbox>();
@@ -184,8 +184,8 @@ class BrokerEvents {
 
   constructor(
     readonly c2c: C2c,
-    readonly teller: Teller,
-    /** `session`: the one that watches, if it is one. */
+    readonly printer: Printer,
+    /** `session`: the session that watches; null if none does. */
     readonly wanted: { session: string | null; all: boolean; drains: boolean; sweeps: boolean },
   ) {}
 
@@ -196,14 +196,14 @@ class BrokerEvents {
       this.#lookAtPeers(new Set(rows.map(({ alias }) => alias)));
       this.#lookAtRooms(new RoomFiles(this.c2c.root));
     }
-    if (this.#isFirst) this.teller.ready();
+    if (this.#isFirst) this.printer.ready();
     this.#isFirst = false;
   }
 
   async #lookAtInboxes(aliases: ReadonlyMap<string, string>): Promise<void> {
     const names = ifThere(() => readdirSync(this.c2c.root)) ?? [];
     const inboxes = names.flatMap((name) => /^(.+)\.inbox\.json$/.exec(name)?.[1] ?? []);
-    // Other files may be called so, too.
+    // Skip files whose name only looks like an inbox.
     const sessions = new Set(inboxes.filter(isC2cSessionId));
     for (const session of sessions) {
       const { root, home } = this.c2c;
@@ -211,7 +211,7 @@ class BrokerEvents {
       const before = this.#inboxes.get(session);
       if (before?.stamp === stamp) continue;
       const alias = aliases.get(session) ?? session;
-      const arrivals = before?.arrivals ?? new Arrivals(this.teller, !this.#isFirst);
+      const arrivals = before?.arrivals ?? new Arrivals(this.printer, !this.#isFirst);
       const isEmpty = isEmptyInbox(root, session);
       this.#inboxes.set(session, { alias, stamp, isEmpty, arrivals });
       const isOwn = session === this.wanted.session;
@@ -219,16 +219,16 @@ class BrokerEvents {
       if (isOwn || (this.wanted.all && this.#mayRead(alias)))
         await arrivals.look({ name, home }, isOwn ? 'you' : alias);
       if (this.wanted.drains && before && isEmpty && !before.isEmpty)
-        this.teller.event('drain', { alias }, `📤  ${alias} took its mail`);
+        this.printer.event('drain', { alias }, `📤  ${alias} took its mail`);
     }
     for (const [session, { alias }] of this.#inboxes) {
       if (sessions.has(session)) continue;
       this.#inboxes.delete(session);
-      if (this.wanted.sweeps) this.teller.event('sweep', { alias }, `🗑️  the inbox of ${alias} was removed`);
+      if (this.wanted.sweeps) this.printer.event('sweep', { alias }, `🗑️  the inbox of ${alias} was removed`);
     }
   }
 
-  /** The mail of a supervisor is the user's. */
+  /** False for a supervisor, whose mail is for the user only. */
   #mayRead(alias: string): boolean {
     try {
       this.c2c.refuseSupervisor(alias, 'read');
@@ -240,9 +240,9 @@ class BrokerEvents {
 
   #lookAtPeers(peers: Set<string>): void {
     for (const alias of this.#isFirst ? [] : peers.difference(this.#peers))
-      this.teller.event('peer.alive', { alias }, `🟢  ${alias} is registered`);
+      this.printer.event('peer.alive', { alias }, `🟢  ${alias} is registered`);
     for (const alias of this.#peers.difference(peers))
-      this.teller.event('peer.dead', { alias }, `🔴  ${alias} is not registered any more`);
+      this.printer.event('peer.dead', { alias }, `🔴  ${alias} is not registered any more`);
     this.#peers = peers;
   }
 
@@ -254,15 +254,15 @@ class BrokerEvents {
       const now = rooms.get(room_id) ?? new Set();
       const before = this.#rooms.get(room_id) ?? new Set();
       for (const alias of this.#isFirst ? [] : now.difference(before))
-        this.teller.event('room.join', { room_id, alias }, `🚪  ${alias} is in ${room_id}`);
+        this.printer.event('room.join', { room_id, alias }, `🚪  ${alias} is in ${room_id}`);
       for (const alias of before.difference(now))
-        this.teller.event('room.leave', { room_id, alias }, `👋  ${alias} is not in ${room_id} any more`);
+        this.printer.event('room.leave', { room_id, alias }, `👋  ${alias} is not in ${room_id} any more`);
     }
     this.#rooms = rooms;
   }
 }
 
-/** One line, whatever is in the message: a reader of lines must not see two. */
+/** A message as exactly one line, whatever its text has. */
 function lineOf({ from_alias, to_alias, content }: MailEntry, full: boolean, reader: string): string {
   const [, room] = to_alias.split('#', 2);
   const text = lineForModel(content, full ? Infinity : BRIEF);
@@ -273,7 +273,7 @@ function time(): string {
   return new Date().toTimeString().slice(0, 8);
 }
 
-/** Seconds with three decimals, as a text: so other programs know it. */
+/** Seconds since 1970 with three decimals, as a text: the format that other programs expect. */
 function seconds(): string {
   return (Date.now() / 1000).toFixed(3);
 }

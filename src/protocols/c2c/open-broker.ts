@@ -5,14 +5,14 @@ import type { Durability } from '../../store/home.ts';
 import { C2cDirectory } from './directory.ts';
 import { C2cMailboxes } from './mailbox.ts';
 
-/** A broker directory of c2c: a home like every other, and what else is in it. */
+/** An open broker directory of c2c: a home, with the sessions and rooms of the broker. */
 export interface OpenBroker {
   home: Home;
   broker: Broker;
   close(): Promise<void>;
 }
 
-/** The ledger of the broker is opened by the first who asks for it. */
+/** Opens a broker directory. Its ledger is opened at the first use. */
 export function openBroker(root: string, durability: Durability = 'normal'): OpenBroker {
   const directory = new C2cDirectory(root, Date.now);
   const open = lazyHome(

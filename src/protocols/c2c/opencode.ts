@@ -17,22 +17,23 @@ import { TEXT, command } from '../../core/command.ts';
 import { userHome } from '../../platform/env.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { bringIntoOrder, isSurelyEmpty } from './empty.ts';
+import { healBroker, isSurelyEmpty } from './empty.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';
 import type { C2c } from './workspace.ts';
 import { codeOf } from '../../core/disk.ts';
 
-/** A message in the plugin's spool. What others wrote there is kept as it is. */
+/** A message in the plugin's spool. Entries of other programs are kept unchanged. */
 type Spooled = Record<string, unknown>;
 
 /**
- * Moves what waits into the plugin's spool, and answers with everything in it. The plugin removes it when its client has it.
+ * Moves waiting mail into the plugin's spool, and answers with everything in the spool. The plugin removes a message when its client has it.
  *
- *   1  claim            killed here, they wait again
- *   2  write the spool  killed here, they wait again and are in the spool too: the next merge knows them by their ids
- *   3  settle           they are the plugin's
+ *   1  claim            after a crash here, the messages wait again
+ *   2  write the spool  after a crash here, they wait again and are in the spool, too: the next merge finds the duplicates by their ids
+ *   3  settle           the plugin has them
  *
- * 2 is done inside 3, while nobody else can write the ledger: two plugins on one spool do not overwrite each other's mail.
+ * Step 2 runs inside the transaction of step 3, when no other process can write the ledger. So two plugins with one spool do not overwrite each
+ * other's mail.
  * spec: c2c#plugin
  */
 const ocPluginDrainCommand = command({
@@ -47,12 +48,12 @@ const ocPluginDrainCommand = command({
     const json = values.json ?? false;
     try {
       const path = values['spool-path'];
-      if (!path) throw new Refusal('invalid_request', 'say where the spool is: --spool-path <path>');
+      if (!path) throw new Refusal('invalid_request', 'give the path of the spool: --spool-path <path>');
       const c2c = given.at(values['broker-root']);
       const session = c2c.session(values['session-id']);
       const spool = path.startsWith('/') ? path : `${c2c.cwd}/${path}`;
       const { messages, broken } = await drain(c2c, session, spool);
-      if (broken !== undefined) c2c.note(`the spool was no list of messages; it is kept as ${broken}`);
+      if (broken !== undefined) c2c.note(`the spool was not a list of messages; it was moved to ${broken}`);
       const told = { ok: true, session_id: session, spool_path: spool, count: messages.length, messages };
       if (json) return c2c.sayJson({ ...told, ...(broken !== undefined && { broken }) });
       c2c.say(`${messages.length} in ${spool}`);
@@ -67,7 +68,7 @@ const ocPluginDrainCommand = command({
 async function drain(c2c: C2c, session: string, path: string): Promise<{ messages: Spooled[]; broken?: string }> {
   if (isSurelyEmpty(c2c.root, session)) return readSpool(path);
   const name = await c2c.mailbox(session);
-  await bringIntoOrder(c2c.home);
+  await healBroker(c2c.home);
   let merged: { messages: Spooled[]; broken?: string } | undefined;
   const by = { by: 'c2c oc-plugin', drained_by: 'oc_plugin', agent: name, session, spool: path, pid: process.pid };
   await takeWaiting({ name, home: c2c.home }, by, (delivered) => ({
@@ -82,7 +83,7 @@ async function drain(c2c: C2c, session: string, path: string): Promise<{ message
   return merged ?? readSpool(path);
 }
 
-/** One that is no list of messages is kept beside it. */
+/** The messages in the spool. A file that is not a list of messages is renamed and kept. */
 function readSpool(path: string): { messages: Spooled[]; broken?: string } {
   const bytes = readBytes(path);
   if (bytes === null || bytes.length === 0) return { messages: [] };
@@ -93,7 +94,7 @@ function readSpool(path: string): { messages: Spooled[]; broken?: string } {
   return { messages: [], broken };
 }
 
-/** A message that was begun before may be there already. Two without an id are never the same. */
+/** Removes messages with the same id: after a crash a message may already be in the spool. Messages without an id are all kept. */
 function withoutDoubles(messages: readonly Spooled[]): Spooled[] {
   const known = new Set<unknown>();
   return messages.filter(({ message_id: id }) => {
@@ -111,17 +112,17 @@ function writeSpool(path: string, messages: readonly Spooled[]): void {
   } catch (error) {
     throw new Refusal(
       'storage_failed',
-      `the spool ${path} cannot be written (${codeOf(error) ?? 'unknown'}); what waits still waits`,
+      `the spool ${path} cannot be written (${codeOf(error) ?? 'unknown'}); the mail still waits`,
     );
   }
 }
 
-/** `c2c oc-plugin stream-write-statefile`: the state of an OpenCode from stdin to its file, until stdin ends. spec: statefile#stream */
+/** `c2c oc-plugin stream-write-statefile`: writes the states that OpenCode sends on stdin to its statefile, until stdin ends. spec: statefile#stream */
 const ocPluginStateCommand = command({
   usage: 'oc-plugin stream-write-statefile',
   async run(c2c: C2c) {
     const writer = new StatefileWriter(statefilePath({ ...c2c.env, HOME: userHome(c2c.env) }), eachOnce());
-    // A polite end loses nothing: the last state may still wait to be written.
+    // The last state may still wait to be written: write it before the end.
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
       process.once(signal, () => process.exit(writer.end() ? 0 : 1));
     }
@@ -130,7 +131,7 @@ const ocPluginStateCommand = command({
   },
 });
 
-/** Says each kind of trouble once. */
+/** Prints each kind of trouble once. */
 function eachOnce(): (kind: StatefileTrouble) => void {
   const known = new Set<StatefileTrouble>();
   return (kind) => {
@@ -139,12 +140,12 @@ function eachOnce(): (kind: StatefileTrouble) => void {
     try {
       writeAll(2, `warning: ${TROUBLES[kind]}\n`);
     } catch {
-      // Nobody listens there; the state goes on.
+      // stderr is closed; writing the state must continue.
     }
   };
 }
 
-/** `c2c statefile`: what an OpenCode last said of itself. spec: statefile#command */
+/** `c2c statefile`: prints the last state of an OpenCode. spec: statefile#command */
 const statefileCommand = command({
   usage: 'statefile [--instance <name>] [--json]',
   options: { instance: { ...TEXT, short: 'i' }, json: JSON_FLAG },
@@ -183,7 +184,7 @@ function idleness(isIdle: boolean | null): string {
   return isIdle ? 'idle' : 'busy';
 }
 
-/** Called without one of its parts, it says which there are. */
+/** Shows the usage if it is called without a subcommand. */
 const ocPluginCommand = command({
   usage: 'oc-plugin drain-inbox-to-spool|stream-write-statefile …',
   words: [1, 1],

@@ -6,9 +6,9 @@ import { withLock } from './lock.ts';
 import { noAlias } from './sessions.ts';
 import { isSameAlias, readAlias } from './shapes.ts';
 
-/** How long a question to people stays open unless the user says otherwise, in seconds. */
+/** How long a question to people stays open by default, in seconds. */
 export const QUESTION_S = 600;
-/** How many questions may be open at once: of one alias, and of all. */
+/** The most open questions of one alias, and of all. */
 const MAX_OF_ONE = 16;
 const MAX_OPEN = 1024;
 
@@ -23,7 +23,7 @@ export interface Pending {
   expires_at: number;
 }
 
-/** A question in the words of the client that asks it. */
+/** A question as the client asks it. */
 export interface Question {
   id: string;
   kind: string;
@@ -32,7 +32,7 @@ export interface Question {
   ttl: number;
 }
 
-/** Notes that a session waits for an answer, so that it can be checked later who may give it. spec: c2c#pending */
+/** Records that a session waits for an answer, and who may give it. spec: c2c#pending */
 export async function openQuestion(broker: Broker, sessionId: string, question: Question, now: number) {
   const { id, kind, ttl } = question;
   if (!/^[^\p{Cc}]{1,200}$/u.test(id))
@@ -56,14 +56,14 @@ export async function openQuestion(broker: Broker, sessionId: string, question: 
 }
 
 /**
- * May this one answer that question? Only an alias that was asked, and of those only one that the user named by hand: anybody can write
- * to a session, and a yes can start anything. spec: c2c#pending
+ * Whether this alias may answer that question: only if the question names it and the user made it a supervisor by hand. Any session can write to
+ * another, and a yes can start anything. spec: c2c#pending
  */
 export async function mayAnswer(broker: Broker, id: string, from: string, namedByHand: readonly string[]) {
   const question = findPending(broker.root, id, broker.now());
   if (!question) return answer(false, null, `no question ${id} is open: it is unknown, answered or too old`);
   const { requester_session_id: sessionId, requester_alias: alias } = question;
-  const holder = await broker.called(from);
+  const holder = await broker.byAlias(from);
   if (isSameName(from, alias) || holder?.row.session_id === sessionId) {
     return answer(false, sessionId, `${from} asked it; the session that asked cannot answer`);
   }
@@ -81,12 +81,12 @@ function answer(valid: boolean, session: string | null, error: string | null) {
   return { valid, requester_session_id: session, error };
 }
 
-/** `from` is not checked to be an alias: other letters may become the same small letter. */
+/** Compares aliases without case. `other` is unchecked input, so it must be ASCII: some other letters have an ASCII lower case. */
 function isSameName(one: string, other: string): boolean {
   return one.length === other.length && isSameAlias(one, other) && /^[\0-\x7f]*$/.test(other);
 }
 
-/** Notes an open question, and removes those that are over. */
+/** Stores an open question, and removes those that have ended. */
 export function writePending(root: string, pending: Pending, now: number): void {
   const path = pathOf(root);
   const { perm_id: id, requester_session_id: sessionId, requester_alias: alias, supervisors } = pending;
@@ -111,7 +111,7 @@ export function writePending(root: string, pending: Pending, now: number): void 
   });
 }
 
-/** A question that is still open; null if there is none of this id, or if its time is over. */
+/** The open question with this id; null if there is none, or if it has expired or was answered. */
 export function findPending(root: string, id: string, now: number): Pending | null {
   const open = readList(pathOf(root)).values.filter((one) => !isOver(one, now));
   return open.filter(isPending).find((one) => one.perm_id === id) ?? null;
@@ -121,7 +121,7 @@ function pathOf(root: string): string {
   return `${root}/pending_permissions.json`;
 }
 
-/** Its time is over, or another program noted an answer. What is no question stays. */
+/** Whether a question has expired, or another program recorded an answer. False for a value that is not a question, so that it is kept. */
 function isOver(value: unknown, now: number): boolean {
   return isPending(value) && (value.expires_at <= now / 1000 || typeof value['resolved_at'] === 'number');
 }

@@ -11,19 +11,19 @@ import type { InboxStore } from './inbox-store.ts';
 import type { C2cMailboxOptions } from './mailbox.ts';
 import type { Sender } from './send.ts';
 
-/** Which ids of a mailbox are open in the ledger. */
+/** The ids of a mailbox that are open in the ledger. */
 type Open = ReadonlyMap<MessageId, unknown>;
 
-/** Rows are changed in batches: one long transaction would make every other process wait. */
+/** The most rows in one transaction: a long one would make every other process wait. */
 const BATCH = 256;
-/** The lease of a copy while we put it back: far more than it takes. */
+/** The lease of a copy while we put it back, far longer than that takes. */
 const PUT_BACK_MS = 30_000;
 /** How often the claims of one process tidy a mailbox. */
 const TIDY_MS = 60_000;
 const DIED: Evidence = { because: 'the reader died or let its lease run out' };
 const NOT_HELD: Evidence = { because: 'it was set apart, and nobody held it' };
 
-/** Finishes what dead processes left half done, and reconciles an inbox with what other programs did in it. */
+/** Finishes the unfinished work of dead processes, and brings the ledger up to date with what other programs did to an inbox. */
 export class Reconciler {
   readonly #tidied = new Map<AgentName, number>();
 
@@ -34,9 +34,9 @@ export class Reconciler {
   ) {}
 
   /**
-   * What is in the inbox, each under its id. An entry without one, or with one under which other words are known, is known by its
-   * words, and equal ones by their number. The number of a settled or held copy is not given again, so the same words said later are
-   * another message.
+   * The entries of the inbox by id. An entry without an id, or with an id that the ledger knows with another text, gets an id from its fingerprint
+   * and a number that tells equal entries apart. The number of a settled or held copy is not used again, so an equal entry that is written later
+   * is another message.
    */
   async found(mailbox: AgentName, open: Open): Promise<Map<MessageId, InboxEntry>> {
     const { entries } = this.inboxes.look(mailbox);
@@ -60,18 +60,18 @@ export class Reconciler {
     return found;
   }
 
-  /** The ledger is asked only for what is not open. */
+  /** The state of a copy. Reads the ledger only if the copy is not open. */
   async #state(mailbox: AgentName, id: MessageId, open: Open): Promise<CopyState | null> {
     return open.has(id) ? 'stored' : ((await this.options.journal.copy(mailbox, id))?.state ?? null);
   }
 
-  /** Another program may use an id again that other words have. Of words that are pruned nobody can tell. */
+  /** Whether another program used the id of another message again. A message whose body was pruned cannot be compared: then false. */
   async #isReused(id: MessageId, { content, from_alias: from }: BrokerEntry): Promise<boolean> {
     const known = await this.options.journal.message(id);
     return known !== null && known.body !== '' && (known.body !== content || known.from !== from);
   }
 
-  /** Cheap when nothing is wrong: one question to the ledger. */
+  /** Repairs everything that dead processes left. One query if there is nothing to repair. */
   async heal(): Promise<void> {
     this.inboxes.makeFolder();
     const { held, fresh, unexported } = await this.options.journal.troubles();
@@ -84,7 +84,7 @@ export class Reconciler {
     if (held || fresh || unexported) await this.sender.fileLeftovers();
   }
 
-  /** Something odd in the place of one inbox must not stop everybody: its own reader is told. */
+  /** Reconciles one inbox. A refusal (such as an inbox that is not a plain file) must not stop the others: its own reader gets it later. */
   async #reconcileIfPlain(mailbox: AgentName): Promise<void> {
     try {
       await this.reconcile(mailbox);
@@ -102,8 +102,8 @@ export class Reconciler {
   }
 
   /**
-   * Puts back what no reader holds. We claim it ourselves first: of many processes that heal one does it, and meanwhile no reader takes
-   * it. If we die over it, it is a dead reader's again.
+   * Puts back entries in held/ that no live reader holds. Claims them first, so that of many healing processes only one does it, and no reader
+   * takes them meanwhile. If this process dies here, they belong to a dead reader again.
    */
   async #letWait(mailbox: AgentName, ids: MessageId[], because: Evidence): Promise<void> {
     const { journal, now } = this.options;
@@ -120,11 +120,11 @@ export class Reconciler {
     this.inboxes.onStep('H released');
   }
 
-  /** Reconciles an inbox with the ledger: what others left gets its row, what they took is noted. Returns how many were new. */
+  /** Reconciles an inbox with the ledger: adds rows for entries that others left, and records entries that they took. Returns how many were new. */
   async reconcile(mailbox: AgentName): Promise<number> {
     await this.tidy(mailbox);
     if (this.inboxes.look(mailbox).broken !== undefined) this.inboxes.mend(mailbox);
-    // The ledger is read before the inbox: a copy that moves meanwhile is looked at once more, and not lost.
+    // Read the ledger before the inbox: a copy that moves in between looks missing, is checked again in `#noteMissing`, and is not lost.
     const open = await this.options.journal.openIds(mailbox);
     const held = this.inboxes.held(mailbox);
     const found = await this.found(mailbox, open);
@@ -137,7 +137,7 @@ export class Reconciler {
       if (state === null) strangers.set(id, one);
       if (state === 'settled') spent.push(id);
     }
-    // Settled long ago: another program wrote them there once more.
+    // Settled copies: another program has written them to the inbox again.
     if (spent.length > 0) this.inboxes.remove(mailbox, spent, true);
     await this.#adopt(mailbox, strangers);
     return strangers.size;
@@ -158,7 +158,7 @@ export class Reconciler {
     }
   }
 
-  /** For claims: nobody waits for what a dead reader left in held/, so once a minute is enough. */
+  /** Tidies for claims, at most once a minute: leftovers of dead readers in held/ are not urgent. */
   async tidyNowAndThen(mailbox: AgentName): Promise<void> {
     const now = this.options.now();
     // The clock may be set back.
@@ -167,24 +167,24 @@ export class Reconciler {
     await this.tidy(mailbox);
   }
 
-  /** Reconciles what is held with the ledger. Costs a look for a file when nothing is held, and else one query. */
+  /** Reconciles held/ with the ledger. Without held entries it only checks for a file; else it costs one query. */
   async tidy(mailbox: AgentName): Promise<void> {
     const held = [...this.inboxes.held(mailbox).keys()];
     if (held.length === 0) return;
     const open = await this.options.journal.open(mailbox);
     const states = new Map<MessageId, CopyState | undefined>();
-    // Only what a crash left behind is not open.
+    // Only leftovers of a crash are not open.
     for (const id of held) states.set(id, (open.get(id) ?? (await this.options.journal.copy(mailbox, id)))?.state);
     const ended = held.filter((id) => states.get(id) === 'settled');
     const waiting = held.filter((id) => states.get(id) === 'stored');
-    // Nobody can hold what has no row: the ledger is a new one.
+    // Without a row there is no holder: the ledger was replaced by a new one.
     const rowless = held.filter((id) => !['settled', 'stored', 'held'].includes(states.get(id) ?? ''));
     if (ended.length > 0) this.inboxes.drop(mailbox, ended);
     if (rowless.length > 0) this.inboxes.putBack(mailbox, rowless);
     if (waiting.length > 0) await this.#letWait(mailbox, waiting, NOT_HELD);
   }
 
-  /** What waits by its row and is nowhere was taken by another program. While we look we hold it. */
+  /** Records copies as lost that wait by their row and are in no file: another program took them. Claims them during the check. */
   async #noteMissing(mailbox: AgentName, missing: MessageId[]): Promise<void> {
     const { journal, now } = this.options;
     const owner = newHolder(false);

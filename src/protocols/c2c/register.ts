@@ -23,21 +23,21 @@ export interface Registration {
   clientType?: string | undefined;
 }
 
-/** What becomes of the registry when a session gets its alias. */
+/** The new content of the registry after a session got its alias. */
 interface Registered {
   row: SessionRow;
   /** All rows, the new one first, as other programs write it. */
   rows: unknown[];
-  /** Ended sessions that had the alias before: their mail goes to the new one. */
+  /** The ids of ended sessions that had the alias: their mail goes to this session. */
   ended: string[];
-  /** The alias that this session had before, if it was another one. */
+  /** The former alias of this session, if it was another one. */
   before: string | undefined;
 }
 
 type Fields = Record<string, unknown>;
 type IsAlive = (row: SessionRow) => boolean | null;
 
-/** Fields of the ended process. The rest of its row passes on with the alias. */
+/** Fields of the ended process. The other fields of its row are inherited with the alias. */
 const OF_THE_PROCESS = [
   'pid',
   'pid_start_time',
@@ -50,12 +50,12 @@ const OF_THE_PROCESS = [
   'cwd',
 ];
 
-/** Decides who has an alias from now on. Writes nothing: the caller does, and holds the registry's lock. spec: c2c#aliases */
+/** Decides who has an alias, and refuses a taken one. Writes nothing: the caller does, and holds the registry's lock. spec: c2c#aliases */
 export function registered(kept: readonly Kept[], wish: Registration, now: number, isAlive: IsAlive): Registered {
   const mine = kept.find(({ row }) => row?.session_id === wish.sessionId);
   const wanted = wish.alias ?? mine?.row?.alias;
   if (wanted === undefined) {
-    throw new Refusal('no_identity', 'this session has no alias yet; say which: `c2c register <alias>`');
+    throw new Refusal('no_identity', 'this session has no alias yet; give one: `c2c register <alias>`');
   }
   const holders = kept.filter((one) => one !== mine && one.row !== null && isSameAlias(one.row.alias, wanted));
   refuseReserved(kept, wanted);
@@ -63,10 +63,10 @@ export function registered(kept: readonly Kept[], wish: Registration, now: numbe
     const why = row && whyHeld(row, isAlive(row), now);
     if (row && why) throw new AliasTaken(row.alias, row.session_id, freeAlias(kept, wanted), why);
   }
-  // Mail is kept under the name as it was first written.
+  // Keep the spelling under which the alias was first registered, because held mail and the ledger use it.
   const named = mine?.row && isSameAlias(mine.row.alias, wanted) ? mine : holders[0];
   const alias = named?.row?.alias ?? wanted;
-  // Roles, a wish for quiet and the like belong to the name, whichever session has it.
+  // Roles, quiet times and the token belong to the alias, whichever session has it.
   const { parley, tokenHash } = fieldsOf(named);
   const value: Fields = {
     ...(mine ? fieldsOf(mine) : inherited(holders[0])),
@@ -79,7 +79,7 @@ export function registered(kept: readonly Kept[], wish: Registration, now: numbe
     last_activity_ts: now / 1000,
     ...(wish.clientType !== undefined && { client_type: wish.clientType }),
   };
-  // Rows of other programs keep no policy; a session that registers here does.
+  // A session that registers here gets an attention policy; rows of other programs have none.
   value['parley'] ??= { v: 1, kind: 'agent', roles: [] };
   const others = kept.filter((one) => one !== mine && !holders.includes(one)).map((one) => one.value);
   return {
@@ -101,7 +101,7 @@ function refuseReserved(kept: readonly Kept[], wanted: string): void {
   }
 }
 
-/** The alias with the first free number behind it; null if all of these are taken. */
+/** A free alias: the wanted one with a number appended; null if all numbers are taken. */
 function freeAlias(kept: readonly Kept[], wanted: string): string | null {
   const taken = kept.map((one) => String(fieldsOf(one)['alias']).toLowerCase());
   for (let number = 2; number < 100; number += 1) {
@@ -119,7 +119,7 @@ function inherited(holder: Kept | undefined): Fields {
   return Object.fromEntries(Object.entries(fieldsOf(holder)).filter(([name]) => !OF_THE_PROCESS.includes(name)));
 }
 
-/** The process that was named now; without one, the row's own if it still runs. */
+/** The process fields: of the process that was named; else the row's own, if that process may still run. */
 function freshFields(mine: Kept | undefined, { pid }: Registration, isAlive: IsAlive): Fields {
   const named = processFields(pid);
   if (named.pid !== undefined) return { pid_start_time: undefined, ...named };
@@ -128,9 +128,9 @@ function freshFields(mine: Kept | undefined, { pid }: Registration, isAlive: IsA
 }
 
 /**
- * Gives the waiting mail of an ended session to another one. First a copy, then `clearMail` removes it from the old inbox: killed
- * between the two it is in both, and the next call adds nothing twice. The caller holds the registry's lock, so nobody registers or
- * sends meanwhile; the two inbox locks are taken one after the other. Held mail is kept by alias and need not move. spec: c2c#moving
+ * Copies the waiting mail of an ended session to another one; `clearMail` then removes it from the old inbox. After a crash between the two the
+ * mail is in both inboxes, and the next call adds nothing twice. The caller holds the registry's lock, so no process registers or sends meanwhile.
+ * The two inbox locks are taken one after the other. Held mail is stored by alias and need not move. spec: c2c#moving
  */
 export function copyMail(root: string, from: string, to: string): InboxEntry[] {
   const { entries } = withInbox(root, from, readInbox);
@@ -138,7 +138,7 @@ export function copyMail(root: string, from: string, to: string): InboxEntry[] {
   return entries;
 }
 
-/** Removes what was copied, and nothing that came since. */
+/** Removes the copied mail from the old inbox. Keeps mail that came since. */
 export function clearMail(root: string, from: string, copied: readonly InboxEntry[]): void {
   if (copied.length === 0) return;
   withInbox(root, from, (path) => {
@@ -149,7 +149,7 @@ export function clearMail(root: string, from: string, copied: readonly InboxEntr
   });
 }
 
-/** Mail that a sweep of another program moved to the dead letters comes back into its inbox. spec: c2c#dead-letters */
+/** Moves dead letters of this session back into its inbox: a sweep of another program had moved them out. spec: c2c#dead-letters */
 export function returnDeadLetters(root: string, sessionId: string, alias: string): void {
   const path = `${root}/dead-letter.jsonl`;
   if (readFileLines(path).length === 0) return;
@@ -173,7 +173,7 @@ function letterFor(line: string, sessionId: string, alias: string): InboxEntry |
   return isMine ? inboxEntry(message, withFloats(message)) : null;
 }
 
-/** Adds in the order of sending. What is there already is not added again. */
+/** Adds mail to an inbox, in the order of sending. Skips entries that are there. */
 function addMail(root: string, to: string, mail: readonly InboxEntry[]): void {
   withInbox(root, to, (path) => {
     const { entries, broken } = readInbox(path);
@@ -183,7 +183,7 @@ function addMail(root: string, to: string, mail: readonly InboxEntry[]): void {
   flushFolder(root);
 }
 
-/** Equal entries are counted: each removes one. */
+/** The entries without the others. Each of the others removes one equal entry. */
 function without(entries: readonly InboxEntry[], others: readonly InboxEntry[]): InboxEntry[] {
   const counts = new Map<string, number>();
   for (const key of others.map(keyOf)) counts.set(key, (counts.get(key) ?? 0) + 1);
@@ -194,7 +194,7 @@ function without(entries: readonly InboxEntry[], others: readonly InboxEntry[]):
   });
 }
 
-/** An id with the same words of the same sender is one message. An entry without an id is known by all of it. */
+/** Identifies a message: by its id, sender and text; without an id, by the whole entry. */
 function keyOf({ entry }: InboxEntry): string {
   const { message_id: id, from_alias: from, content } = entry;
   return JSON.stringify(idOf(entry) ? [id, from, content] : entry);

@@ -8,12 +8,12 @@ import { withLock } from './lock.ts';
 import { isSameAlias, readRow } from './shapes.ts';
 import type { SessionRow } from './shapes.ts';
 
-/** A row that names no process holds its alias for this long after its last sign of life. */
+/** A row without a process keeps its alias for this long after its last activity. */
 const UNPROVEN_S = 3600;
 /** A lease counts for this long after it was touched. spec: c2c#containers */
 const LEASE_MS = 300_000;
 
-/** One element of the registry: the value in the file, and the row that we read from it. Null: unreadable, it stays as it is. */
+/** One element of the registry: the value in the file, and the row read from it; null if it cannot be read. Then the value is kept unchanged. */
 export interface Kept {
   value: unknown;
   row: SessionRow | null;
@@ -22,7 +22,7 @@ export interface Kept {
 /** `registry.json`: the sessions of a broker, shared with other programs. Each change reads it again, under its lock. spec: c2c#registry */
 export class RegistryFile {
   readonly path: string;
-  /** Sessions under whose alias another one writes here: that is no sign of their life. */
+  /** Sessions under whose alias another session writes in this process. That must not count as their activity. */
   readonly lent = new Set<string>();
   #read: { stamp: string; kept: Kept[]; isBroken: boolean } | undefined;
 
@@ -30,7 +30,7 @@ export class RegistryFile {
     this.path = `${root}/registry.json`;
   }
 
-  /** Everything in the file, in its order. It is read again only if it has changed. */
+  /** All elements, in the order of the file. Reads the file again only if it has changed. */
   all(): Kept[] {
     const stamp = stampOf(this.path, true);
     if (this.#read?.stamp !== stamp) {
@@ -45,9 +45,8 @@ export class RegistryFile {
   }
 
   /**
-   * Does the process of a session run? Null where nothing proves it either way: a row without a process, or one without the start time
-   * of its process (the number may be another's by now). A number means nothing in another container: there a lease decides, unless the
-   * process is seen here. spec: c2c#alive
+   * Whether the process of a session runs. Null if that cannot be proven: the row has no process, or no start time (another process may have the
+   * pid by now). A pid means nothing in another container: there a lease decides, unless the process is visible here. spec: c2c#alive
    */
   isAlive({ session_id, pid, pid_start_time: start }: SessionRow): boolean | null {
     const runs = isRunning(pid, start);
@@ -55,13 +54,13 @@ export class RegistryFile {
     return runs === true || this.#isLeased(session_id) || (pid === 0 ? null : false);
   }
 
-  /** The row with this alias. Of two that others left, the one whose process may run, else the first. */
+  /** The row with this alias. If other programs left several, the one whose process may run, else the first. */
   rowOf(alias: string, rows: readonly SessionRow[] = this.rows()): SessionRow | undefined {
     const alike = rows.filter((row) => isSameAlias(row.alias, alias));
     return alike.length > 1 ? (alike.find((row) => this.isAlive(row) !== false) ?? alike[0]) : alike[0];
   }
 
-  /** In a container: says to the others that this session lives. spec: c2c#containers */
+  /** Renews the lease by which other containers see that this session lives. Does nothing outside a container. spec: c2c#containers */
   touchLease(sessionId: string, now: number): void {
     if (!isContainer()) return;
     mkdirSync(`${this.root}/.leases`, { recursive: true, mode: 0o700 });
@@ -79,13 +78,13 @@ export class RegistryFile {
     return `${this.root}/.leases/${sessionId}`;
   }
 
-  /** If another program left the file broken: keeps a copy, and writes what can be saved of it. */
+  /** If another program left the file broken: keeps a copy, and writes back what can be recovered. */
   mend(): void {
     this.all();
     if (this.#read?.isBroken) this.change((kept) => ({ rows: kept.map(({ value }) => value), answer: null }));
   }
 
-  /** Reads once, changes and writes once. Without `rows` nothing is written. `after` runs under the same lock. Nothing may await. */
+  /** Reads, changes and writes the file once, under its lock. Writes nothing if `act` returns no `rows`. `after` runs under the same lock. Nothing may await. */
   change<T>(act: (kept: Kept[]) => { rows?: readonly unknown[]; answer: T }, after: (answer: T) => void = () => {}): T {
     try {
       mkdirSync(this.root, { recursive: true, mode: 0o700 });
@@ -102,7 +101,7 @@ export class RegistryFile {
     }
   }
 
-  /** Changes fields of one row; undefined removes one. The rest of the file stays as it was written. Null if there is no such row. */
+  /** Changes fields of one row; undefined removes a field. Keeps the exact text of the rest. Null if there is no such row. */
   amend(
     which: (rows: SessionRow[], kept: Kept[]) => SessionRow | undefined,
     change: (row: SessionRow, rows: SessionRow[]) => Record<string, unknown> | null,
@@ -118,7 +117,7 @@ export class RegistryFile {
   }
 }
 
-/** Null: nothing proves it either way. */
+/** Whether this process runs; null if that cannot be proven. */
 function isRunning(pid: number | undefined, start: number | undefined): boolean | null {
   if (pid === undefined) return null;
   const runs = Number.isSafeInteger(pid) && pid > 0 ? platform.processStart(pid) : null;
@@ -140,28 +139,28 @@ function readRegistry(path: string): JsonList {
   return readList(path, 'registrations');
 }
 
-/** The user's word that sessions of this broker run in several containers. */
+/** Whether the user says that sessions of this broker run in several containers. */
 export function isContainer(): boolean {
   return /^(1|true|yes|on)$/i.test(process.env['C2C_IN_DOCKER'] ?? '');
 }
 
-/** Seconds since 1970 of the last sign of life; 0 if there never was one. */
+/** The time of the last activity, in seconds since 1970; 0 if there was none. */
 export function lastSeen({ last_activity_ts: activity, registered_at: registered }: SessionRow): number {
   return Math.max(activity ?? 0, registered ?? 0);
 }
 
-/** Why an alias must not be taken from this session; null if it may. */
+/** Why an alias must not be taken from this session; null if it may be taken. */
 export function whyHeld(row: SessionRow, alive: boolean | null, now: number): string | null {
   if (alive) return row.pid ? `its process ${row.pid} runs` : 'it was active less than 5 min ago';
-  // A process without a number that anyone could look for cannot keep its alias by it.
+  // pid 0: the process is in another container, and only its lease could keep the alias.
   if (alive === false || row.pid === 0) return null;
   const quiet = now / 1000 - lastSeen(row);
-  // A future time is no sign of life: a clock was turned back, or another program counts in milliseconds.
+  // A time far in the future does not count: a clock was set back, or another program writes milliseconds.
   if (Math.abs(quiet) >= UNPROVEN_S) return null;
   return `seen ${quiet < 60 ? 'just now' : `${Math.floor(quiet / 60)} min ago`}; without a process it keeps its alias for an hour`;
 }
 
-/** The process of a row, with its start time: its number alone could become another's. 0: it runs where nobody else sees it. */
+/** The process fields of a row: the pid with its start time, because a pid alone can be reused. pid 0: the process is not visible outside its container. */
 export function processFields(pid: number | undefined): Pick<SessionRow, 'pid' | 'pid_start_time'> {
   if (pid === 0) return { pid };
   const start = pid === undefined ? null : platform.processStart(pid);

@@ -21,7 +21,7 @@ const OPTIONS = {
 } as const;
 type Given = Values<typeof OPTIONS>;
 
-/** What can be done with rooms, each by its word. */
+/** The subcommands of `rooms`. */
 const VERBS: Record<string, (c2c: C2c, given: Given, words: string[]) => Promise<void>> = {
   list,
   join,
@@ -49,7 +49,7 @@ async function list(c2c: C2c, { json }: Given): Promise<void> {
   sayRooms(c2c, await roomsJson(c2c.broker), json === true);
 }
 
-/** Rooms as people or programs read them. */
+/** Prints rooms as text or as JSON. */
 function sayRooms(c2c: C2c, rooms: Record<string, unknown>[], json: boolean): void {
   if (json) return c2c.sayJson(rooms);
   if (rooms.length === 0) return c2c.say('no rooms');
@@ -129,23 +129,26 @@ async function refuseUnknownRoom(c2c: C2c, room: string): Promise<void> {
   const rooms = c2c.broker.rooms.existing();
   if (rooms.includes(room)) return;
   const [near] = nearest(room, rooms);
-  const hint = near === undefined ? `make it: \`c2c rooms join ${room}\`` : `did you mean ${near}?`;
+  const hint = near === undefined ? `create it: \`c2c rooms join ${room}\`` : `did you mean ${near}?`;
   throw new Refusal('unknown_recipient', `there is no room ${room}; ${hint}`);
 }
 
 function count(text: string | undefined, otherwise: number): number {
   if (text === undefined) return otherwise;
   if (/^\d{1,6}$/.test(text)) return Number(text);
-  throw new Refusal('invalid_request', `"${text}" is no number of messages`);
+  throw new Refusal('invalid_request', `"${text}" is not a number of messages`);
 }
 
-/** Seconds since 1970: as such, as an ISO time, or a span before now (30m, 24h, 7d). */
+/** Reads a time as seconds since 1970: given as such, as an ISO time, or as a span before now (30m, 24h, 7d). */
 function sinceOf(text: string, now: number): number {
   const [, number, unit] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
   if (number !== undefined) return now - Number(number) * { m: 60, h: 3600, d: 86_400 }[unit as 'm' | 'h' | 'd'];
   const time = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Date.parse(text) / 1000;
   if (Number.isFinite(time)) return time;
-  throw new Refusal('invalid_request', `"${text}" is no time; write 30m, 24h, 7d, seconds since 1970 or an ISO time`);
+  throw new Refusal(
+    'invalid_request',
+    `"${text}" is not a time; write 30m, 24h, 7d, seconds since 1970 or an ISO time`,
+  );
 }
 
 const myRoomsCommand = command({

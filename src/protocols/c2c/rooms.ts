@@ -17,9 +17,9 @@ export interface Member {
   joined_at: number;
 }
 
-/** Words for rooms that let in only invited members. */
+/** Visibilities of rooms that only invited members may join. */
 const CLOSED = ['invite_only', 'gated', 'private'];
-/** How much of a room's history is searched for a message that may be in it already. */
+/** How much of the end of a room's history is searched for a message that may already be in it. */
 const TAIL_BYTES = 256 * 1024;
 
 /** `rooms/<name>/`: members, history, and who may join. Shared with other programs. spec: c2c#rooms */
@@ -29,7 +29,7 @@ export class RoomFiles {
   /** Every room that has a folder, sorted. */
   names(): string[] {
     const folder = `${this.root}/rooms`;
-    // Every send asks, and an error costs more than a look.
+    // Every send calls this, and a check costs less than an error.
     if (!existsSync(folder)) return [];
     return (ifThere(() => readdirSync(folder)) ?? []).filter(isRoom).sort();
   }
@@ -39,19 +39,19 @@ export class RoomFiles {
     return this.names().filter((name) => this.exists(name));
   }
 
-  /** A room without members, in which nothing was ever said, does not exist. */
+  /** Whether the room has a member or a history. */
   exists(room: string): boolean {
     return this.members(room).length > 0 || statOf(`${this.#folder(room)}/history.jsonl`)?.isFile() === true;
   }
 
-  /** In the order in which they joined. Members that cannot be read are left out. */
+  /** The members in the order in which they joined. Leaves out members that cannot be read. */
   members(room: string): Member[] {
     const path = `${this.#folder(room)}/members.json`;
-    // Something odd in one room must not stop every send: it is refused when that room is changed.
+    // A path that is not a plain file must not stop every send. Changing that room refuses it.
     return statOf(path)?.isFile() ? readList(path).values.flatMap((value) => readMember(value) ?? []) : [];
   }
 
-  /** A member keeps the time at which it joined. One session is in a room once, also after it took another alias. */
+  /** Adds a member. A known member keeps its time of joining. A session is in a room once, even under a new alias. */
   join(room: string, row: Pick<SessionRow, 'alias' | 'session_id'>, now: number): void {
     const member: Member = { alias: row.alias as AgentName, session_id: row.session_id, joined_at: now / 1000 };
     this.#change(room, (values) => {
@@ -74,7 +74,7 @@ export class RoomFiles {
     this.#change(room, (values) => values.filter((value) => !isIt(readMember(value))));
   }
 
-  /** Adds what was said, once. */
+  /** Appends a message to the history, unless it is there already. */
   note(room: string, said: { ts: number; from_alias: string; content: string; message_id: string }): void {
     const folder = this.#folder(room);
     if (!existsSync(folder)) mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -85,7 +85,7 @@ export class RoomFiles {
     });
   }
 
-  /** What was said, oldest first: the last `limit`. A line that cannot be read is left out. */
+  /** The last `limit` messages, oldest first. Leaves out lines that cannot be read. */
   history(room: string, limit: number): BrokerEntry[] {
     const lines = readFileLines(`${this.#folder(room)}/history.jsonl`);
     const said: BrokerEntry[] = [];
@@ -96,7 +96,7 @@ export class RoomFiles {
     return said.reverse();
   }
 
-  /** As the room's `meta.json` says; a room without one is open to everybody. */
+  /** The settings in the room's `meta.json`. A room without that file is public. */
   meta(room: string): { visibility: string; invited: string[] } {
     const { visibility = 'public', invited_members: invited, created_by: creator } = this.#readMeta(room);
     const names: unknown[] = [...(Array.isArray(invited) ? invited : []), creator];
@@ -107,7 +107,7 @@ export class RoomFiles {
     const path = `${this.#folder(room)}/meta.json`;
     if (!statOf(path)) return {};
     const meta = statOf(path)?.isFile() ? jsonValue(readBytes(path)?.toString('utf8') ?? '{}') : undefined;
-    // Settings that cannot be read let in nobody new.
+    // If the settings cannot be read, nobody new may join.
     return meta === undefined ? { visibility: 'private' } : { ...meta };
   }
 
@@ -115,10 +115,10 @@ export class RoomFiles {
     const { visibility, invited } = this.meta(room);
     if (!CLOSED.includes(visibility) || invited.some((one) => isSameAlias(one, alias))) return;
     if (members.some((one) => isSameAlias(readMember(one)?.alias ?? '', alias))) return;
-    throw new Refusal('not_yours', `room ${room} lets in only whom it invited, and ${alias} is not among them`);
+    throw new Refusal('not_yours', `only invited members may join room ${room}, and ${alias} is not invited`);
   }
 
-  /** The first member is the room's creator: other programs let only the creator remove it. */
+  /** Writes the first member as the room's creator, because other programs let only the creator remove the room. */
   #makeMeta(room: string, alias: string): void {
     const path = `${this.#folder(room)}/meta.json`;
     const meta = { visibility: 'public', invited_members: [], created_by: alias.toLowerCase() };

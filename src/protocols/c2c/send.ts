@@ -13,7 +13,7 @@ import { isRoom } from './shapes.ts';
 
 type Numbered = CopyNumber & { id: MessageId };
 
-/** How many leftovers are filed in one transaction. */
+/** How many copies of dead senders are filed in one transaction. */
 const BATCH = 256;
 
 /** The sender's half: S1 to S4 of mailbox.ts. */
@@ -56,10 +56,10 @@ export class Sender {
         return isFiled;
       });
       await this.#filed(filed);
-      // The ledger keeps the others until their inbox is a plain file again.
+      // The ledger keeps the other copies until their inbox is a plain file again.
       if (filed.length < copies.length) await this.options.journal.flush(true);
     } catch (error) {
-      // A sender with a key can ask again for the same. For others it must be as if it had never been.
+      // A sender with a key can repeat the send. Without a key, a message that is in no inbox must be withdrawn.
       const isUndone = !isStored && key === undefined && (await this.#undone(message.id));
       const outcome = isUndone ? 'nothing was stored' : 'it is accepted, and the next command finishes it';
       throw explained(error, this.options.root, outcome);
@@ -75,11 +75,11 @@ export class Sender {
     }
   }
 
-  /** Finishes what a dead sender left: all that was accepted is in its inbox then. */
+  /** Finishes the sends of dead processes: afterwards all accepted copies are in their inboxes. */
   async fileLeftovers(): Promise<void> {
     const { journal } = this.options;
     if ((await journal.unexportedCount(1)) === 0) return;
-    // An older Parley noted in two steps that a copy is in its inbox, the first of them after it had put it there.
+    // An older Parley recorded in two steps that a copy is in its inbox. After its first step, the copy was there.
     await journal.exported(await journal.unexported(FIRST, Number.MAX_SAFE_INTEGER, true));
     let batch = await journal.unexported(FIRST, BATCH);
     for (let last = batch.at(-1); last; last = batch.at(-1)) {
@@ -88,7 +88,7 @@ export class Sender {
     }
   }
 
-  /** Each inbox is written once. One that cannot be written must not hold up the others. */
+  /** Appends copies to their inboxes, with one write per inbox. An inbox that cannot be written must not stop the others. */
   #appendAll(copies: Unexported[]): Numbered[] {
     const done: Numbered[] = [];
     for (const [mailbox, of] of Map.groupBy(copies, (copy) => copy.mailbox)) {
@@ -98,13 +98,13 @@ export class Sender {
         this.#append(mailbox, messages);
         done.push(...of);
       } catch {
-        // It stays on the list, and the next heal tries again.
+        // The copies stay unexported, and the next heal tries again.
       }
     }
     return done;
   }
 
-  /** Something odd in the place of one inbox must not keep a message from the others. */
+  /** False if this inbox refuses the message (it is not a plain file): the other copies must still be stored. */
   #appendIfPlain(mailbox: AgentName, message: Message): boolean {
     try {
       this.#append(mailbox, [message]);
@@ -115,7 +115,7 @@ export class Sender {
     }
   }
 
-  /** S2. */
+  /** S2. Appends messages to one inbox. */
   #append(mailbox: AgentName, messages: Message[]): void {
     this.inboxes.onStep('S2 append');
     const added = messages.map((message) => ({ id: message.id, text: entryText(message, mailbox) }));
@@ -123,7 +123,7 @@ export class Sender {
     this.inboxes.onStep('S2 appended one');
   }
 
-  /** S3 and S4. */
+  /** S3 and S4. Records that the copies are in their inboxes, and flushes the folder. */
   async #filed(copies: Numbered[]): Promise<void> {
     if (copies.length === 0) return;
     const { journal } = this.options;
@@ -132,12 +132,12 @@ export class Sender {
     this.inboxes.flush();
     this.inboxes.onStep('S4 flushed');
     for (const [at, { mailbox, id }] of copies.entries()) {
-      // Another process filed it too; or it was settled before it was filed here, and then it must not stay.
+      // Another process filed it, too, or it was settled before we filed it. A settled copy must not stay in the inbox.
       if (!mine[at] && (await journal.copy(mailbox, id))?.state === 'settled') this.inboxes.remove(mailbox, [id]);
     }
   }
 
-  /** What is said in a room is in its history, once, before any member has it. spec: c2c#rooms */
+  /** Adds a message to its room's history, once, before any member has it. False if it is not for a room. spec: c2c#rooms */
   #noteInRoom({ id, to, from, body, ts }: Message): boolean {
     const room = to.slice(1);
     if (!to.startsWith('#') || !isRoom(room)) return false;

@@ -20,7 +20,7 @@ import { isSupervisor, supervisors } from './supervisors.ts';
 import { claudeFolder } from '../../clients/claude/settings.ts';
 import { userHome } from '../../platform/env.ts';
 
-/** How often a server in a container says that its session lives. */
+/** How often a server in a container renews the lease of its session. */
 const LEASE_MS = 60_000;
 
 const mcpCommand = command({
@@ -56,14 +56,14 @@ const mcpCommand = command({
   },
 });
 
-/** Whether anything but the process of its client names the session of this server. */
+/** Whether the environment or `c2c start` names the session of this server. */
 function isNamed(c2c: C2c): boolean {
   return c2c.sessionId !== null || Boolean(c2c.env['C2C_MCP_AUTO_REGISTER_ALIAS']) || instanceAbove(c2c.env) !== null;
 }
 
 /**
- * One daemon of Codex serves all its windows, so its process names no session. The thread beside a call does: shells of that window have
- * it in CODEX_THREAD_ID, and its hooks on their standard input. spec: c2c#tools
+ * Serves each thread as a session of its own. One daemon of Codex serves all its windows, so its process names no session; the thread id that comes
+ * with a call does. Shells of that window have it in CODEX_THREAD_ID, and hooks get it on stdin. spec: c2c#tools
  */
 function byThread(face: Face, faceOf: (thread: string) => Face): Face {
   const faces = new Map<string, Face>();
@@ -81,8 +81,8 @@ function byThread(face: Face, faceOf: (thread: string) => Face): Face {
 }
 
 /**
- * Clients that give their servers no session (Codex, OpenCode) have one by the process that `c2c start` runs, by the alias that their
- * settings name, or by their process.
+ * The context with a session. Codex and OpenCode give their MCP servers no session id. Then the session is that of the `c2c start` instance above
+ * us, else the alias in the client's settings, else an id made from the client's pid.
  */
 function named(c2c: C2c): C2c {
   if (c2c.sessionId !== null) return c2c;
@@ -93,7 +93,7 @@ function named(c2c: C2c): C2c {
   return c2c.as(session);
 }
 
-/** Codex tells its servers no session, and each call its thread: by that its hooks find the inbox, and its signs are found. */
+/** Records the inbox of each thread once. Codex sends a thread id only with calls; by it, hooks find the inbox and loops find the state files. */
 function boundOnce(c2c: C2c, sessionId: string): (threadId: string) => void {
   const bound = new Set<string>();
   return (threadId) => {
@@ -103,7 +103,7 @@ function boundOnce(c2c: C2c, sessionId: string): (threadId: string) => void {
   };
 }
 
-/** A session whose alias is taken is served all the same: its tools say so where a model reads it. */
+/** Registers the session. If that is refused, the server still starts, and its tools report the reason to the model. */
 async function enrolAtStart(c2c: C2c, sessionId: string, pid: number, log: Log): Promise<void> {
   try {
     await enrol(c2c, { sessionId, pid });
@@ -113,7 +113,7 @@ async function enrolAtStart(c2c: C2c, sessionId: string, pid: number, log: Log):
   }
 }
 
-/** spec: c2c#channel */
+/** Makes the channel of a session. Only Claude Code has a record that proves what it showed. spec: c2c#channel */
 function channelOf(c2c: C2c, sessionId: string, log: Log): Channel {
   const { env } = c2c;
   const transcripts = env['CLAUDE_CODE_SESSION_ID'] ?? env['CLAUDE_SESSION_ID'];

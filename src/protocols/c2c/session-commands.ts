@@ -52,7 +52,7 @@ const whoamiCommand = command({
 
 const listCommand = command({
   usage: 'list [--alive] [--json]',
-  // Everybody is listed in any case; `--all` is what others call it.
+  // `--all` is accepted without effect, for scripts of the original: all sessions are always listed.
   options: { all: { ...FLAG, short: 'a' }, alive: FLAG, json: JSON_FLAG },
   words: [0, 0],
   async run(c2c: C2c, values) {
@@ -75,7 +75,7 @@ const dndCommand = command({
   words: [0, 1],
   async run(c2c: C2c, { until, json }, [word = 'status']) {
     if (!['on', 'off', 'status'].includes(word))
-      throw new Refusal('invalid_request', `"${word}" is none of on, off and status`);
+      throw new Refusal('invalid_request', `dnd takes on, off or status, not "${word}"`);
     const now = Date.now() / 1000;
     const known = await c2c.broker.session(c2c.session());
     if (!known) throw noAlias();
@@ -87,7 +87,7 @@ const dndCommand = command({
   },
 });
 
-/** Seconds since 1970, as other programs give them, or a time to come as people write it. */
+/** Reads an end time: seconds since 1970, as other programs give it, or a future time as people write it. */
 function endOf(text: string, now: number): number {
   return /^\d+(\.\d+)?$/.test(text) ? Number(text) : Date.parse(momentFrom(text, now * 1000)) / 1000;
 }
@@ -110,7 +110,7 @@ const clearCompactCommand = command({
   run: (c2c: C2c, { json }) => noteCompacting(c2c, undefined, json),
 });
 
-/** While a client shortens its context, others see why it does not answer. */
+/** Records whether the session compacts its context, so that others see why it does not answer. */
 async function noteCompacting(
   c2c: C2c,
   compacting: { started_at: number; reason: string | null } | undefined,
@@ -123,7 +123,7 @@ async function noteCompacting(
   c2c.say(compacting ? 'noted: compacting' : 'noted: no longer compacting');
 }
 
-/** Registers a session as it wishes, or as its environment says; null if neither names an alias. Then it joins its rooms. */
+/** Registers a session under the alias that it asks for, its own, or that of the environment, and joins its rooms. Null if there is no alias. */
 export async function enrol(c2c: C2c, wish: Registration): Promise<(BrokerSession & { joined: Joined }) | null> {
   const automatic = c2c.env['C2C_MCP_AUTO_REGISTER_ALIAS'];
   const keepsOwn = wish.alias !== undefined || (await c2c.broker.aliasOf(wish.sessionId)) !== null;
@@ -135,7 +135,7 @@ export async function enrol(c2c: C2c, wish: Registration): Promise<(BrokerSessio
   return { ...session, joined: await joinAtStart(c2c, session.row.alias as AgentName) };
 }
 
-/** Only the user gives a session the alias of a supervisor, or takes it away. One that has it and asks for no other keeps its row. */
+/** Refuses a change to or from a supervisor's alias, unless the user makes it. A session that keeps its alias is not refused. */
 async function refuseSupervisors(c2c: C2c, { sessionId, alias }: Registration): Promise<void> {
   const before = (await c2c.broker.session(sessionId))?.row.alias;
   if (alias === undefined || alias.toLowerCase() === before?.toLowerCase()) return;
@@ -147,7 +147,7 @@ interface Joined {
   refused: { room: string; why: string }[];
 }
 
-/** Joins the rooms that C2C_MCP_AUTO_JOIN_ROOMS lists, between commas. One that refuses does not keep it from the others. spec: c2c#rooms */
+/** Joins the rooms in C2C_MCP_AUTO_JOIN_ROOMS, a list with commas. A room that refuses does not stop the others. spec: c2c#rooms */
 async function joinAtStart(c2c: C2c, alias: AgentName): Promise<Joined> {
   const done: Joined = { joined: [], refused: [] };
   for (const name of splitList(c2c.env['C2C_MCP_AUTO_JOIN_ROOMS'])) {
@@ -164,9 +164,9 @@ async function joinAtStart(c2c: C2c, alias: AgentName): Promise<Joined> {
 }
 
 /**
- * The process whose life is the session's. What runs a command is often gone the moment after, so the parent's number would prove
- * nothing: the client says it in C2C_MCP_CLIENT_PID, or is found by its name among those who started us. Otherwise it is unknown, and
- * the session counts neither as alive nor as dead. spec: c2c#alive
+ * The pid of the client: the session is alive as long as that process runs. The parent of a command is often a short-lived shell, so its pid would
+ * prove nothing. The client gives its pid in C2C_MCP_CLIENT_PID, or is found by its name among our ancestors. Otherwise it is unknown, and the
+ * session counts neither as alive nor as dead. spec: c2c#alive
  */
 export function clientProcess(env: Env): number | undefined {
   const told = env['C2C_MCP_CLIENT_PID'];

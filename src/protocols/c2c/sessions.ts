@@ -6,14 +6,14 @@ import { isObject } from './files.ts';
 import { whyHeld } from './registry.ts';
 import type { SessionRow } from './shapes.ts';
 
-/** The last time that can be written down, in seconds since 1970. */
+/** The latest time that a Date can hold, in seconds since 1970. */
 const LATEST_S = 8.64e12;
 
 export function noAlias(): Refusal {
   return new Refusal('no_identity', 'this session has no alias; run `c2c register <alias>` first');
 }
 
-/** A session as `list` tells of it. spec: c2c#list */
+/** A session in the JSON form of `list`. spec: c2c#list */
 export function sessionJson({ row, alive, lastSeen }: BrokerSession): Record<string, unknown> {
   const { session_id, alias, pid, registered_at, client_type, dnd, dnd_until } = row;
   const { canonical_alias, compacting, role } = row;
@@ -33,11 +33,11 @@ export function sessionJson({ row, alive, lastSeen }: BrokerSession): Record<str
 }
 
 /**
- * The alias under which a session may write, as it is registered: one that nobody has, its own, or one that it could register because its
- * session ended. spec: c2c#aliases
+ * Checks that a session may write under an alias, and returns the alias in its registered spelling. Allowed are a free alias, the session's own,
+ * and one whose session has ended. spec: c2c#aliases
  */
 export async function speakerOf(broker: Broker, alias: AgentName, sessionId: string | null): Promise<AgentName> {
-  const known = await broker.called(alias);
+  const known = await broker.byAlias(alias);
   if (!known) return alias;
   const { session_id, alias: written } = known.row;
   if (session_id === sessionId) return written as AgentName;
@@ -52,7 +52,7 @@ export async function speakerOf(broker: Broker, alias: AgentName, sessionId: str
   );
 }
 
-/** A list in one text: parts between commas, without blanks around them. */
+/** The parts of a comma-separated list, without blanks around them. */
 export function splitList(text: string | undefined): string[] {
   return (text ?? '')
     .split(',')
@@ -60,7 +60,7 @@ export function splitList(text: string | undefined): string[] {
     .filter((one) => one !== '');
 }
 
-/** Whether a session wants no disturbance. Mail for it waits; nothing wakes it. Times are seconds since 1970. spec: c2c#dnd */
+/** Whether do-not-disturb is on for a session. Then its mail waits, and nothing wakes it. Times are seconds since 1970. spec: c2c#dnd */
 export interface Dnd {
   dnd: boolean;
   dnd_since?: number | undefined;
@@ -72,7 +72,7 @@ export function dndOf({ dnd, dnd_since, dnd_until }: SessionRow, now: number): D
   return { dnd: on, ...(on && { dnd_since, dnd_until }) };
 }
 
-/** Changes it, and answers what it is then. */
+/** Switches do-not-disturb on or off, and returns its new state. */
 export async function setDnd(
   broker: Broker,
   sessionId: string,
@@ -80,7 +80,10 @@ export async function setDnd(
   now: number,
 ): Promise<Dnd> {
   if (wish.on && wish.until !== undefined && !(wish.until > now && wish.until < LATEST_S)) {
-    throw new Refusal('invalid_request', 'that time has passed, or is none; write seconds since 1970, or leave it out');
+    throw new Refusal(
+      'invalid_request',
+      'the end must be a future time in seconds since 1970; correct it, or leave it out',
+    );
   }
   const changed = await broker.amend(sessionId, () =>
     wish.on
@@ -91,7 +94,7 @@ export async function setDnd(
   throw noAlias();
 }
 
-/** Joins a room, and tells who is there and what was said last. */
+/** Joins a room, and returns its members and its last messages. */
 export async function joinRoom(broker: Broker, alias: AgentName, room: string, historyLimit: number) {
   await broker.join(room, alias);
   const history = broker.rooms.history(room, historyLimit);
@@ -107,12 +110,12 @@ async function membersJson(broker: Broker, room: string) {
   return { room_id: room, members: (await broker.room(room))?.members ?? [] };
 }
 
-/** A line of a room's history. */
+/** A message of a room's history, in its JSON form. */
 export function saidJson({ ts, from_alias, content, message_id }: BrokerEntry) {
   return { ts, from_alias, content, ...(message_id !== undefined && { message_id }) };
 }
 
-/** The rooms, or those in which this session is. */
+/** The rooms in their JSON form: all, or those of one session. */
 export async function roomsJson(broker: Broker, ofSession?: string): Promise<Record<string, unknown>[]> {
   const alive = new Map((await broker.sessions()).map((one) => [one.row.session_id, one.alive]));
   const found: Record<string, unknown>[] = [];

@@ -1,7 +1,7 @@
 import type { AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 
-/** Names that only the broker itself speaks under. spec: c2c#aliases */
+/** Names that only the broker itself may write under. spec: c2c#aliases */
 const RESERVED = ['c2c', 'c2c-system'];
 
 function isAlias(text: unknown): text is AgentName {
@@ -25,7 +25,7 @@ export function isSameAlias(one: string, other: string): boolean {
   return one.toLowerCase() === other.toLowerCase();
 }
 
-/** An alias as its owner writes it. spec: c2c#aliases */
+/** Checks an alias. spec: c2c#aliases */
 export function readAlias(text: unknown): AgentName {
   if (isAlias(text)) return text;
   throw refused(
@@ -34,13 +34,13 @@ export function readAlias(text: unknown): AgentName {
   );
 }
 
-/** A session's own name. It becomes a file name: nothing that could leave its folder passes. spec: c2c#sessions */
+/** Checks a session id. It becomes a file name, so nothing that could leave its folder is allowed. spec: c2c#sessions */
 export function readSessionId(text: unknown): string {
   if (isC2cSessionId(text)) return text as string;
   throw refused(text, 'session id; use 1 to 128 letters, digits, . _ -');
 }
 
-/** A room, with or without its #. It becomes a folder: nothing that could leave its folder passes. spec: c2c#rooms */
+/** Checks the name of a room, with or without #. It becomes a folder name, so nothing that could leave the folder is allowed. spec: c2c#rooms */
 export function readRoom(text: unknown): string {
   const name = typeof text === 'string' ? text.replace(/^#/, '') : '';
   if (isRoom(name)) return name;
@@ -54,7 +54,7 @@ function refused(text: unknown, what: string): Refusal {
   return new Refusal('invalid_request', `"${shown}" is no ${what}`);
 }
 
-/** An alias that a session has which may still run. The session keeps it; the refusal names the holder and a free alias. spec: c2c#aliases */
+/** Refuses an alias of a session that may still run. Names that session and a free alias. spec: c2c#aliases */
 export class AliasTaken extends Refusal {
   constructor(
     readonly alias: string,
@@ -93,7 +93,7 @@ const KINDS = {
   dnd_until: 'number',
 };
 
-/** A row of any program; null if it names no session or no alias. A known field of another kind counts as missing. */
+/** Reads a row of any program; null if it has no valid session id or alias. A known field of the wrong type counts as missing. */
 export function readRow(value: unknown): SessionRow | null {
   const row = { ...(value as Record<string, unknown> | null) };
   if (!isC2cSessionId(row['session_id']) || !isAlias(row['alias'])) return null;

@@ -14,7 +14,7 @@ import type { C2c } from './workspace.ts';
 
 const DAY_S = 24 * 3600;
 
-/** `c2c instances`: the sessions that we keep, and whether each and its loop run. spec: c2c#instances */
+/** `c2c instances`: lists the managed sessions, and says whether each and its loop run. spec: c2c#instances */
 const instancesCommand = command({
   usage: 'instances [--json] [--prune-older-than <days>]',
   options: { json: JSON_FLAG, 'prune-older-than': TEXT },
@@ -23,7 +23,7 @@ const instancesCommand = command({
     const rows = allInstances(c2c.env).map((instance) => rowOf(c2c, instance));
     const foreign = otherInstances(c2c.env).map(otherRow);
     if (json) return c2c.sayJson([...rows, ...foreign]);
-    if (rows.length + foreign.length === 0) c2c.say('no session is kept here; start one with `c2c start <client>`');
+    if (rows.length + foreign.length === 0) c2c.say('no session is managed here; start one with `c2c start <client>`');
     for (const { name, client, alias, status } of foreign)
       c2c.say(`${name}  ${client} as ${alias}  ${status}, started by the original c2c`);
     for (const { name, client, session_id, alias, alive, since, terminal, loop } of rows) {
@@ -37,7 +37,7 @@ const instancesCommand = command({
   },
 });
 
-/** A daemon that was ended left word of the loop, and takes it up again; only a new start brings one that ran alone. */
+/** The command that starts the loop again. A loop of the daemon has a stored order, so a new daemon runs it; any other needs a restart. */
 function startAgain({ env }: C2c, name: string, session: string): string {
   return readLoopOrder(loopsFolder(env), session) ? 'parley up --with loops' : `c2c restart ${name}`;
 }
@@ -95,7 +95,7 @@ function prune(c2c: C2c, days: number): void {
   }
 }
 
-/** `c2c status`: who runs, what was said, rooms and managed sessions. Its JSON is what scripts of the original read. */
+/** `c2c status`: running sessions with their counts, rooms and managed sessions. The JSON has the fields that scripts of the original read. */
 const statusCommand = command({
   usage: 'status [--json]',
   options: { json: JSON_FLAG, 'min-messages': TEXT },
@@ -143,7 +143,7 @@ const tmuxLocationCommand = command({
   options: { json: JSON_FLAG },
   async run(c2c: C2c, { json }) {
     const { TMUX: server, TMUX_PANE: pane } = c2c.env;
-    if (!server || !pane) throw new Refusal('unreachable', 'this shell runs in no tmux');
+    if (!server || !pane) throw new Refusal('unreachable', 'this shell does not run in tmux');
     const format = '#{session_name}:#{window_index}.#{pane_index}';
     const child = Bun.spawnSync(['tmux', 'display-message', '-t', pane, '-p', format], { env: c2c.env });
     const location = child.stdout.toString().trim();

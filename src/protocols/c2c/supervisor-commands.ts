@@ -12,7 +12,7 @@ import type { C2c } from './workspace.ts';
 
 const WAYS = 'repo [show] | set supervisors <alias,…> | unset supervisors';
 
-/** Who may answer for the user in this repository. Only the user changes it. spec: c2c#repo */
+/** `c2c repo`: shows who may answer for the user in this repository, and changes it. Only the user may change it. spec: c2c#repo */
 const repoCommand = command({
   usage: WAYS,
   options: { json: JSON_FLAG },
@@ -31,9 +31,9 @@ async function nameThem(c2c: C2c, aliases: readonly string[]): Promise<void> {
   refuseUnlessUser(c2c.env, 'name supervisors');
   nameSupervisors(c2c.env, c2c.cwd, aliases);
   for (const alias of aliases) {
-    const holder = await c2c.broker.called(alias);
+    const holder = await c2c.broker.byAlias(alias);
     if (holder?.alive)
-      c2c.note(`${alias} is the alias of a session that runs; from now on only you can write as ${alias}`);
+      c2c.note(`${alias} is the alias of a running session; from now on only you can write as ${alias}`);
   }
 }
 

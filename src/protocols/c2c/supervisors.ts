@@ -8,14 +8,14 @@ import { Refusal } from '../../core/refusal.ts';
 import { whyNotFor } from '../../platform/authority.ts';
 import type { Use } from '../../platform/authority.ts';
 
-/** Path of a repository → aliases that the user named there. Kept in the home: a repository cannot bring it along. */
+/** The file with the supervisors that the user named: path of a repository → aliases. It is in the home, so a repository cannot bring its own. */
 function supervisorsStore(home: string): string {
   return `${home}/supervisors.json`;
 }
 
 /**
- * Refuses to act under the alias of a supervisor, of any repository, unless the user does it: a supervisor's word starts what a client
- * asked about. The working folder does not matter: a message reaches a broker from everywhere.
+ * Refuses to act under the alias of a supervisor, unless the user does it: the answer of a supervisor approves what a client asks. Supervisors of
+ * every repository count, because a message can reach a broker from any folder.
  */
 export function refuseSupervisor(env: Env, alias: string, use: Use): void {
   if (!isSupervisor(env, alias)) return;
@@ -29,7 +29,7 @@ export function isSupervisor(env: Env, alias: string): boolean {
   return [...named, ...trustedNames(env)].some((one) => one.toLowerCase() === alias.toLowerCase());
 }
 
-/** The texts of a list; of anything else none. */
+/** The texts in a list. Empty for a value that is not a list. */
 function namesOf(value: unknown): string[] {
   return Array.isArray(value) ? value.filter((one): one is string => typeof one === 'string') : [];
 }
@@ -41,14 +41,14 @@ function trustedNames(env: Env): string[] {
     .flatMap((file) => (file?.trust === 'trusted' ? file.supervisors : []));
 }
 
-/** Who may answer for the user in the repository around this folder: whom the user named, and whom a trusted file names. spec: c2c#repo */
+/** The aliases that may answer for the user in this folder's repository: those that the user named, and those in a trusted file. spec: c2c#repo */
 export function supervisors(env: Env, cwd: string): string[] {
   const named = namesOf(readTable(supervisorsStore(parleyHome(env)))[repositoryOf(cwd)]);
   const file = readRepoFile(env, repoFilePath(cwd));
   return [...new Set([...named, ...(file?.trust === 'trusted' ? file.supervisors : [])])];
 }
 
-/** Names them for this repository, in the place of those before. An empty list names nobody. */
+/** Replaces the supervisors of this repository. An empty list removes them all. */
 export function nameSupervisors(env: Env, cwd: string, names: readonly string[]): void {
   const repository = repositoryOf(cwd);
   const entry = names.length > 0 ? { [repository]: names } : {};
@@ -59,29 +59,29 @@ function repositoryOf(cwd: string): string {
   return realpathSync(gitTop(cwd) ?? cwd);
 }
 
-/** What `.c2c/repo.json` of a repository says. It comes with the repository, so it counts only once the user trusts it. spec: c2c#repo */
+/** The content of a repository's `.c2c/repo.json`. It comes with the repository, so it counts only after the user trusts it. spec: c2c#repo */
 export interface RepoFile {
   path: string;
   text: string;
   supervisors: string[];
   trust: Trust;
-  /** Why it cannot be used at all, for people; null if it can. */
+  /** Why the file cannot be used, for people; null if it can. */
   trouble: string | null;
 }
 
-/** A file of settings is written by hand. */
+/** The largest settings file, in bytes: people write it by hand. */
 const FILE_LIMIT = 64 * 1024;
 
 export function repoFilePath(cwd: string): string {
   return `${gitTop(cwd) ?? cwd}/.c2c/repo.json`;
 }
 
-/** Null if there is none. */
+/** Reads the file; null if there is none. */
 export function readRepoFile(env: Env, path: string): RepoFile | null {
   const found = statSync(path, { throwIfNoEntry: false });
   if (!found) return null;
   const unusable = (trouble: string): RepoFile => ({ path, text: '', supervisors: [], trust: 'unknown', trouble });
-  // In a folder that several accounts can write to, any of them can leave one.
+  // In a folder that several accounts can write to, another account could leave this file.
   if (found.uid !== process.getuid?.() && found.uid !== 0) return unusable('it belongs to another account');
   if ((found.mode & 0o002) !== 0) return unusable('every account can write it: chmod o-w it');
   if (!found.isFile() || found.size > FILE_LIMIT) return unusable(`it is no file of at most ${FILE_LIMIT} bytes`);

@@ -34,9 +34,9 @@ import { readJsonFile } from './files.ts';
 import { dndOf } from './sessions.ts';
 import type { WaitingMessage } from '../../core/ports/mailboxes.ts';
 
-/** How soon a client is asked again whether it is idle, while something waits for it. */
+/** How often to check whether a client is idle while mail waits for it. */
 const SIGN_MS = 500;
-/** One paste carries no more than this, unless a single message does. */
+/** The most messages and characters in one paste. A single message may be longer. */
 const PASTE_MESSAGES = 20;
 const PASTE_CHARS = 9000;
 const LONGEST_PAUSE_MS = 5000;
@@ -59,7 +59,7 @@ interface TerminalParts {
 
 type Look = (who: Who, stop: AbortSignal) => Promise<number | null>;
 
-/** Way 6: the session is told that mail waits; the mail stays where it is. spec: c2c#wake */
+/** Way 6: types a notice that mail waits. The mail stays in the inbox. spec: c2c#wake */
 export function wakeLoop(parts: TerminalParts, gapMs: number, notes: WokenFile): Look {
   let who: Who;
   const waker = new Waker({
@@ -72,7 +72,7 @@ export function wakeLoop(parts: TerminalParts, gapMs: number, notes: WokenFile):
     waits: async () => {
       const { isDnd, leftMs } = await dndLeft(parts.broker, parts.session, parts.now());
       if (isDnd) return { ids: [], againMs: leftMs };
-      // What other programs left gets its decision here: it may be quiet.
+      // Mail that other programs left gets its attention decision here, because it may be quiet.
       await who.home.mailboxes.adopt(who.name);
       return { ids: await who.home.mailboxes.ids(who.name, true), againMs: null };
     },
@@ -98,12 +98,12 @@ async function noteKnocks(
   for (const id of ids) await who.home.journal.record(who.name, id, { step: 'knocked', at, evidence });
 }
 
-/** Way 3 in a loop: the mail itself goes into the terminal, each message once. */
+/** Way 3 in a loop: types the mail itself into the terminal, each message once. */
 export function deliverLoop(parts: TerminalParts): Look {
   const { sessionTarget, broker, session, now, onNews } = parts;
   const way = sessionTarget.typing(sessionTarget.terminal);
   const handed = new Set<MessageId>();
-  // What is put back rings the bell like what arrives.
+  // Mail that is put back into the inbox looks like an arrival, so remember the pause.
   let notBefore = 0;
   return async (who, stop) => {
     if (notBefore > now()) return notBefore - now();
@@ -111,7 +111,7 @@ export function deliverLoop(parts: TerminalParts): Look {
     if (isDnd) return leftMs;
     const mail = await nextPaste(who, handed);
     if (mail.length === 0) return null;
-    // Asked before anything is taken: a client that works for an hour must not have its mail moved to and fro.
+    // Check before claiming: otherwise the mail of a client that works for an hour would be claimed and released all the time.
     if ((await sessionTarget.signs.latest())?.state !== 'idle') return SIGN_MS;
     const said = await attempt(who, mail, {
       way,
@@ -138,8 +138,8 @@ async function nextPaste(who: Who, handed: ReadonlySet<MessageId>): Promise<Mess
   return fitting(all, (id) => handed.has(id), PASTE_MESSAGES, PASTE_CHARS).map(({ message }) => message.id);
 }
 
-/** The loop's own looks, and beside them a heartbeat: whichever is due first. */
-export function withHeart(look: Look, parts: TerminalParts, alias: string, intervalMs: number): Look {
+/** Adds a heartbeat to a loop's looks, and asks for the next look at whichever time is earlier. */
+export function withHeartbeat(look: Look, parts: TerminalParts, alias: string, intervalMs: number): Look {
   let waits = 0;
   const way = parts.sessionTarget.typing(parts.sessionTarget.terminal);
   const text = (count: number): string => heartbeat({ alias, ts: parts.now() / 1000, waiting: count });
@@ -152,12 +152,12 @@ export function withHeart(look: Look, parts: TerminalParts, alias: string, inter
   };
 }
 
-/** How long the client's own word that it got what was typed is waited for. */
+/** Limit for the client to report a state that proves that it got the typed text. */
 const PROOF_MS = 3000;
-/** A client that nobody described to us: its screen cannot be read, and its own state must do alone. */
+/** An unknown client: its screen cannot be read, so only its own state decides. */
 const UNKNOWN: Typing = { composer: unseen, enterAfter: 20, blindEnterAfter: 20 };
 
-/** A terminal with its client, as a loop needs it. The caller closes it. */
+/** Opens the terminal of a loop order, with its client's state and its way of typing. The caller closes it. */
 export async function openTarget(
   wanted: LoopOrder,
   env: Env,
@@ -168,7 +168,7 @@ export async function openTarget(
   const isOurKimi = wanted.client === 'kimi' && wanted.options.instance !== undefined;
   const signs = isOurKimi ? new FreshKimi(reported, wanted.pid, terminal, env) : reported;
   const known = clientNamed(wanted.client)?.typing ?? UNKNOWN;
-  // The screen of a terminal that is not ours cannot be read.
+  // The screen of another program's terminal cannot be read.
   const typed = wanted.terminal?.startsWith('pty:')
     ? { ...known, composer: unseen, enterAfter: known.blindEnterAfter }
     : known;
@@ -181,15 +181,15 @@ export async function openTarget(
   return { terminal, signs, typing, close };
 }
 
-/** Between the two looks at the screen of a fresh client. */
+/** The time between the two looks at the screen of a new client. */
 const FRESH_MS = 300;
 
 /**
- * A Kimi that had no prompt yet has no session, so its hooks report nothing. One that we started counts as idle while its process runs
- * and two looks at its screen show the empty composer. Only with the hooks installed: they report the first prompt.
+ * The state of a Kimi that we started. Before its first prompt Kimi has no session, so its hooks report nothing. Until then it counts as idle if
+ * its process runs and two looks at its screen show the empty composer. Only if the hooks are installed, because they report the first prompt.
  */
 export class FreshKimi implements StateReader {
-  /** `from` is of a clock that nobody sets. */
+  /** The first look that showed the empty composer. `from` is by performance.now(), which no change of the clock affects. */
   #emptySince: { at: number; from: number } | null = null;
 
   constructor(
@@ -205,7 +205,7 @@ export class FreshKimi implements StateReader {
     if (!existsSync(`${dataFolder(this.env)}/hooks/kimi/sign.sh`)) return null;
     const screen = await this.terminal.screen();
     const composer = screen && isKimiReady(screen) ? kimiComposer(screen) : 'unknown';
-    // What is typed there after the first look is a draft: that forbids typing by itself.
+    // A draft after the first look may be text that we typed. A draft of the user stops the typing by itself.
     const isFree = composer === 'empty' || (composer === 'draft' && this.#emptySince !== null);
     const now = performance.now();
     this.#emptySince = isFree ? (this.#emptySince ?? { at: Date.now(), from: now }) : null;
@@ -214,13 +214,13 @@ export class FreshKimi implements StateReader {
   }
 }
 
-/** A window of Codex whose conversation is known. */
+/** The way by the queue of Codex, if the order names a conversation; else null. */
 function queueOf({ options: { thread, command, work_dir } }: LoopOrder, env: Env, note: () => void): Way | null {
   if (thread === undefined || command === undefined) return null;
   return new QueueWay({ program: command, cwd: work_dir ?? process.cwd(), env }, thread, note);
 }
 
-/** Types if the client reports its state. One that reports none had no prompt yet, or its user does not trust its hooks: then `silent`. */
+/** Uses `typing` if the client reports a state, else `silent`: the client had no prompt yet, or its user does not trust its hooks. */
 function whicheverWay(typing: Way, silent: Way, signs: StateReader): Way {
   return {
     name: typing.name,
@@ -231,7 +231,7 @@ function whicheverWay(typing: Way, silent: Way, signs: StateReader): Way {
 async function openTerminal(wanted: LoopOrder, env: Env): Promise<{ terminal: Terminal; close(): Promise<void> }> {
   const spec = readTerminal(wanted.terminal ?? '');
   if (spec.kind === 'foreign') {
-    // A terminal that is named by its numbers was asked for.
+    // The user asked for this way by naming the terminal by its numbers.
     const terminal = ForeignPty.open({ asked: true, where: { pts: spec.pts }, terminal: spec.terminalPid });
     return { terminal, close: () => terminal.close() };
   }
@@ -245,7 +245,7 @@ async function openTerminal(wanted: LoopOrder, env: Env): Promise<{ terminal: Te
   }
 }
 
-/** Where a client runs, as it is written on a command line and in a file. spec: c2c#terminals */
+/** The terminal of a client, as it is given on a command line and in a loop order. spec: c2c#terminals */
 type TerminalSpec =
   | { kind: 'tmux'; socket?: string; path?: string; target: string }
   | { kind: 'foreign'; terminalPid: number; pts: number };
@@ -264,29 +264,29 @@ export function readTerminal(text: string): TerminalSpec {
   if (pid !== undefined && pts !== undefined) return { kind: 'foreign', terminalPid: Number(pid), pts: Number(pts) };
   throw new Refusal(
     'invalid_request',
-    `"${text.replace(/\p{Cc}/gu, '?').slice(0, 80)}" names no terminal; write tmux:%3, tmux:work:0.1, tmux@<server>:<session> or pty:<terminal pid>:<pts>`,
+    `"${text.replace(/\p{Cc}/gu, '?').slice(0, 80)}" is not a terminal; write tmux:%3, tmux:work:0.1, tmux@<server>:<session> or pty:<terminal pid>:<pts>`,
   );
 }
 
-/** tmux takes the beginning of a name for the name, unless it is told not to. */
+/** Makes a tmux target exact with `=`, because tmux otherwise accepts the beginning of a name. */
 function exact(target: string): string {
   if (target.startsWith('%') || target.startsWith('=')) return target;
   return target.includes(':') ? `=${target}` : `=${target}:`;
 }
 
-/** What the client says of itself: its own register, its plugin's state, or what its hooks left. */
+/** The reader of the client's own state: its registry, its plugin's statefile, or the files that its hooks write. */
 export async function signsOf(wanted: LoopOrder, env: Env): Promise<StateReader> {
   const { client, session, pid, options } = wanted;
   const place = { session, pid, instance: options.instance, env: { ...env, HOME: userHome(env) } };
   return clientNamed(client)?.state?.(place) ?? new HookSigns(wanted, env);
 }
 
-/** A hook takes no longer. From then on the client's record knows the turn that the hook spoke of. */
+/** The longest time that a hook runs. After it, the client's record has the turn that the hook reported. */
 const HOOK_MS = 10_000;
 
 /**
- * The newest of what hooks left under any name that this session has. Some clients do not wait for their hooks: the one at the start of a
- * very short turn may write `busy` after that at its end wrote `idle`, and nothing would follow. Then the client's record decides.
+ * The newest state that hooks wrote under any id of this session. Some clients do not wait for their hooks: in a very short turn the first hook may
+ * write `busy` after the last one wrote `idle`, and no event would follow. In that case the client's record decides.
  */
 class HookSigns implements StateReader {
   readonly #turns = new Map<string, () => boolean | null>();
@@ -318,7 +318,7 @@ class HookSigns implements StateReader {
 
 type Whose = Pick<LoopOrder, 'session' | 'broker_root'>;
 
-/** Removes what hooks said of a former run: a client that was killed could not take back that it was idle. */
+/** Removes the states of a former run: a client that was killed may have left `idle`. */
 export function forgetSigns(whose: Whose, env: Env): void {
   for (const name of signNamesOf(whose, env)) rmSync(signFile(name, env), { force: true });
 }
@@ -331,7 +331,7 @@ function signFile(name: string, env: Env): string {
   return clientStatePath(signsFolder(env), name);
 }
 
-/** The client's own names for it, where it is certain that they are: a guess by its folder may be another session's. */
+/** The client's own ids of this session. Only registered ones count: a guess by the folder may belong to another session. */
 function otherNames({ broker_root, session }: Whose, env: Env): string[] {
   const folder = hookFolder(env);
   return (ifThere(() => readdirSync(folder)) ?? []).filter((name) => {
@@ -342,7 +342,7 @@ function otherNames({ broker_root, session }: Whose, env: Env): string[] {
 
 const Noted = new Schema(() => v.object({ ids: v.array(v.string()), at: v.number() }));
 
-/** What a session was woken for, in a file of its own that outlives every loop. spec: c2c#wake */
+/** The file with the messages that a session was woken for. It outlives the loop. spec: c2c#wake */
 export class WokenFile implements WakeNotes {
   #known: Woken | undefined;
 
@@ -364,7 +364,7 @@ export class WokenFile implements WakeNotes {
   }
 }
 
-/** The first of what waits that goes out together: so many at most, and so many characters, unless a single one has more. */
+/** The first waiting messages that fit into one text, by count and characters. A single message may have more characters. */
 export function fitting(
   waiting: readonly WaitingMessage[],
   isDone: (id: WaitingMessage['message']['id']) => boolean,
@@ -379,7 +379,7 @@ export function fitting(
   });
 }
 
-/** Does this session want no disturbance now, and for how long (ms; null: until it says otherwise)? spec: c2c#dnd */
+/** Whether do-not-disturb is on for this session, and for how long (ms; null: without an end). spec: c2c#dnd */
 export async function dndLeft(
   broker: Broker,
   sessionId: string,

@@ -29,7 +29,7 @@ const OPTIONS = {
 } as const;
 type Given = Values<typeof OPTIONS>;
 
-/** `c2c wire-daemon`: the bridge that carries mail to `kimi --wire`, and its daemon. spec: c2c#wire */
+/** `c2c wire-daemon`: controls the bridge that delivers mail to `kimi --wire`. spec: c2c#wire */
 const wireDaemonCommand = command({
   usage: 'wire-daemon start|stop|status|restart|list|run [<session id>] [--command <kimi>] [--interval <s>] [--json]',
   options: OPTIONS,
@@ -50,13 +50,13 @@ const DO: Record<Act, (c2c: C2c, given: Given) => Promise<void>> = {
   run,
 };
 
-/** Without a word the options say it, as the established bridge has them. */
+/** The subcommand. Without one the options decide, as in the original's bridge. */
 function actFrom(word: string | undefined, { once, loop, daemon }: Given): Act {
   if (word === undefined && daemon) return 'start';
   if (word === undefined && (once || loop)) return 'run';
   const act = ACTS.find((one) => one === word);
   if (act) return act;
-  throw new Refusal('invalid_request', `say what to do: c2c wire-daemon ${ACTS.join('|')}`);
+  throw new Refusal('invalid_request', `give a subcommand: c2c wire-daemon ${ACTS.join('|')}`);
 }
 
 async function start(c2c: C2c, given: Given): Promise<void> {
@@ -72,7 +72,7 @@ async function start(c2c: C2c, given: Given): Promise<void> {
   c2c.say(`${already ? 'runs already' : 'started'}: ${wanted.session} (pid ${notice.pid}), log: ${log}`);
 }
 
-/** A kimi without a wire is found out here, and not in a log. */
+/** Refuses a kimi without `--wire` now, instead of an error in the bridge's log. */
 async function refuseUnfit(c2c: C2c, { options }: LoopOrder): Promise<void> {
   const because = await whyUnfit({
     command: [options.command ?? 'kimi'],
@@ -155,7 +155,7 @@ function sayState(c2c: C2c, { session_id, running, pid, since, log }: State): vo
   c2c.say(running ? `${session_id}: runs (pid ${pid}, since ${since}), log: ${log}` : `${session_id}: does not run`);
 }
 
-/** A pid file whose process has died, or whose number has become another's, says nothing any more. */
+/** Removes the pid file if the bridge does not run: the pid may belong to another process by now. */
 function clearStale(c2c: C2c, session: string): void {
   if (!whoRuns(c2c.env, { kind: 'wire', session })) rmSync(pidFile(c2c, session), { force: true });
 }
@@ -168,7 +168,7 @@ function sessionFrom(c2c: C2c, given: Given): string {
   return c2c.session(given['session-id']);
 }
 
-/** What is said now, or what was said when it was started: a restart keeps its options. */
+/** The order from the given options, with those of the last start as defaults: a restart keeps its options. */
 function wantedFrom(c2c: C2c, given: Given): LoopOrder {
   const session = sessionFrom(c2c, given);
   const before = remembered(c2c, session);
@@ -177,7 +177,7 @@ function wantedFrom(c2c: C2c, given: Given): LoopOrder {
     throw new Refusal('invalid_request', '--interval takes a number of seconds');
   const alias = given.alias ?? before?.options.alias;
   const program = given.command ?? before?.options.command ?? 'kimi';
-  // The daemon that runs it may have another path.
+  // Resolve the program now: the daemon that runs the bridge may have another PATH.
   const command = Bun.which(program, { PATH: c2c.env['PATH'] ?? '', cwd: c2c.cwd }) ?? program;
   const wanted: LoopOrder = {
     kind: 'wire',

@@ -13,15 +13,15 @@ import { envelopedParcels } from './envelope.ts';
 import { writeWhole } from './loop-files.ts';
 import { fitting } from './terminal-loop.ts';
 
-/** One prompt carries no more than this, unless a single message does. */
+/** The most messages and characters in one prompt. A single message may be longer. */
 const PROMPT_MESSAGES = 50;
 const PROMPT_CHARS = 200_000;
-/** How often one message goes to a kimi that goes away without a word, before it is left to wait for other ways. */
+/** How often a message is given to a kimi that ends without an answer. After that it waits for other ways. */
 const MOST_TRIES = 5;
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 300_000;
 
-/** What a round came to, for the log and for people. */
+/** The result of a round, for the log and for people. */
 export interface WireNews {
   event: 'delivered' | 'left' | 'unknown' | 'given_up';
   count: number;
@@ -31,25 +31,25 @@ export interface WireNews {
 interface WireParts {
   way: Way;
   spool: WireQueue;
-  /** Nobody wants to be disturbed now. */
+  /** Whether do-not-disturb is on for the session. */
   isDnd: () => Promise<boolean>;
   now: () => number;
   onNews: (news: WireNews) => void;
 }
 
 /**
- * Way 7, one round: what waits is noted in the spool and given to a kimi that is started only for it. It leaves the inbox for good when
- * kimi said that its turn has ended, and the spool is cleared then. spec: c2c#wire
+ * Way 7, one round: writes waiting mail to the spool, and gives it to a kimi that is started only for it. When kimi answers that its turn has ended,
+ * the mail is settled and the spool is cleared. spec: c2c#wire
  */
 export class WireLoop {
   #inARow = 0;
-  /** What is put back rings the bell like what arrives: before this time (ms) nothing is tried. */
+  /** No attempt before this time (ms). Needed because mail that is put back looks like an arrival. */
   #notBefore = 0;
   readonly #givenUp = new Set<MessageId>();
 
   constructor(readonly parts: WireParts) {}
 
-  /** Answers after how many ms to look again; null: when something comes. */
+  /** Runs a round. Returns after how many ms to look again; null: at the next arrival. */
   async look(who: Who, signal: AbortSignal): Promise<number | null> {
     if (signal.aborted || (await this.parts.isDnd())) return null;
     const early = this.#notBefore - this.parts.now();
@@ -107,13 +107,13 @@ export class WireLoop {
     return fitting(all, (id) => this.#givenUp.has(id), PROMPT_MESSAGES, PROMPT_CHARS);
   }
 
-  /** On the disk before kimi is started. */
+  /** Writes the mail to the spool before kimi is started, and makes its parcels. */
   #noted(who: Who, outgoing: readonly OutgoingCopy[]): Parcel[] {
     this.parts.spool.write(outgoing.map(({ message }) => ({ ...entryOf(who.name, message) })));
     return envelopedParcels(who.name, outgoing);
   }
 
-  /** What stands in the spool and nowhere else: another bridge took it out of the inbox. */
+  /** Messages that are only in the spool: another bridge took them out of the inbox. */
   async #strays(who: Who): Promise<BrokerEntry[]> {
     const strays: BrokerEntry[] = [];
     for (const entry of this.parts.spool.read()) {
@@ -126,7 +126,7 @@ export class WireLoop {
   async #attemptStrays(strays: readonly BrokerEntry[], signal: AbortSignal): Promise<boolean> {
     const parcels = strays.map((entry) => ({
       id: (entry.message_id ?? crypto.randomUUID()) as MessageId,
-      // The bridge that took it may have come to its end after kimi had it.
+      // Marked, because the other bridge may have ended after kimi had the message.
       text: envelope({ ...entry, redelivered: true }),
     }));
     const said = await this.parts.way.attempt(parcels, signal);
@@ -138,14 +138,14 @@ export class WireLoop {
   }
 }
 
-/** Where the bridge of a session notes what is on its way: beside the broker, as the established bridge has it. spec: c2c#wire */
+/** The spool of a session's bridge: beside the broker, as in the original's bridge. spec: c2c#wire */
 export function wireSpoolPath(brokerRoot: string, session: string): string {
   return `${brokerRoot.slice(0, brokerRoot.lastIndexOf('/'))}/kimi-wire/${session}.spool.json`;
 }
 
 /**
- * What is on its way to a kimi, on disk before kimi hears of it. Our own copies are held in the ledger meanwhile and come back from
- * there; what another bridge left here is nowhere else.
+ * The spool: mail that is being given to a kimi, on disk before kimi starts. Our own copies are also held in the ledger, and come back from there.
+ * Mail that another bridge left in the spool is nowhere else.
  */
 export class WireQueue {
   constructor(readonly path: string) {}

@@ -25,7 +25,7 @@ import type { Use } from '../../platform/authority.ts';
 export const JSON_FLAG = { ...FLAG, short: 'j' } as const;
 export const SESSION_ID = { ...TEXT, short: 's' } as const;
 
-/** What a command of this dialect has at hand. Nothing in it is opened before it is asked for. */
+/** The context of a c2c command. The broker is opened at the first use. */
 export class C2c {
   #opened: { home: Home; broker: Broker } | undefined;
 
@@ -38,12 +38,12 @@ export class C2c {
     return brokerRoot(this.env, this.cwd);
   }
 
-  /** The same at another broker, if one is named. */
+  /** The context of another broker, if one is named; else this one. */
   at(root: string | undefined): C2c {
     return root === undefined ? this : new C2c({ ...this.env, C2C_MCP_BROKER_ROOT: root }, this.cwd);
   }
 
-  /** The same for a session that nothing in the environment names. */
+  /** The context of another session. */
   as(sessionId: string): C2c {
     return new C2c({ ...this.env, C2C_MCP_SESSION_ID: sessionId }, this.cwd);
   }
@@ -61,7 +61,7 @@ export class C2c {
     return this.#open().home;
   }
 
-  /** One home only: this broker directory. */
+  /** The workspace whose only home is this broker directory. */
   get workspace(): Workspace {
     return {
       homes: [this.home],
@@ -80,8 +80,8 @@ export class C2c {
       this.refuseSupervisor(alias, 'read');
       return alias;
     }
-    // The inbox of that name is another session's.
-    const other = await this.broker.called(sessionId);
+    // The session id is the alias of another session, so the mailbox of that name is not this session's.
+    const other = await this.broker.byAlias(sessionId);
     if (!other) return sessionId as AgentName;
     throw new Refusal(
       'not_yours',
@@ -95,7 +95,7 @@ export class C2c {
     return { name, home: this.home };
   }
 
-  /** Who writes: the one that `from` names, or the alias of the calling session, or what the environment says it would be. */
+  /** The alias that writes: `from`, else the alias of the calling session, else the alias in the environment. */
   async writer(from?: string): Promise<AgentName> {
     const alias = await this.#speaker(from);
     this.refuseSupervisor(alias, 'act');
@@ -112,30 +112,30 @@ export class C2c {
     throw new Refusal(
       'no_identity',
       id === null
-        ? 'this shell is no session of c2c; run `export C2C_MCP_SESSION_ID=me` and `c2c register me` first, or say --from <alias>'
-        : 'this session has no alias; run `c2c register <alias>` first, or say --from <alias>',
+        ? 'this shell is not a session of c2c; run `export C2C_MCP_SESSION_ID=me` and `c2c register me` first, or give --from <alias>'
+        : 'this session has no alias; run `c2c register <alias>` first, or give --from <alias>',
     );
   }
 
-  /** The user acts under the alias of a supervisor, whatever session has it. */
+  /** Checks that the caller may write under this alias. The user may write as a supervisor, whichever session has that alias. */
   async #named(alias: AgentName, sessionId: string | null): Promise<AgentName> {
     if (!isSupervisor(this.env, alias)) return speakerOf(this.broker, alias, sessionId);
     this.refuseSupervisor(alias, 'act');
-    return ((await this.broker.called(alias))?.row.alias ?? alias) as AgentName;
+    return ((await this.broker.byAlias(alias))?.row.alias ?? alias) as AgentName;
   }
 
-  /** Only the user acts under the alias of a supervisor. */
+  /** Refuses the alias of a supervisor, unless the user acts. */
   refuseSupervisor(alias: string, use: Use): void {
     refuseSupervisor(this.env, alias, use);
   }
 
-  /** The session that is named, or the caller's. */
+  /** The named session, else the caller's. Refuses if there is none. */
   session(named?: string): string {
     const id = named === undefined ? this.sessionId : readSessionId(named);
     if (id !== null) return id;
     throw new Refusal(
       'no_identity',
-      'this shell is no session of c2c; name one with `export C2C_MCP_SESSION_ID=<id>`, or say --session-id <id>',
+      'this shell is not a session of c2c; name one with `export C2C_MCP_SESSION_ID=<id>`, or give --session-id <id>',
     );
   }
 
@@ -143,16 +143,16 @@ export class C2c {
     writeAll(1, `${text}\n`);
   }
 
-  /** Beside the result: never mixed with it. */
+  /** Prints to stderr, so that it never mixes with the result. */
   note(text: string): void {
     writeAll(2, `${text}\n`);
   }
 
-  /** Says which files were found broken, and where they are kept. Costs nothing where no broker was opened. */
+  /** Prints which files were found broken, and where their copies are. Does nothing if no broker was opened. */
   async tellRepairs(): Promise<void> {
     for (const { file, copy, what } of this.#opened ? takeRepairs(this.root) : []) {
       this.note(
-        `${visibleLine(file)} was broken (${visibleLine(what)}); what could be saved of it is in use, and as it was found it is kept as ${visibleLine(copy)}`,
+        `${visibleLine(file)} was broken (${visibleLine(what)}); what could be recovered is in use, and the broken file is kept as ${visibleLine(copy)}`,
       );
     }
   }
@@ -167,13 +167,13 @@ export class C2c {
   }
 }
 
-/** A recipient as users of this dialect write it: an alias, with or without its @, or `#room`. */
+/** Reads a recipient: an alias, with or without @, or `#room`. */
 function readAddress(text: string): Address {
   if (text.startsWith('#')) return { kind: 'channel', channel: `#${readRoom(text)}` as ChannelName };
   return { kind: 'name', name: readAlias(text.replace(/^@/, '')) };
 }
 
-/** Nobody would get it: says who may have been meant, or how to write to an agent of another home. spec: c2c#recipients */
+/** The refusal for a message without a recipient. It suggests similar names, or how to write to an agent of another home. spec: c2c#recipients */
 async function unreachable(c2c: C2c, text: string, from: AgentName): Promise<Refusal> {
   const { broker } = c2c;
   const name = text.replace(/^[@#]/, '');
@@ -191,7 +191,7 @@ async function unreachable(c2c: C2c, text: string, from: AgentName): Promise<Ref
   }
   const lines = await parleyLines(c2c, name as AgentName, from);
   if (lines.length > 0) {
-    const what = `"${name}" is an agent of Parley and no session of c2c`;
+    const what = `"${name}" is an agent of Parley, not a session of c2c`;
     return new Refusal('unknown_recipient', `${what}; type: ${lines.join(' or ')}`);
   }
   const aliases = (await broker.sessions()).map(({ row }) => row.alias);
@@ -203,7 +203,7 @@ function refused(what: string, near: string[], list: string): Refusal {
   return new Refusal('unknown_recipient', `${what}; ${hint}`);
 }
 
-/** The lines by which a session writes to an agent of this name: one for each home that has one. An answer to what it wrote last, if it wrote. */
+/** The commands that reach an agent of this name: one for each home that has it. If that agent's message is unanswered, a `parley reply`. */
 async function parleyLines(c2c: C2c, name: AgentName, from: AgentName): Promise<string[]> {
   const { env, home } = c2c;
   const homes = { parley: parleyHome(env), bch: backchannelHome(env) };
@@ -216,23 +216,23 @@ async function parleyLines(c2c: C2c, name: AgentName, from: AgentName): Promise<
   return labels.map((label) => `${parley} send @${name}${labels.length === 1 ? '' : `%${label}`} "…" --as ${as}`);
 }
 
-/** `--as` needs a mailbox: the one of this alias, else that of the session, else one that is made first. */
+/** The name for `--as`, which needs a mailbox: this alias if it is registered, else the session's own alias. Else `register` registers it first. */
 async function speaker({ broker, sessionId }: C2c, from: AgentName): Promise<{ register: string; as: AgentName }> {
-  if (await broker.called(from)) return { register: '', as: from };
+  if (await broker.byAlias(from)) return { register: '', as: from };
   const own = sessionId === null ? null : await broker.aliasOf(sessionId);
   return own === null ? { register: `c2c register ${from} && `, as: from } : { register: '', as: own };
 }
 
-/** `parley` looks for the broker of the folder it runs in; another one has to be named. */
+/** The variable that names this broker to `parley`; empty if `parley` finds it by the folder. */
 function brokerVariable({ env, cwd, root }: C2c): string {
   const { C2C_MCP_BROKER_ROOT: _mcp, C2C_BROKER_ROOT: _broker, ...rest } = env;
   return brokerRoot(rest, cwd) === root ? '' : `C2C_MCP_BROKER_ROOT=${inShell(root)} `;
 }
 
-/** Where clients tell their own name of a session. spec: c2c#sessions */
+/** Variables in which clients give their own id of a session. spec: c2c#sessions */
 export const CLIENT_VARIABLES = ['CLAUDE_CODE_SESSION_ID', 'CLAUDE_SESSION_ID', 'CODEX_THREAD_ID'] as const;
 
-/** Where a session is named, in the order in which they are believed. */
+/** Variables that name the session. The first that is set counts. */
 const SESSION_VARIABLES = ['C2C_MCP_SESSION_ID', 'C2C_SESSION_ID', ...CLIENT_VARIABLES] as const;
 
 /** The session of the caller; null if nothing names one. */
@@ -241,7 +241,7 @@ export function sessionIn(env: Env, cwd: string): string | null {
     const value = env[name];
     if (value) return readSessionId(value);
   }
-  // OpenCode tells its children nothing of its session: there it is the one of its plugin.
+  // OpenCode gives its child processes no session id, so use the one in the plugin's file.
   const isOpenCode = env['OPENCODE'] === '1' || env['C2C_MCP_CLIENT_TYPE'] === 'opencode';
   return isOpenCode ? sessionOfPlugin(cwd) : null;
 }
@@ -255,7 +255,7 @@ function sessionOfPlugin(cwd: string): string | null {
       };
       return readSessionId(session_id);
     } catch {
-      // No plugin was installed there, or its file names no session.
+      // No plugin is installed there, or its file has no session id.
     }
   }
   return null;

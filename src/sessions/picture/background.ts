@@ -1,10 +1,10 @@
-/** In a compiled program the worker is beside the program's own entry; see scripts/build.mjs. */
+/** The worker's entry. In the compiled program it is beside the program's own entry; see scripts/build.mjs. */
 const ENTRY = import.meta.url.includes('$bunfs')
   ? './sessions/picture/png-worker.ts'
   : new URL('./png-worker.ts', import.meta.url).href;
 const LIMIT_MS = 20_000;
 
-/** A screen with styles as a PNG, made by a thread that ends with it. Throws if it could not be made. */
+/** Draws a screen with styles as a PNG, in a worker thread that ends afterwards. Throws if that fails. */
 export async function pngInBackground(styled: string): Promise<Uint8Array> {
   const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
   const worker = new Worker(ENTRY);

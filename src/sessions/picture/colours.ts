@@ -1,4 +1,4 @@
-/** Where a program chose none. */
+/** The colours where a program chose none. */
 export const DEFAULT_COLOURS = { text: '#d4d4d4', background: '#1e1e1e' };
 
 const BASIC = [

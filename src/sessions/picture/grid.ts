@@ -3,15 +3,18 @@ import type { IBufferCell } from '@xterm/headless';
 import { stripVTControlCharacters } from 'node:util';
 import { COLOURS, DEFAULT_COLOURS, mixed } from './colours.ts';
 
-/** More is cut off at the right, and at the top. */
+/** Wider screens are cut at the right, longer ones at the top. */
 const MOST_COLUMNS = 1000;
 const MOST_ROWS = 200;
 
-/** What draws, or any other control sequence: OSC, DCS and the like with their text, CSI, a single letter, a control character. */
+/**
+ * One control sequence. The first group has those that are kept: styles, line ends, and the switch to line drawing. The rest are OSC, DCS and
+ * the like with their text, CSI, single-letter escapes and control characters.
+ */
 const SEQUENCE =
   /(\x1b\[[\d;:]*m|[\n\x0e\x0f])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[PX^_][^\x1b]*(?:\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]|\p{Cc}/gu;
 
-/** A character on the screen, and how it looks. Colours are `#rrggbb`. */
+/** A character on the screen, with its style. Colours are `#rrggbb`. */
 export interface Cell {
   /** Empty: nothing is drawn. */
   text: string;
@@ -26,13 +29,13 @@ export interface Cell {
   isStruck: boolean;
 }
 
-/** A screen as it is drawn. Cells that show nothing are left out. */
+/** The visible cells of a screen. Cells that show nothing are left out. */
 export interface Grid {
   columns: number;
   rows: Cell[][];
 }
 
-/** Reads lines with styles (SGR), as tmux prints them. Every other control sequence is left out. */
+/** Reads lines with styles (SGR), as tmux prints them. Ignores every other control sequence. */
 export async function gridOf(styled: string): Promise<Grid> {
   const lines = withStylesOnly(styled).split('\n').slice(-MOST_ROWS);
   const widths = lines.map((line) => Bun.stringWidth(stripVTControlCharacters(line)));
@@ -41,7 +44,7 @@ export async function gridOf(styled: string): Promise<Grid> {
   try {
     terminal.unicode.register({ version: 'ours', wcwidth: widthOf, charProperties: propertiesOf });
     terminal.unicode.activeVersion = 'ours';
-    // Lines that are too long are cut. G1 is line drawing, as tmux assumes it.
+    // Turn line wrap off, so that long lines are cut, and make G1 the line-drawing set, as tmux assumes.
     const drawn = `\x1b[?7l\x1b)0${lines.join('\r\n')}`;
     await new Promise<void>((resolve) => terminal.write(drawn, resolve));
     const { active } = terminal.buffer;
@@ -56,7 +59,7 @@ export async function gridOf(styled: string): Promise<Grid> {
   }
 }
 
-/** Only what draws: characters, styles, ends of lines, and the switch to line drawing (SO, SI). */
+/** Keeps only characters, styles, line ends and the switch to line drawing (SO, SI). */
 function withStylesOnly(styled: string): string {
   return styled.replace(SEQUENCE, (_all, draws?: string) => draws ?? '');
 }

@@ -1,4 +1,4 @@
-// The entry of a worker thread: a picture takes a fonts' worth of memory and a part of a second, which no server should have to spare.
+// The entry of a worker thread. Drawing loads all fonts and takes part of a second, which must not block a server.
 import { gridOf } from './grid.ts';
 import { pngOf } from './png.ts';
 

@@ -8,14 +8,14 @@ import { inflateSync } from 'node:zlib';
 import type { Grid } from './grid.ts';
 import { sizeOf, svgOf } from './svg.ts';
 
-/** A picture has two pixels for each of the SVG as long as it stays below this many. */
+/** The picture is drawn at twice the size of the SVG, unless it would have more pixels than this. */
 const MOST_PIXELS = 16_000_000;
 
 let fonts: Promise<Uint8Array[]> | null = null;
 
 /**
- * The screen as a PNG. The fonts are a part of the program: the machine need not have any. DejaVu Sans Mono draws what it has, Noto Emoji the
- * emoji, and Unifont the rest of the Basic Multilingual Plane.
+ * The screen as a PNG. The fonts are part of the program, so the machine needs none. DejaVu Sans Mono draws the characters that it has, Noto
+ * Emoji the emoji, and Unifont the rest of the Basic Multilingual Plane.
  */
 export async function pngOf(grid: Grid): Promise<Uint8Array> {
   fonts ??= loaded();
@@ -37,12 +37,12 @@ export async function pngOf(grid: Grid): Promise<Uint8Array> {
 async function loaded(): Promise<Uint8Array[]> {
   const bytes = async (path: string): Promise<Buffer> => Buffer.from(await Bun.file(path).arrayBuffer());
   await initWasm(await bytes(wasm));
-  // In the order in which they are looked through for a character.
+  // The order matters: the first font that has a character draws it.
   const packed = await Promise.all([unifont, emoji].map(bytes));
   return [await bytes(dejavu), await bytes(dejavuBold), ...packed.map(unpacked)];
 }
 
-/** A font without its wrapping. https://www.w3.org/TR/WOFF/ */
+/** The font inside a WOFF file. https://www.w3.org/TR/WOFF/ */
 function unpacked(woff: Buffer): Buffer {
   const count = woff.readUInt16BE(12);
   const directory = Buffer.alloc(12 + 16 * count);
@@ -60,7 +60,7 @@ function unpacked(woff: Buffer): Buffer {
     const table = woff.subarray(from, from + packed);
     const data = packed < length ? inflateSync(table) : table;
     const place = 12 + 16 * at;
-    // Its name and its checksum.
+    // The tag and the checksum of the table.
     woff.copy(directory, place, entry, entry + 4);
     woff.copy(directory, place + 4, entry + 16, entry + 20);
     directory.writeUInt32BE(end, place + 8);

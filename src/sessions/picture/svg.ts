@@ -1,28 +1,28 @@
 import { DEFAULT_COLOURS } from './colours.ts';
 import type { Cell, Grid } from './grid.ts';
 
-/** Of one cell and of the border, in pixels. */
+/** The size of one cell, in pixels. */
 export const CELL = { width: 9, height: 18 };
 export const BORDER = 9;
-/** A character of DejaVu Sans Mono is 0.602 em wide: this size fills a cell, and lines of boxes meet. */
+/** At this size a character of DejaVu Sans Mono (0.602 em wide) fills a cell, so box-drawing lines join. */
 const FONT_SIZE = 14.949;
 const BASELINE = 14;
-// Ours is first: the renderer of the PNG looks at no other.
+// Our own font is first, because the PNG renderer uses only the first.
 const FONTS = "'DejaVu Sans Mono', Menlo, Consolas, monospace";
 const EMOJI_FONTS = "'Noto Emoji', 'Apple Color Emoji', 'Segoe UI Emoji', 'Noto Color Emoji'";
 
 /**
- * Characters that can be in one text with others: one unit each, and none that a renderer joins with its neighbours or writes from right to
- * left. All others have a text of their own.
+ * Characters that may share a text element: one UTF-16 unit each, never joined with a neighbour, never written from right to left. Every other
+ * character gets a text element of its own.
  */
 const PLAIN = /^[\u0021-\u02ff\u0370-\u058f\u2010-\u2027\u2030-\u205e\u20a0-\u2bff\u3000-\u9fff\uac00-\ud7a3]$/;
 
-/** The size of the picture. */
+/** The size of the picture, in pixels. */
 export function sizeOf({ columns, rows }: Grid): { width: number; height: number } {
   return { width: columns * CELL.width + 2 * BORDER, height: rows.length * CELL.height + 2 * BORDER };
 }
 
-/** The screen as an SVG. Every character has its place, whatever font draws it. */
+/** The screen as an SVG. Every character has a fixed place, whatever font draws it. */
 export function svgOf(grid: Grid): string {
   const { width, height } = sizeOf(grid);
   const size = `width="${width}" height="${height}"`;
@@ -35,7 +35,7 @@ export function svgOf(grid: Grid): string {
   ].join('\n');
 }
 
-/** Backgrounds, one for cells side by side. */
+/** Background rectangles, one for each run of cells with one colour. */
 function fillsIn(row: readonly Cell[], at: number): string[] {
   const filled = row.filter(({ background }) => background !== DEFAULT_COLOURS.background);
   return runsIn(filled, (one, next) => one.background === next.background).map((run) =>
@@ -67,12 +67,12 @@ function looksOf(cell: Cell): string {
   return ` fill="${colour}"${style}${isEmoji(cell) ? ` font-family="${EMOJI_FONTS}"` : ''}`;
 }
 
-/** A narrow one is drawn as the sign that it is in other fonts. */
+/** Whether a cell is drawn with the emoji fonts. A narrow one is drawn with the text font. */
 function isEmoji({ text, width }: Cell): boolean {
   return width === 2 && /\p{Extended_Pictographic}/u.test(text);
 }
 
-/** Lines below and through characters. */
+/** Underlines and strike-through lines. */
 function linesIn(row: readonly Cell[], at: number): string[] {
   const line = (cells: Cell[], offset: number): string[] =>
     runsIn(cells, (one, next) => one.colour === next.colour).map((run) => {
@@ -91,7 +91,7 @@ function linesIn(row: readonly Cell[], at: number): string[] {
   ];
 }
 
-/** Cells side by side that are alike. */
+/** Groups neighbouring cells that are alike. */
 function runsIn(cells: readonly Cell[], isAlike: (one: Cell, next: Cell) => boolean): Cell[][] {
   const runs: Cell[][] = [];
   for (const cell of cells) {
@@ -115,7 +115,7 @@ function rect(place: { x: number; y: number; width: number; height: number }, co
 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
 
-/** What a screen shows is never markup. Characters that XML does not allow are left out. */
+/** Escapes a text for XML, and leaves out characters that XML does not allow. */
 function escaped(text: string): string {
   return text
     .toWellFormed()
