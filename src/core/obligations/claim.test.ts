@@ -16,7 +16,7 @@ const MINUTE = 60_000;
 const MEMBERS = ['bob', 'carol', 'dora', 'erin', 'fay'];
 
 describe('a claim', () => {
-  it('is won by one of many at once, and the others are told by whom [C2A-123, C2A-134]', async () => {
+  it('is won by one of many at once, and the refusal of the others names the holder [C2A-123, C2A-134]', async () => {
     const names = Array.from({ length: 50 }, (_, n) => `agent-${n}`);
     const workspace = await aWorkspace('alice', ...names);
     await inChannel(workspace, '#dev', ...names);
@@ -30,7 +30,7 @@ describe('a claim', () => {
     }
   });
 
-  it('ends by its time, is renewed by claiming again, and is given up at will [C2A-133, C2A-D4]', async () => {
+  it('ends after its time, is renewed by claiming again, and can be given up [C2A-133, C2A-D4]', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(workspace, '#dev', 'bob', 'carol');
     const { message } = await send(workspace, alice, aDraft({ to: '#dev' }));
@@ -48,7 +48,7 @@ describe('a claim', () => {
     expect(await claim(workspace, workspace.who('bob'), message.id)).toMatchObject({ holder: 'bob' });
   });
 
-  it('on an exchange keeps others from every event in it [C2A-123]', async () => {
+  it('on an exchange keeps other agents from claiming any event in it [C2A-123]', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(workspace, '#dev', 'bob', 'carol');
     const root = await send(workspace, alice, aDraft({ to: '#dev' }));
@@ -59,7 +59,7 @@ describe('a claim', () => {
     });
   });
 
-  it('takes nothing from the one who is asked by name, as long as that one owes it', async () => {
+  it('does not take an event from the agent that is asked by name and still owes the answer', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(workspace, '#ops', 'alice', 'bob', 'carol');
     const { message } = await send(workspace, alice, aDraft({ to: '#ops', body: '@bob is it red?' }));
@@ -70,15 +70,15 @@ describe('a claim', () => {
     expect((await claim(workspace, workspace.who('carol'), message.id)).holder).toBe(carol);
   });
 
-  it('is not for strangers, who learn nothing by trying', async () => {
+  it('is refused for an agent that may not see the event, as if the event did not exist', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     const { message } = await send(workspace, alice, aDraft());
     await expect(claim(workspace, workspace.who('carol'), message.id)).rejects.toMatchObject({ code: 'not_found' });
   });
 });
 
-describe('what is offered to a role', () => {
-  it('knocks at one member, whom it is kept for; the others can list it [C2A-136, C2A-131]', async () => {
+describe('a message that is offered to a role', () => {
+  it('is announced to one member, for whom it is reserved; the others can list it [C2A-136, C2A-131]', async () => {
     const { workspace, sent } = await offered();
     const loud = sent.copies.filter(({ attention }) => !isQuiet(attention));
     expect(loud).toMatchObject([{ attention: { injection: 'notify', policy: 'may_respond' } }]);
@@ -95,7 +95,7 @@ describe('what is offered to a role', () => {
     }
   });
 
-  it('is chosen so for a mention of the role in a channel too [C2A-131]', async () => {
+  it('is announced to one member also if a channel message mentions the role [C2A-131]', async () => {
     const workspace = await aWorkspace('alice', ...MEMBERS);
     await withRole(workspace, 'backend', ...MEMBERS);
     await inChannel(workspace, '#dev', ...MEMBERS);
@@ -103,7 +103,7 @@ describe('what is offered to a role', () => {
     expect(sent.copies.filter(({ attention }) => !isQuiet(attention))).toHaveLength(1);
   });
 
-  it('goes to the next when the one declines, and the one who claims sees it in full [C2A-60f, C2A-D4]', async () => {
+  it('goes to the next member if the first declines; the member that claims it sees it in full [C2A-60f, C2A-D4]', async () => {
     const { workspace, sent } = await offered();
     const [first = ''] = await asked(workspace, sent);
     await react(workspace, workspace.who(first), sent.message.id, { signal: 'declined' });
@@ -121,7 +121,7 @@ describe('what is offered to a role', () => {
     expect(await asked(workspace, sent)).toHaveLength(2);
   });
 
-  it('goes to the next when the one says nothing for a minute, until all were asked once [C2A-D4]', async () => {
+  it('goes to the next member if the first does not react for a minute, until all were asked once [C2A-D4]', async () => {
     const { workspace, sent } = await offered();
     expect(await asked(workspace, sent)).toHaveLength(1);
     await workspace.live(59_000);
@@ -137,7 +137,7 @@ describe('what is offered to a role', () => {
     expect(await workspace.own.journal.nextDue()).toBeNull();
   });
 
-  it('goes to the next when the one who has it gives it up', async () => {
+  it('goes to the next member if the holder of the claim gives it up', async () => {
     const { workspace, sent } = await offered();
     const [first = ''] = await asked(workspace, sent);
     await claim(workspace, workspace.who(first), sent.message.id);
@@ -146,7 +146,7 @@ describe('what is offered to a role', () => {
     expect((await owe(workspace.who(first), { limit: 5 })).count).toBe(0);
   });
 
-  it('comes back to the one who put it off', async () => {
+  it('comes back to the member that deferred it', async () => {
     const { workspace, sent } = await offered();
     const [first = ''] = await asked(workspace, sent);
     await react(workspace, workspace.who(first), sent.message.id, { signal: 'queued' });
@@ -155,7 +155,7 @@ describe('what is offered to a role', () => {
     expect(await workspace.live(11 * MINUTE)).toMatchObject([{ mailbox: first, state: 'open' }]);
   });
 
-  it('goes to those who were here lately, and among them to the one who was idle the longest [C2A-D4]', async () => {
+  it('goes to a member that was seen lately, and among these to the longest idle one [C2A-D4]', async () => {
     const workspace = await aWorkspace('alice', ...MEMBERS);
     await withRole(workspace, 'backend', ...MEMBERS);
     workspace.pass(2 * 60 * MINUTE);
@@ -167,7 +167,7 @@ describe('what is offered to a role', () => {
   });
 });
 
-it('is offered to the one with the fewest duties, where all were idle as long [C2A-D4]', async () => {
+it('a message to a role goes to the member with the fewest obligations if all were idle equally long [C2A-D4]', async () => {
   const workspace = await aWorkspace('alice', ...MEMBERS);
   await withRole(workspace, 'backend', ...MEMBERS);
   for (const name of MEMBERS.filter((one) => one !== 'carol')) await send(workspace, alice, aDraft({ to: `@${name}` }));
@@ -185,7 +185,7 @@ async function offered(): Promise<{ workspace: TestWorkspace; sent: Sent }> {
   return { workspace, sent: await send(workspace, alice, aDraft({ to: '@backend', body: 'who knows the parser' })) };
 }
 
-/** Who was asked so far. */
+/** The agents that were asked so far. */
 async function asked(workspace: TestWorkspace, { message }: Sent): Promise<string[]> {
   const found: string[] = [];
   for (const name of MEMBERS) {

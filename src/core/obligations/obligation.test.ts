@@ -19,7 +19,7 @@ import { tick } from './tick.ts';
 const MINUTE = 60_000;
 const PAGE = { limit: 20 };
 
-describe('what is owed', () => {
+describe('an owed answer', () => {
   it.each([
     ['a direct message [C2A-82]', async (workspace: TestWorkspace) => send(workspace, alice, aDraft())],
     [
@@ -62,7 +62,7 @@ describe('what is owed', () => {
     expect(await owe(workspace.who('bob'), PAGE)).toMatchObject({ obligations: [], count: 0 });
   });
 
-  it('is told from both sides, one call each', async () => {
+  it('is listed for the reader and for the author, with one call each', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     const first = await send(workspace, alice, aDraft());
     await send(workspace, carol, aDraft({ to: '@alice' }));
@@ -79,7 +79,7 @@ describe('what is owed', () => {
     expect(waited.obligations[0]?.message?.body).toBe('hello');
   });
 
-  it('stays owed when it was only shown', async () => {
+  it('stays owed after the message was only shown', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
     await deliver(workspace.who('bob'), [message.id], { disposition: 'acknowledged', by: { by: 'hook' } }, () => ({
@@ -92,7 +92,7 @@ describe('what is owed', () => {
     expect(await ending(workspace, bob, message.id)).toBe('acknowledged');
   });
 
-  it('ends in the same moment in which it is answered or acknowledged', async () => {
+  it('ends at once when the message is answered or acknowledged', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const first = await send(workspace, alice, aDraft());
     const second = await send(workspace, alice, aDraft());
@@ -103,7 +103,7 @@ describe('what is owed', () => {
     expect(await ending(workspace, bob, second.message.id)).toBe('acknowledged');
   });
 
-  it('is as it stands, whenever somebody first looks: what was ended before is entered as ended', async () => {
+  it('is entered with its current state, whenever that happens: as ended if it was answered before', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(workspace, '#dev', 'bob', 'carol');
     const acked = await send(workspace, alice, aDraft());
@@ -117,7 +117,7 @@ describe('what is owed', () => {
     expect(await ending(workspace, carol, handled.message.id)).toBeNull();
   });
 
-  it('does not end by a send that crossed it on the way, or by a question', async () => {
+  it('does not end by a send that crossed the message, or by a question', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft({ body: 'deploy now?', intent: 'question' }));
     await send(workspace, bob, aDraft({ to: '@alice', body: 'the parser is done' }));
@@ -128,7 +128,7 @@ describe('what is owed', () => {
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(1);
   });
 
-  it('ends by a plain send to the one who waits, which says nothing of a thread', async () => {
+  it('ends by a plain send to the author, without a thread', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
     await read(workspace.who('bob'), message.id);
@@ -138,7 +138,7 @@ describe('what is owed', () => {
     expect(await ending(workspace, bob, message.id)).toBe('responded');
   });
 
-  it('is put off with a reason, stays owed, and comes back at its time [C2A-124, C2A-109]', async () => {
+  it('can be deferred with a reason: it stays owed, and comes back at its time [C2A-124, C2A-109]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
     const until = new Date(workspace.now() + 20 * MINUTE).toISOString();
@@ -154,7 +154,7 @@ describe('what is owed', () => {
     expect(await workspace.live(2 * MINUTE)).toMatchObject([{ id: message.id, state: 'open' }]);
   });
 
-  it('comes back after half an hour if nobody said when [C2A-D10]', async () => {
+  it('comes back after half an hour if the defer names no time [C2A-D10]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
     await defer(workspace, workspace.who('bob'), message.id, { reason: 'later' });
@@ -162,7 +162,7 @@ describe('what is owed', () => {
     expect(await workspace.live(2 * MINUTE)).toHaveLength(1);
   });
 
-  it('is not put off where nothing is owed, and not by a stranger', async () => {
+  it('cannot be deferred if nothing is owed, or by another agent', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     const { message } = await send(workspace, alice, aDraft({ intent: 'fyi' }));
     await expect(defer(workspace, workspace.who('bob'), message.id, { reason: 'x' })).rejects.toMatchObject({
@@ -173,7 +173,7 @@ describe('what is owed', () => {
     });
   });
 
-  it('is all closed by resolving the exchange in which it is owed, and nothing of others is [C2A-125]', async () => {
+  it('is closed by resolving its exchange, but those between other agents are not [C2A-125]', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     const root = await send(workspace, alice, aDraft());
     const other = await send(workspace, carol, aDraft());
@@ -198,7 +198,7 @@ describe('what is owed', () => {
     expect(await ending(workspace, carol, theirs.message.id)).toBeNull();
   });
 
-  it('is closed by resolving the one event or the assignment, by its reader or by who waits for it [C2A-125]', async () => {
+  it('is closed by resolving its one event or assignment, by its reader or its author [C2A-125]', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     const root = await send(workspace, alice, aDraft({ intent: 'assignment' }));
     const inIt = { thread: root.message.id, intent: 'question', body: 'and the tests?' };
@@ -214,7 +214,7 @@ describe('what is owed', () => {
 });
 
 describe('an unanswered message', () => {
-  it('is offered to the same reader again, twice, before one other hears of it, and then runs out [C2A-153, C2A-154, C2A-D11]', async () => {
+  it('is offered to its reader twice more, then escalated to one agent, and then fails [C2A-153, C2A-154, C2A-D11]', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol', 'dora');
     const will = await anOwner(workspace);
     const { message } = await send(workspace, alice, aDraft());
@@ -241,27 +241,30 @@ describe('an unanswered message', () => {
     ['a lead, where the one who waits for it owns it', { owner: 'alice', owns: '#dev', lead: 'carol' }, 'carol'],
     ['the person, where the one who owes it is the lead', { owner: 'dora', owns: '#ops', lead: 'bob' }, 'will'],
     ['the person, where there is no lead', { owner: 'dora', owns: '#ops', lead: null }, 'will'],
-  ])('goes to exactly one, %s, and the audit says to whom [C2A-155]', async (_whom, { owner, owns, lead }, to) => {
-    const workspace = await aWorkspace('alice', 'bob', 'carol', 'dora');
-    await anOwner(workspace);
-    await inChannel(workspace, '#dev', 'bob');
-    if (lead) await withRole(workspace, 'lead', lead);
-    const { message } = await send(workspace, alice, aDraft({ to: '#dev', body: '@bob look at this' }));
-    await workspace.own.directory.amend(AgentName.parse(owner), () => ({
-      owns: [owns === 'exchange' ? message.id : owns],
-    }));
-    await workspace.live(5 * MINUTE + 1000);
-    const waiting = ['alice', 'carol', 'dora', 'will'].map(async (name) => {
-      const ids = await workspace.own.mailboxes.ids(AgentName.parse(name));
-      return ids.map(() => name);
-    });
-    expect((await Promise.all(waiting)).flat()).toEqual([to]);
-    const trace = await workspace.own.journal.trace(message.id);
-    const told = trace?.copies[0]?.receipts.filter(({ step }) => step === 'escalated');
-    expect(told).toMatchObject([{ evidence: { to } }]);
-  });
+  ])(
+    'is escalated to exactly one recipient, %s, and the audit names it [C2A-155]',
+    async (_whom, { owner, owns, lead }, to) => {
+      const workspace = await aWorkspace('alice', 'bob', 'carol', 'dora');
+      await anOwner(workspace);
+      await inChannel(workspace, '#dev', 'bob');
+      if (lead) await withRole(workspace, 'lead', lead);
+      const { message } = await send(workspace, alice, aDraft({ to: '#dev', body: '@bob look at this' }));
+      await workspace.own.directory.amend(AgentName.parse(owner), () => ({
+        owns: [owns === 'exchange' ? message.id : owns],
+      }));
+      await workspace.live(5 * MINUTE + 1000);
+      const waiting = ['alice', 'carol', 'dora', 'will'].map(async (name) => {
+        const ids = await workspace.own.mailboxes.ids(AgentName.parse(name));
+        return ids.map(() => name);
+      });
+      expect((await Promise.all(waiting)).flat()).toEqual([to]);
+      const trace = await workspace.own.journal.trace(message.id);
+      const told = trace?.copies[0]?.receipts.filter(({ step }) => step === 'escalated');
+      expect(told).toMatchObject([{ evidence: { to } }]);
+    },
+  );
 
-  it('waits for a person where there is nobody to tell, and the audit says so [C2A-155]', async () => {
+  it('waits for an owner if nobody can get the escalation, and the audit says so [C2A-155]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
     await workspace.live(5 * MINUTE + 1000);
@@ -273,7 +276,7 @@ describe('an unanswered message', () => {
     expect(await workspace.own.mailboxes.ids(will)).toHaveLength(1);
   });
 
-  it('is answered for by anyone who was told of it: the answer goes to the one who waits', async () => {
+  it('may be answered by the recipient of the escalation: the answer goes to the author', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const will = await anOwner(workspace);
     const { message } = await send(workspace, alice, aDraft());
@@ -292,7 +295,7 @@ describe('an unanswered message', () => {
     expect(await ending(workspace, bob, message.id)).toBe('responded');
   });
 
-  it('of a person is not hurried', async () => {
+  it('to a person brings no reminders', async () => {
     const workspace = await aWorkspace('alice');
     const will = await anOwner(workspace);
     await send(workspace, alice, aDraft({ to: '@will' }));
@@ -300,7 +303,7 @@ describe('an unanswered message', () => {
     expect((await owe({ name: will, home: workspace.own }, PAGE)).count).toBe(1);
   });
 
-  it('that was shown before is knocked for where nobody else can show it again, with its text to read', async () => {
+  it('that was shown before comes back as a knock with its text, if no host can show it again', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft({ body: 'the secret plan' }));
     await deliver(workspace.who('bob'), [message.id], { disposition: 'acknowledged', by: { by: 'hook' } }, () => ({
@@ -327,8 +330,8 @@ describe('an unanswered message', () => {
   });
 });
 
-describe('time', () => {
-  it('does each thing once, however many processes keep it', async () => {
+describe('the tick', () => {
+  it('does each step once, however many processes call it', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const will = await anOwner(workspace);
     await send(workspace, alice, aDraft());
@@ -342,7 +345,7 @@ describe('time', () => {
     expect(await workspace.own.mailboxes.ids(will)).toHaveLength(1);
   });
 
-  it('tries again what failed half-way, and tells nobody twice', async () => {
+  it('repeats a step that failed half-way, and notifies nobody twice', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const will = await anOwner(workspace);
     await send(workspace, alice, aDraft({ obligation: { blocks: 'halted' } }));
@@ -362,7 +365,7 @@ describe('time', () => {
     expect(await mailboxes.ids(will)).toHaveLength(1);
   });
 
-  it('shows what was not answered in time as what may be answered [C2A-152, C2A-D11]', async () => {
+  it('changes the policy of a message that was not answered in time to may_respond [C2A-152, C2A-D11]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     await anOwner(workspace);
     const { message } = await send(workspace, alice, aDraft());
@@ -375,7 +378,7 @@ describe('time', () => {
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(0);
   });
 
-  it('lets anyone who was told look at what was left undone, and nobody else', async () => {
+  it('lets only the recipient of an escalation see the unanswered message', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol', 'dora');
     await anOwner(workspace);
     await withRole(workspace, 'lead', 'carol');
@@ -389,7 +392,7 @@ describe('time', () => {
 });
 
 describe('nothing is owed', () => {
-  it('for a note to oneself, and by an agent that keeps no policy', async () => {
+  it('for a message to oneself, and by an agent without a policy', async () => {
     const workspace = await aWorkspace('alice');
     await workspace.own.directory.register(bob, 'foreign');
     await send(workspace, alice, aDraft({ to: '@alice' }));
@@ -398,7 +401,7 @@ describe('nothing is owed', () => {
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(0);
   });
 
-  it('for what its sender took back before it was taken', async () => {
+  it('for a message that its sender withdrew before it was taken', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(1);
@@ -407,7 +410,7 @@ describe('nothing is owed', () => {
     expect(await ending(workspace, bob, message.id)).toBe('superseded');
   });
 
-  it('for what was settled while it was being entered', async () => {
+  it('for a message that was settled while its obligation was being entered', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
     const { from, upTo, copies } = await workspace.own.journal.unentered(10);
@@ -424,7 +427,7 @@ async function ending(workspace: TestWorkspace, mailbox: AgentName, id: MessageI
   return (await workspace.own.journal.obligation(mailbox, id))?.ended?.as ?? null;
 }
 
-/** The reader is shown the message, as by a hook. */
+/** Shows the message to its reader, as a hook does. */
 async function read(who: Who, id: MessageId): Promise<void> {
   await deliver(who, [id], { disposition: 'acknowledged', by: { by: 'hook' } }, () => ({
     show: () => {},

@@ -9,7 +9,7 @@ import { ownerOf, sendHeld, tellOwner } from './owners.ts';
 import { send } from '../mail/send.ts';
 
 describe('the owner', () => {
-  it('is told once of an exchange that goes nowhere, and its messages are held back [C2A-N7]', async () => {
+  it('gets one notice of an exchange that goes in circles, whose messages are held back [C2A-N7]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const will = await anOwner(workspace);
     const first = await talk(workspace, 12);
@@ -25,7 +25,7 @@ describe('the owner', () => {
     expect(await workspace.own.mailboxes.peek(will)).toHaveLength(2);
   });
 
-  it('gets what came before there was one, once', async () => {
+  it('gets the notices from before there was an owner, once', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     await talk(workspace, 12);
     expect(await tellOwner(workspace, workspace.own, { key: 'k', body: 'something' })).toBe(false);
@@ -36,7 +36,7 @@ describe('the owner', () => {
     expect(await workspace.own.mailboxes.peek(will)).toHaveLength(2);
   });
 
-  it('is told once per key, whatever the words', async () => {
+  it('gets one notice per key, whatever its text', async () => {
     const workspace = await aWorkspace();
     const will = await anOwner(workspace);
     expect(await tellOwner(workspace, workspace.own, { key: 'k', body: 'one' })).toBe(true);
@@ -45,8 +45,8 @@ describe('the owner', () => {
   });
 });
 
-describe('how a copy is seen', () => {
-  it('depends on who owns the channel, from the next message on [C2A-53]', async () => {
+describe('the attention of a copy', () => {
+  it('depends on the owner of the channel, from the next message on [C2A-53]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     await inChannel(workspace, '#dev', 'bob');
     const directedness = async (): Promise<string | undefined> =>
@@ -58,7 +58,7 @@ describe('how a copy is seen', () => {
     expect(await directedness()).toBe('ambient');
   });
 
-  it('depends on to whom an exchange was given: a post there without a mention knocks [C2A-96c]', async () => {
+  it('depends on the owner of the exchange: a post there without a mention knocks [C2A-96c]', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(workspace, '#dev', 'bob', 'carol');
     const root = await send(workspace, alice, aDraft({ to: '#dev' }));
@@ -69,7 +69,7 @@ describe('how a copy is seen', () => {
     expect(seen['carol']).toMatchObject({ policy: 'must_not_respond', injection: 'tool_mailbox' });
   });
 
-  it('is quieter while its reader wants quiet, unless a person is in a hurry', async () => {
+  it('is quieter in a quiet time of its reader, except for urgent mail of a person', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const will = await anOwner(workspace);
     const until = new Date(workspace.now() + 60_000).toISOString();
@@ -85,7 +85,7 @@ describe('how a copy is seen', () => {
     expect(await loud(alice)).toBe(true);
   });
 
-  it('stays quiet in its returns while its reader wants quiet, and is owed all the same', async () => {
+  it('stays quiet for reminders in a quiet time, and the answer is still owed', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const will = await anOwner(workspace);
     await workspace.own.directory.amend(bob, () => ({ quiet: { on: true } }));
@@ -97,14 +97,14 @@ describe('how a copy is seen', () => {
     expect(await workspace.own.journal.obligation(bob, message.id)).toMatchObject({ returns: 2, ended: null });
   });
 
-  it('may be that of an obligation, though its reader wants quiet', async () => {
+  it('may be that of an obligation also in a quiet time of its reader', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     await workspace.own.directory.amend(bob, () => ({ quiet: { on: true } }));
     const { copies } = await send(workspace, alice, aDraft({ obligation: { blocks: 'halted' } }));
     expect(copies).toMatchObject([{ attention: { policy: 'must_respond', injection: 'tool_mailbox' } }]);
   });
 
-  it('asks one of the agents whom a channel message calls, the first who hears it [C2A-131]', async () => {
+  it('requires an answer from one agent that a channel message names: the first that gets it [C2A-131]', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol', 'dora', 'eve', 'far');
     await anOwner(workspace);
     await inChannel(workspace, '#dev', 'bob', 'carol', 'dora', 'eve', 'will');
@@ -120,7 +120,7 @@ describe('how a copy is seen', () => {
     expect(await asked('@far @alice @will @dora @bob look')).toEqual([['dora', 'will'], ['bob']]);
   });
 
-  it('is silent where its reader was asked to leave, until it is called by name again [C2A-N3]', async () => {
+  it('is quiet in a place that its reader was asked to leave, until a message names the reader [C2A-N3]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const will = await anOwner(workspace);
     await inChannel(workspace, '#dev', 'bob', 'alice', 'will');
@@ -140,7 +140,7 @@ describe('how a copy is seen', () => {
     expect(await inThread(alice, 'it is the parser')).toMatchObject({ injection: 'notify' });
   });
 
-  it('is not changed by an agent who has no say there', async () => {
+  it('does not change if an agent that may not do so asks the reader to leave', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(workspace, '#dev', 'bob', 'carol');
     await withRole(workspace, 'backend', 'carol');
@@ -152,7 +152,7 @@ describe('how a copy is seen', () => {
   });
 });
 
-/** Two agents who say nothing new to each other. Answers with the message that began it. */
+/** Two agents say nothing new to each other. Returns the message that began the exchange. */
 async function talk(workspace: TestWorkspace, hops: number): Promise<string> {
   let last = await send(workspace, alice, aDraft({ body: 'shall we look at it together' }));
   const first = last.message.id;

@@ -46,7 +46,7 @@ describe('a reaction', () => {
     expect(await workspace.own.journal.copy(bob, message.id)).toMatchObject({ disposition, settledBy: { signal } });
   });
 
-  it('closes what must be answered by a nod only where a nod is all that was asked for [C2A-108]', async () => {
+  it('of agree ends an owed answer only if the message asked for approval [C2A-108]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const asked = await send(workspace, alice, aDraft({ body: 'check the deploy' }));
     await react(workspace, workspace.who('bob'), asked.message.id, { signal: 'seen' });
@@ -71,7 +71,7 @@ describe('a reaction', () => {
     expect(sent?.message.id).not.toBe(message.id);
   });
 
-  it('costs its reader no turn [C2A-96e]', async () => {
+  it('starts no turn of its reader [C2A-96e]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     for (const signal of ['seen', 'agree', 'working', 'done', 'declined'] as const) {
       const asked = await send(workspace, alice, aDraft());
@@ -108,14 +108,14 @@ describe('a reaction', () => {
     },
   );
 
-  it('of its author is raised where it ends what its reader owes [C2A-115]', async () => {
+  it('of the author is raised if it ends an obligation of its reader [C2A-115]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft({ obligation: { blocks: 'halted' } }));
     const { sent } = await react(workspace, workspace.who('alice'), message.id, { signal: 'done' });
     expect(sent?.copies).toMatchObject([{ mailbox: 'bob', attention: { injection: 'notify' } }]);
   });
 
-  it('said twice is one', async () => {
+  it('that is sent twice is stored once', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
     const first = await react(workspace, workspace.who('bob'), message.id, { signal: 'working' });
@@ -124,7 +124,7 @@ describe('a reaction', () => {
     expect(await workspace.own.mailboxes.ids(alice)).toHaveLength(1);
   });
 
-  it('takes the same claim as claiming does [C2A-111e]', async () => {
+  it('of claimed or working takes the same claim as `claim` [C2A-111e]', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(workspace, '#dev', 'bob', 'carol');
     const { message } = await send(workspace, alice, aDraft({ to: '#dev' }));
@@ -134,7 +134,7 @@ describe('a reaction', () => {
     });
   });
 
-  it('of a workspace’s own is kept and does nothing [C2A-D7]', async () => {
+  it('with a workspace’s own signal is kept and has no effect [C2A-D7]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
     const reacted = await react(workspace, workspace.who('bob'), message.id, { signal: Signal.parse('x-party') });
@@ -159,7 +159,7 @@ describe('a reaction', () => {
     expect((await workspace.own.journal.obligation(bob, id))?.ended?.as).toBe('responded');
   });
 
-  it('to an unknown event is refused where that is asked for, in the words for one that is not the reader’s', async () => {
+  it('to an unknown event is refused if the caller wants that, like one to an event of others', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     const { message } = await send(workspace, alice, aDraft());
     const toldOf = async (id: MessageId): Promise<string> =>
@@ -173,7 +173,7 @@ describe('a reaction', () => {
     expect(await workspace.own.mailboxes.ids(carol)).toHaveLength(1);
   });
 
-  it('of a bystander does nothing to another’s copy, whomever it names', async () => {
+  it('of another agent changes no copy, whichever agent it names', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(workspace, '#ops', 'alice', 'bob', 'carol');
     const { message } = await send(
@@ -186,7 +186,7 @@ describe('a reaction', () => {
     expect(await workspace.own.journal.copy(bob, message.id)).toMatchObject({ state: 'stored', disposition: null });
   });
 
-  it('of unclear asks back: its author owes the answer, and until then nothing comes back [C2A-111i, C2A-D10]', async () => {
+  it('of unclear asks back: the author owes the answer, and until then there is no reminder [C2A-111i, C2A-D10]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     await anOwner(workspace);
     const { message } = await send(workspace, alice, aDraft());
@@ -208,7 +208,7 @@ describe('a reaction', () => {
     expect(await workspace.own.journal.obligation(bob, message.id)).toMatchObject({ state: 'open', ended: null });
   });
 
-  it('carries the signal and never its sign [C2A-110]', async () => {
+  it('contains the signal and never its sign [C2A-110]', async () => {
     const workspace: TestWorkspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
     expect(Signal.safeParse('👍').success).toBe(false);

@@ -7,8 +7,8 @@ const name = (text: string): AgentName => AgentName.parse(text);
 const event = (text: string): MessageId => MessageId.parse(text);
 const team = ['anna', 'ben', 'cleo', 'dora', 'emil'].map((one) => ({ name: name(one), idleSince: 100, open: 0 }));
 
-describe('who answers for what was offered to several', () => {
-  it('is who has been idle the longest', () => {
+describe('the agent that answers a message that was offered to several', () => {
+  it('is the one that has been idle the longest', () => {
     const busy = [
       { name: name('anna'), idleSince: Infinity, open: 0 },
       { name: name('ben'), idleSince: 200, open: 9 },
@@ -17,7 +17,7 @@ describe('who answers for what was offered to several', () => {
     expect(rankResponders(busy, event('m'))).toEqual([name('ben'), name('cleo'), name('anna')]);
   });
 
-  it('of equally idle ones, who has the fewest duties [C2A-D4]', () => {
+  it('is, of equally idle ones, the one with the fewest obligations [C2A-D4]', () => {
     const loaded = [
       { name: name('anna'), idleSince: 100, open: 3 },
       { name: name('ben'), idleSince: 100, open: 1 },
@@ -25,7 +25,7 @@ describe('who answers for what was offered to several', () => {
     expect(chooseResponder(loaded, event('m'))).toBe(name('ben'));
   });
 
-  it('of equal ones, another for another event: none of five gets more than a third of a thousand [C2A-D4]', () => {
+  it('differs between events if all are equal: none of five gets more than a third of a thousand [C2A-D4]', () => {
     const counts = new Map<string, number>();
     for (let n = 0; n < 1_000; n += 1) {
       const one = String(chooseResponder(team, event(`m-${n}`)));
@@ -35,7 +35,7 @@ describe('who answers for what was offered to several', () => {
     expect(Math.max(...counts.values())).toBeLessThan(333);
   });
 
-  it('is nobody where there is nobody', () => expect(chooseResponder([], event('m'))).toBeNull());
+  it('is null if there is no candidate', () => expect(chooseResponder([], event('m'))).toBeNull());
 
   const anyTeam = fc.uniqueArray(
     fc.record({
@@ -47,7 +47,7 @@ describe('who answers for what was offered to several', () => {
   );
   const anyEvent = fc.uuid({ version: 4 }).map(event);
 
-  it('is always the same, in whatever order they are named', () => {
+  it('is always the same, in any order of the candidates', () => {
     fc.assert(
       fc.property(anyTeam, anyEvent, (some, id) => {
         expect(rankResponders(some.toReversed(), id)).toEqual(rankResponders(some, id));
@@ -56,7 +56,7 @@ describe('who answers for what was offered to several', () => {
     );
   });
 
-  it('changes for nobody else when somebody who was not chosen goes away', () => {
+  it('does not change if another candidate goes away', () => {
     fc.assert(
       fc.property(anyTeam, anyEvent, fc.nat(), (some, id, pick) => {
         const [first, ...others] = rankResponders(some, id);

@@ -46,7 +46,7 @@ const aReply = (given: Given = {}): Obligation => obligationFor(given);
 const anObligation = (given: Given = {}): Obligation =>
   obligationFor({ ...given, parley: { obligation: { blocks: 'halted' }, ...given.parley } });
 
-/** Looks whenever something is due, for as long as there is anything; says what was done, in seconds after the message was made. */
+/** Does every due step until nothing is due any more. Returns the steps, with their times in seconds after the message was written. */
 function story(obligation: Obligation, until = MADE + 7 * DAY): string[] {
   const told: string[] = [];
   for (let now = obligation; now.due !== null && now.due <= until;) {
@@ -57,14 +57,14 @@ function story(obligation: Obligation, until = MADE + 7 * DAY): string[] {
   return told;
 }
 
-describe('a reply that nobody gives', () => {
-  it('comes back at a third and two thirds of its deadline, goes up once at the deadline, and ends as failed', () => {
+describe('a reply that does not come', () => {
+  it('brings reminders at a third and two thirds of its deadline, is escalated once at the deadline, and fails', () => {
     expect(story(aReply())).toEqual(['return 100', 'return 200', 'escalate 300', 'expire 600']);
     const end = [0, 1, 2, 3].reduce((obligation) => step(obligation, obligation.due ?? 0).obligation, aReply());
     expect(end.ended).toEqual({ as: 'failed', at: MADE + 2 * DEADLINE_MS, by: { reason: 'expired' } });
   });
 
-  it('has the deadline that its message says', () => {
+  it('has the deadline of its message', () => {
     const deadline = new Date(MADE + 3_600_000).toISOString();
     expect(story(aReply({ parley: { deadline } }))).toEqual([
       'return 1200',
@@ -74,12 +74,12 @@ describe('a reply that nobody gives', () => {
     ]);
   });
 
-  it('has the usual deadline where the message says one that had passed before it was made', () => {
+  it('has the default deadline if that of its message was before the message was written', () => {
     const deadline = new Date(MADE - 1).toISOString();
     expect(aReply({ parley: { deadline } }).due).toBe(MADE + DEADLINE_MS / 3);
   });
 
-  it('that was deferred is owed again at its time, once, before it goes up', () => {
+  it('that was deferred brings one reminder at its time before it is escalated', () => {
     const put = deferredUntil(aReply(), MADE + DEFER_MS, 'after the deploy');
     expect(put).toMatchObject({ state: 'deferred', note: 'after the deploy', ended: null });
     expect(story(put)).toEqual(['return 1800', 'return 1900', 'escalate 2000', 'expire 2300']);
@@ -87,7 +87,7 @@ describe('a reply that nobody gives', () => {
     expect(story(late)).toEqual(['return 1800', 'expire 1900']);
   });
 
-  it('is not asked for while its reader works on it', () => {
+  it('brings no reminder while its reader works on it', () => {
     const claimed = onSignal(aReply(), 'working', READER, MADE + 50_000, 'none').obligation;
     expect(claimed).toMatchObject({ state: 'claimed', due: MADE + 50_000 + CLAIM_MS, ended: null });
     expect(step(claimed, MADE + 400_000).do).toBe('nothing');
@@ -110,20 +110,20 @@ describe('an obligation', () => {
     },
   );
 
-  it('that was handed on comes back too, and then goes to a person', () => {
+  it('of an escalation brings reminders too, and then goes to a person', () => {
     const handed = anObligation({ reason: 'escalation' });
     expect(handed.tier).toBe(1);
     expect(story(handed)).toEqual(['return 300', 'return 600', 'return 900', 'escalate 1200']);
   });
 
-  it('with a person never comes back and stays open [C2A-N14]', () => {
+  it('with a person brings no reminders and stays open [C2A-N14]', () => {
     const obligation = anObligation({ reason: 'escalation', isPerson: true });
     expect(obligation).toMatchObject({ tier: 2, due: null, ended: null });
     for (let day = 1; day <= 7; day += 1)
       expect(step(obligation, MADE + day * DAY)).toEqual({ do: 'nothing', obligation });
   });
 
-  it('is as old as its message, and after a time away comes back once [C2A-N16, C2A-D10]', () => {
+  it('is as old as its message, and after a pause brings one reminder [C2A-N16, C2A-D10]', () => {
     const obligation = anObligation();
     const restart = MADE + 10 * obligation.every + 1;
     const first = step(obligation, restart);
@@ -133,14 +133,14 @@ describe('an obligation', () => {
     expect(step(first.obligation, restart + obligation.every).do).toBe('escalate');
   });
 
-  it('is put off once, by one interval', () => {
+  it('can be deferred once, by one interval', () => {
     const once = deferredUntil(anObligation(), MADE + DAY, 'later');
     expect(once).toMatchObject({ state: 'deferred', due: MADE + 2 * once.every, extended: true });
     expect(deferredUntil(once, MADE + DAY, 'later still').due).toBe(once.due);
   });
 });
 
-describe('what its reader signals about an obligation', () => {
+describe('a signal of the reader about an obligation', () => {
   const told = (signal: KnownSignal, obligation = anObligation()): ReturnType<typeof onSignal> =>
     onSignal(obligation, signal, READER, MADE + 1_000, 'none');
 
@@ -151,7 +151,7 @@ describe('what its reader signals about an obligation', () => {
     expect(told(signal, obligation).obligation.due).toBe(obligation.due);
   });
 
-  it.each(['declined', 'blocked'] as const)('%s sends it up at once, and only once [C2A-N15]', (signal) => {
+  it.each(['declined', 'blocked'] as const)('%s escalates it at once, and only once [C2A-N15]', (signal) => {
     const { obligation, follow } = told(signal);
     expect(follow).toBe('escalate');
     expect(obligation).toMatchObject({ tier: 1, due: null, ended: null });
@@ -180,7 +180,7 @@ describe('what its reader signals about an obligation', () => {
   });
 });
 
-describe('what its reader signals about a reply', () => {
+describe('a signal of the reader about a reply', () => {
   const told = (signal: KnownSignal, intent: Intent = 'none'): ReturnType<typeof onSignal> =>
     onSignal(aReply(), signal, READER, MADE + 1_000, intent);
 
@@ -222,14 +222,14 @@ describe('what its reader signals about a reply', () => {
     expect(story(told('unclear').obligation)[0]).toBe('return 1801');
   });
 
-  it('leaves a person all the time in the world', () => {
+  it('sets no deadline for a person', () => {
     const person = aReply({ isPerson: true });
     expect(onSignal(person, 'queued', READER, MADE, 'none').obligation).toMatchObject({ state: 'deferred', due: null });
     expect(story(person)).toEqual([]);
   });
 });
 
-describe('a duty', () => {
+describe('a row of either kind', () => {
   const anyIntent = fc.constantFrom(...Intent.inner.options);
   const anySignal = fc.constantFrom(...(Object.keys(SIGNALS) as KnownSignal[]));
   const anyBy = fc.record({ isAuthor: fc.boolean(), isRecipient: fc.boolean(), isDelegate: fc.boolean() });
@@ -254,7 +254,7 @@ describe('a duty', () => {
   const begun = ({ isObligation, ...given }: { isObligation: boolean } & Given): Obligation =>
     isObligation ? anObligation(given) : aReply(given);
 
-  /** Plays a life and says after each event what was, what is, and what was done. */
+  /** Plays a series of events. Returns for each the row before it, the row after it, and the step. */
   function play(
     obligation: Obligation,
     events: Event[],
@@ -293,7 +293,7 @@ describe('a duty', () => {
       expect(done === 'nothing' || done === 'defer').toBe(true);
     }));
 
-  it('of the second kind is never ended by time or by its reader', () => {
+  it('of kind obligation is never ended by time or by its reader', () => {
     const events = fc.array(
       anyEvent.map((event) => (event.kind === 'signal' ? { ...event, by: READER } : event)),
       { maxLength: 40 },
@@ -305,27 +305,27 @@ describe('a duty', () => {
     );
   });
 
-  it('goes up one step at a time, and never down', () =>
+  it('rises one tier at a time, and never falls', () =>
     always((before, after, done) => {
       expect(after.tier).toBeGreaterThanOrEqual(before.tier);
       if (done === 'escalate') expect(after.tier).toBe((before.tier + 1) as 1 | 2);
     }));
 
-  it('never does anything twice at one time', () =>
+  it('never does a step twice at one time', () =>
     always((_before, after, _done, now) => {
       const again = step(after, now);
       if (after.due !== null && after.due > now) expect(again).toEqual({ do: 'nothing', obligation: after });
       else expect(step(again.obligation, now).do).toBe('nothing');
     }));
 
-  it('never comes back before half of its interval has passed, and on time after exactly one', () =>
+  it('never brings a reminder before half of its interval, and one after exactly one interval if on time', () =>
     always((_before, after, done, now) => {
       if (done !== 'return') return;
       expect(after.due ?? 0).toBeGreaterThan(now + after.every / 2 - 1);
       expect(after.due ?? 0).toBeLessThanOrEqual(now + after.every);
     }));
 
-  it('keeps who owes what to whom, and how often it comes', () =>
+  it('never changes its mailbox, message, author and interval', () =>
     always((before, after) => {
       const fixed = ({ id, mailbox, from, kind, at, every }: Obligation): unknown => ({
         id,
@@ -338,7 +338,7 @@ describe('a duty', () => {
       expect(fixed(after)).toEqual(fixed(before));
     }));
 
-  it('is nobody else’s to speak about', () => {
+  it('is not changed by signals of other agents', () => {
     fc.assert(
       fc.property(anyStart, anySignal, anyIntent, (start, signal, intent) => {
         const obligation = begun(start);
