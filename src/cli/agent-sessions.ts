@@ -1,8 +1,9 @@
 import type { Env } from '../core/env.ts';
+import type { AgentName } from '../core/names.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import type { Way, WayName } from '../core/ports/way-in.ts';
 import { reasonOf } from '../core/refusal.ts';
-import { liveClients } from '../clients/clients.ts';
+import { clientNamed, liveClients } from '../clients/clients.ts';
 import { hasLiveProcess, SessionNames } from '../delivery/session-names.ts';
 import { daemonNotice } from '../platform/daemon-lock.ts';
 import { parleyHome, userHome } from '../platform/env.ts';
@@ -36,12 +37,15 @@ const STATES = {
  * The sessions of each agent of Parley's home: those that run, and the last one of each name that a session was given. `tell` gets what keeps
  * the sessions of one client from being listed.
  */
-export async function agentSessions(env: Env, tell: (trouble: string) => void): Promise<Map<string, AgentSession[]>> {
+export async function agentSessions(
+  env: Env,
+  tell: (trouble: string) => void,
+): Promise<Map<AgentName, AgentSession[]>> {
   const names = new SessionNames(parleyHome(env));
   const named = names.all();
-  const isFollowed = daemonNotice(`${names.home}/daemon`)?.doors.some(({ name }) => name === 'follow') ?? false;
-  const found = new Map<string, AgentSession[]>();
-  const add = (name: string, session: AgentSession): void =>
+  const isFollowed = hasFollower(names.home);
+  const found = new Map<AgentName, AgentSession[]>();
+  const add = (name: AgentName, session: AgentSession): void =>
     void found.set(name, [...(found.get(name) ?? []), session]);
   for (const [client, sessions] of liveClients(env)) {
     try {
@@ -83,13 +87,51 @@ function running(live: LiveSession, ways: readonly Way[] | null): AgentSession {
 /** Why a session has this way and not a faster one. */
 const REASONS: Partial<Record<WayName, string>> = { queue: ', because its window runs without the daemon of Codex' };
 
-/** One session in a line for people: `claude in ~/api, idle, by socket`. */
-export function sessionLine(session: AgentSession, env: Env): string {
-  const { client, folder, state, waitingFor, way, mailComes = 'with its next prompt' } = session;
-  const home = userHome(env);
-  const where = folder === home || folder.startsWith(`${home}/`) ? `~${folder.slice(home.length)}` : folder;
-  const waits = waitingFor === undefined ? state : `${state} (${waitingFor})`;
-  const by = way === null ? `mail comes ${mailComes}` : `by ${way}${REASONS[way] ?? ''}`;
-  const how = state === 'not running' ? '' : `, ${by}`;
-  return `${client} in ${where}, ${waits}${how}`;
+/** When mail comes by a way that is open. */
+const COMES: Readonly<Record<string, string>> = {
+  idle: 'mail wakes it',
+  busy: 'mail comes after the running tool',
+  waiting: 'mail comes after your answer',
+  starting: 'mail comes when it has started',
+};
+
+/**
+ * Says sessions for people, each in one line, with its state and what that means for mail: `claude in ~/api, idle; mail wakes it (socket)`.
+ */
+export class SessionLines {
+  readonly #names: SessionNames;
+  readonly #isFollowed: boolean;
+
+  constructor(readonly env: Env) {
+    this.#names = new SessionNames(parleyHome(env));
+    this.#isFollowed = hasFollower(this.#names.home);
+  }
+
+  of(name: AgentName, session: AgentSession): string {
+    const { client, folder, state, waitingFor } = session;
+    const home = userHome(this.env);
+    const where = folder === home || folder.startsWith(`${home}/`) ? `~${folder.slice(home.length)}` : folder;
+    const does = waitingFor === undefined ? state : `${state} (${waitingFor})`;
+    return `${client} in ${where}, ${does}${state === 'not running' ? '' : `; ${this.#mailComes(name, session)}`}`;
+  }
+
+  #mailComes(name: AgentName, { client, state, way, mailComes }: AgentSession): string {
+    if (way !== null) return `${COMES[state] ?? 'mail comes'} (${way}${REASONS[way] ?? ''})`;
+    const hook = this.#names.hasHook(name) ? (clientNamed(client)?.hook ?? null) : null;
+    const isBetweenTools = hook !== null && Object.keys(hook.events).some((event) => AFTER_TOOLS.includes(event));
+    if (state === 'busy' && isBetweenTools) return 'mail comes after the running tool (hook)';
+    if (mailComes !== undefined) return `mail comes ${mailComes}`;
+    if (state === 'waiting' && (hook || this.#isFollowed)) return 'mail comes after your answer';
+    if (hook) return `mail comes ${state === 'busy' ? 'at the end of its turn' : 'with your next prompt'} (hook)`;
+    if (!this.#isFollowed) return 'mail waits for the daemon: `parley up --detach`';
+    return state === 'running' ? 'how mail comes is not known yet' : 'mail waits until its model asks for it';
+  }
+}
+
+/** The events of a hook that come between two requests of one turn. */
+const AFTER_TOOLS = ['PostToolUse', 'AfterTool'];
+
+/** Whether the daemon gives mail to running sessions. */
+function hasFollower(home: string): boolean {
+  return daemonNotice(`${home}/daemon`)?.doors.some(({ name }) => name === 'follow') ?? false;
 }

@@ -1,7 +1,7 @@
 import { CLIENT_NAMES } from '../clients/client-names.ts';
 import type { Command, Dialect, Options, Row } from '../core/command.ts';
 import { nearest } from '../core/nearest.ts';
-import { hasColour, Paint, writeAll } from '../platform/terminal.ts';
+import { columns, hasColour, Paint, wrapped, writeAll } from '../platform/terminal.ts';
 import { Context } from './context.ts';
 import { refused } from './failure.ts';
 
@@ -117,9 +117,10 @@ function helpPage(
 ): string {
   const width = Math.max(...groups.flatMap(([, rows]) => rows.map(({ name }) => name.length))) + 2;
   const sections = groups.map(([title, rows]) =>
-    [paint.bold(title), ...rows.map(({ name, summary }) => `  ${name.padEnd(width)}${summary}`)].join('\n'),
+    [paint.bold(title), ...rows.flatMap(({ name, summary }) => hanging(`  ${name.padEnd(width)}`, summary))].join('\n'),
   );
-  return ['parley: mail for coding agents that can prove it arrived', ...sections, notes.join('\n')].join('\n\n');
+  const last = notes.flatMap((note) => hanging('', note)).join('\n');
+  return ['parley: mail for coding agents that can prove it arrived', ...sections, last].join('\n\n');
 }
 
 /** The table of commands for programs. */
@@ -128,16 +129,22 @@ function table(rows: readonly ListedRow[]): object[] {
 }
 
 /** One command for programs. */
-function described({ usage, about, options, examples }: Command<Context>): object {
-  return { usage, about, options: shownOptions(options), examples: examples ?? [] };
+function described({ usage, about, paste, options, examples }: Command<Context>): object {
+  return {
+    usage,
+    about: paste === undefined ? about : `${about}\n\n${paste}`,
+    options: shownOptions(options),
+    examples: examples ?? [],
+  };
 }
 
 /** The help of one command, made from its own description. */
 function helpFor(command: Command<Context>, paint: Paint): string {
   return [
-    `${paint.bold('parley')} ${command.usage}`,
+    hanging('parley ', command.usage).join('\n').replace('parley', paint.bold),
     '',
-    command.about ?? '',
+    ...paragraphs(command.about ?? ''),
+    ...(command.paste === undefined ? [] : ['', command.paste]),
     '',
     ...optionLines(shownOptions(command.options)),
     ...(command.examples ? ['', 'Examples:', ...command.examples.map((line) => `  ${line}`)] : []),
@@ -156,5 +163,22 @@ function optionLines(options: Options): string[] {
     return { left: `  ${short}--${name}${value}${option.multiple ? ' …' : ''}`, help: option.help };
   });
   const width = Math.max(...rows.map((row) => row.left.length)) + 2;
-  return rows.map((row) => row.left.padEnd(width) + row.help);
+  return rows.flatMap((row) => hanging(row.left.padEnd(width), row.help));
 }
+
+/** The lines of a text, each broken so that it fits into the window. */
+function paragraphs(text: string): string[] {
+  return text.split('\n').flatMap((line) => hanging('', line));
+}
+
+/** What is described, and beside it a text in as many lines as it needs. */
+function hanging(left: string, text: string): string[] {
+  const room = columns() - left.length;
+  // In a narrow window the text goes below.
+  const [at, lines] =
+    room < LEAST_ROOM ? [4, wrapped(text, Math.max(columns() - 4, 1))] : [left.length, wrapped(text, room)];
+  const below = lines.map((line) => ' '.repeat(at) + line);
+  return room < LEAST_ROOM ? [left.trimEnd(), ...below] : [left + (lines[0] ?? ''), ...below.slice(1)];
+}
+
+const LEAST_ROOM = 20;

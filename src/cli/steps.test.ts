@@ -3,7 +3,7 @@ import { aMessage } from '../../test/support/mail.ts';
 import { AgentName } from '../core/names.ts';
 import type { Trace } from '../core/ports/journal.ts';
 import { receipt } from '../core/receipt.ts';
-import { stepsOf, UnseenSteps } from './steps.ts';
+import { brief, stepsOf, UnseenSteps } from './steps.ts';
 import type { TracedCopy } from './steps.ts';
 
 const message = aMessage();
@@ -29,6 +29,29 @@ function aCopy(mailbox: string, fields: Partial<TracedCopy> = {}): TracedCopy {
     ...fields,
   };
 }
+
+describe('the short form of evidence', () => {
+  it.each([
+    [
+      { way: 'plugin', client: 'opencode', session: 'ses_1', folder: '/api', pid: 29994, start: '222015', woke: true },
+      'way plugin, client opencode, woke it',
+    ],
+    [
+      { record: '/rollout', offset: 36000, id: message.id, turn: 't', output: 'msg_2', provenAt: 36126, way: 'rpc' },
+      'way rpc, in the client’s record',
+    ],
+    [
+      { record: '/opencode.db', id: message.id, message: 'msg_1', answer: 'msg_2', parent: 'msg_1', way: 'plugin' },
+      'way plugin, in the client’s record',
+    ],
+    [
+      { way: 'rpc', client: 'kimi', session: 's', server: 4321, because: 'it was busy' },
+      'way rpc, client kimi, because it was busy',
+    ],
+  ])('has no process, no place in a record and no id of a client: %j', (evidence, words) => {
+    expect(brief(evidence)).toBe(words);
+  });
+});
 
 describe('a message of a shared mailbox that one session took', () => {
   const ended = {

@@ -1,7 +1,7 @@
 import { lineForModel } from '../core/gate.ts';
 import type { Trace } from '../core/ports/journal.ts';
 import type { Receipt } from '../core/receipt.ts';
-import { isTerminal } from '../platform/terminal.ts';
+import { columns, isTerminal } from '../platform/terminal.ts';
 import type { Context } from './context.ts';
 
 /** When and by what a step was proven. */
@@ -115,10 +115,9 @@ export function timeFor({ verbose }: Pick<Context, 'verbose'>, at: string): stri
   return isToday ? time : `${day.map((part) => String(part).padStart(2, '0')).join('-')} ${time}`;
 }
 
-/** As much as fits into the rest of the terminal's line. A pipe gets all of it. */
-export function asMuchAsFits(text: string, taken: number): string {
-  const room = isTerminal(1) ? Math.max((process.stdout.columns || 80) - taken, 8) : Infinity;
-  return text.length <= room ? text : `${text.slice(0, room - 1)}…`;
+/** As much of a line as fits into the window as it is now; all of it with `--verbose`, and for a pipe. */
+export function inWindow({ verbose }: Pick<Context, 'verbose'>, line: string): string {
+  return verbose || !isTerminal(1) ? line : Bun.sliceAnsi(line, 0, columns(), '…');
 }
 
 export function evidenceWords(evidence: Receipt['evidence']): string {
@@ -127,8 +126,27 @@ export function evidenceWords(evidence: Receipt['evidence']): string {
     .join(', ');
 }
 
-/** Where a record is proves a step, but nobody reads it: `--verbose` has it. */
-const PLACES = ['session', 'folder', 'offset', 'entry', 'request', 'turn', 'id', 'record'];
+/** Which process and which entry of a record prove a step, but nobody reads them: `--verbose` has them. */
+const PLACES = [
+  'session',
+  'folder',
+  'pid',
+  'start',
+  'server',
+  'lease',
+  'record',
+  'transcript',
+  'offset',
+  'provenAt',
+  'entry',
+  'request',
+  'turn',
+  'id',
+  'message',
+  'answer',
+  'parent',
+  'output',
+];
 const UUID = /^([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /** The same in few words. */
@@ -136,7 +154,8 @@ export function brief(evidence: Receipt['evidence']): string {
   const rest = Object.entries(evidence).filter(([name]) => !PLACES.includes(name));
   const short = rest.map(([name, value]) => [name, String(value).replace(UUID, '$1')]);
   const words = [
-    evidenceWords(Object.fromEntries(short) as Record<string, string>),
+    evidenceWords(Object.fromEntries(short.filter(([name]) => name !== 'woke')) as Record<string, string>),
+    evidence['woke'] === true ? 'woke it' : '',
     'record' in evidence ? 'in the client’s record' : '',
   ];
   return words.filter(Boolean).join(', ');

@@ -26,6 +26,8 @@ interface Description<C, V> {
   usage: string;
   /** What it does, for the help of the command. */
   about?: string;
+  /** Lines to copy from its help: they are printed below `about` as they are. */
+  paste?: string;
   examples?: readonly string[];
   run(context: C, values: V, words: string[]): Promise<void>;
 }

@@ -118,11 +118,13 @@ async function sessionMailboxes(
   const bound = HookSessionFolder.open(names.home, live.id)?.binding();
   const match = bound?.agent === name ? bound.match : (gitOrigin(live.folder) ?? live.folder);
   const shares = sharedMailbox(names.home, name);
+  let others: Candidate[] | undefined;
+  // The same for every message of this look, and not asked for where none waits.
   const candidates = (): Candidate[] =>
-    all.flatMap((one) => {
+    (others ??= all.flatMap((one) => {
       const other = names.nameOf(one, named);
       return other !== null && sharedMailbox(names.home, other) === shares ? [{ name: other, folder: one.folder }] : [];
-    });
+    }));
   const leave = async (shared: Who, message: Message): Promise<number> => {
     const stored = (await receiptsOf(shared, message.id)).filter(({ step }) => step === 'stored');
     const folder = senderFolder(message.from, stored, named);

@@ -56,6 +56,16 @@ async function aRig() {
     },
     state: async (id: MessageId, name = BOB) => (await copyOf(id, name))?.state,
     steps: async (id: MessageId) => ((await copyOf(id))?.receipts ?? []).map(({ step }) => step),
+    /** The messages about which the record is asked from now on. */
+    asked(): MessageId[] {
+      const asked: MessageId[] = [];
+      const proof = claude.proof.bind(claude);
+      claude.proof = (session, id, since) => {
+        asked.push(id);
+        return proof(session, id, since);
+      };
+      return asked;
+    },
     /** What alice got. */
     bodies: async () => (await workspace.own.mailboxes.peek(alice)).map(({ message }) => message.body),
     /** What the hook of session s1 would show now. */
@@ -125,6 +135,42 @@ describe('a session that answers a question', () => {
     expect((await rig.bodies()).toSorted()).toEqual(['A is fine.', 'B is fine.']);
   });
 
+  it('is given no other mail also when an older question turns out to get no answer', async () => {
+    const rig = await aRig();
+    rig.workspace.pass(Date.now() - rig.workspace.now());
+    Object.assign(rig.claude.add('s1', { status: 'active' }), { beginsTurn: false, endsTurn: false });
+    rig.follow();
+    const older = await rig.send({ body: 'joins a turn?' });
+    await settled(rig, older);
+    rig.claude.sessions.clear();
+    rig.claude.changed();
+    await looked(rig);
+    const id = await rig.send({ body: 'A?' });
+    rig.claude.beginsTurn = true;
+    const asked = rig.asked();
+    rig.claude.add('s1');
+    await settled(rig, id);
+    await within(10_000, async () => asked.includes(older));
+    await looked(rig);
+    await rig.send({ body: 'the key was rotated', intent: 'fyi' });
+    expect((await rig.hookLook()).bodies).toEqual([]);
+    await looked(rig);
+    expect(rig.claude.texts('s1')).toHaveLength(2);
+  });
+
+  it('is given no other mail by a follower that was started again in its turn', async () => {
+    const { rig, id, follower } = await asked();
+    await follower.close();
+    const next = await rig.send({ body: 'B meanwhile?' });
+    rig.follow();
+    await looked(rig);
+    expect(rig.claude.texts('s1')).toHaveLength(1);
+    expect((await rig.hookLook()).bodies).toEqual([]);
+    rig.claude.show('s1', id, { id: 't1', end: { how: 'done', text: 'A is fine.' } }).add('s1');
+    await settled(rig, next);
+    expect(await rig.bodies()).toEqual(['A is fine.']);
+  });
+
   it('is shown urgent mail by its hook', async () => {
     const { rig, follower } = await asked();
     await follower.close();
@@ -152,6 +198,19 @@ describe('a session that answers a question', () => {
 });
 
 describe('a captured answer', () => {
+  it('is not promised to a question that joins a turn: its text says that only a reply reaches the sender', async () => {
+    const rig = await aRig();
+    const only = 'Only this reaches them: the tool reply';
+    rig.claude.add('s1', { status: 'active' });
+    rig.follow();
+    await settled(rig, await rig.send({ body: 'joins?' }));
+    expect(rig.claude.texts('s1')).toEqual([expect.stringContaining(only)]);
+    rig.claude.add('s1');
+    await settled(rig, await rig.send({ body: 'begins?' }));
+    expect(rig.claude.texts('s1')[1]).toContain('Answer with the tool reply');
+    expect(rig.claude.texts('s1')[1]).not.toContain(only);
+  });
+
   it('survives a failure to write it', async () => {
     const rig = await aRig();
     rig.claude.add('s1').endsTurn = false;

@@ -4,23 +4,20 @@ import type { Who, Workspace } from '../core/mail/workspace.ts';
 import { isBlank } from '../core/message.ts';
 import { AgentName } from '../core/names.ts';
 import type { MessageId, SendKey } from '../core/names.ts';
-import { owe } from '../core/obligations/owed.ts';
+import { allOwed } from '../core/obligations/owed.ts';
 import type { Obligation } from '../core/obligations/rules.ts';
 import type { LiveSession, RecordedProof } from '../core/ports/live-session.ts';
 import type { Parcel } from '../core/ports/way-in.ts';
 import { Refusal } from '../core/refusal.ts';
 import type { Log } from '../core/service.ts';
 import { shortBody } from './fit.ts';
-import type { FittedMail, Phrases } from './fit.ts';
+import type { FittedMail, PushPhrases } from './fit.ts';
 import { lastHandover } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
-import { HookSessionFolder } from './hook-session.ts';
+import { HookSessionFolder, ALONE_MS } from './hook-session.ts';
 
-const MOST_OWED = 100;
 /** Pause between two looks for answers, ms: the record of a model that writes changes all the time. */
 const ANSWERS_MS = 250;
-/** Limit for mail that waits for the end of a turn that a question began, ms. If it joined that turn, the question would get no answer. */
-const ALONE_MS = 60_000;
 /** A turn that works longer than this no longer keeps back the notice that its question has no answer, ms. */
 const LONGEST_WORK_MS = 60 * 60_000;
 
@@ -44,9 +41,9 @@ export interface AnswersDeps {
 export class Answers {
   /** Questions whose turn may still end, by mailbox and id, with the session that has them. */
   readonly #questions = new Map<string, { who: Who; handover: Handover }>();
-  /** Sessions that answer a question which we gave them when they were idle, and since when. */
-  readonly #answering = new Map<string, number>();
-  #takenAt = 0;
+  /** Sessions that answer a question which we gave them when they were idle: which one, and since when. */
+  readonly #answering = new Map<string, { question: MessageId; since: number }>();
+  #takenAt = -Infinity;
 
   constructor(readonly deps: AnswersDeps) {}
 
@@ -63,24 +60,25 @@ export class Answers {
 
   /** Whether this session works on a question that had a turn of its own, not longer than mail may wait for that. */
   isAnswering(session: string): boolean {
-    const since = this.#answering.get(session) ?? -Infinity;
-    return this.deps.workspace.now() - since < ALONE_MS;
+    const { since } = this.#answering.get(session) ?? { since: -Infinity };
+    return Math.abs(this.deps.workspace.now() - since) < ALONE_MS;
   }
 
-  /** The session is about to get a question, alone. Its hook shows it no other mail meanwhile. */
-  begin(session: string): void {
-    const now = this.deps.workspace.now();
-    this.#answering.set(session, now);
-    this.#folderOf(session)?.keepMail(now + ALONE_MS);
+  /** The session is about to get this question, alone. Its hook shows it no other mail meanwhile. */
+  begin(session: string, question: MessageId, since = this.deps.workspace.now()): void {
+    this.#answering.set(session, { question, since });
+    this.#folderOf(session)?.keepMail(since + ALONE_MS);
   }
 
-  /** It has answered; or it did not get the question, or its answer is not looked for. */
-  end(session: string): void {
-    if (this.#answering.delete(session)) this.#folderOf(session)?.keepMail(null);
+  /** It has answered this one; or it did not get it, or its answer is not looked for. Another question keeps its turn. */
+  end(session: string, question: MessageId): void {
+    if (this.#answering.get(session)?.question !== question) return;
+    this.#answering.delete(session);
+    this.#folderOf(session)?.keepMail(null);
   }
 
   close(): void {
-    for (const session of this.#answering.keys()) this.end(session);
+    for (const [session, { question }] of this.#answering) this.end(session, question);
   }
 
   /** The session was shown this message: if it is a question, its answer is looked for. */
@@ -90,13 +88,23 @@ export class Answers {
     const message = await who.home.journal.message(handover.id);
     const copy = message && (await who.home.journal.copy(who.name, handover.id));
     if (!copy || !wantsAnswer({ message, attention: copy.attention })) return;
-    if (await this.#mayCapture(who, message.from)) this.#questions.set(keyOf(who.name, handover.id), { who, handover });
-    else this.end(handover.to.id);
+    if (!(await this.#mayCapture(who, message.from))) return this.end(handover.to.id, handover.id);
+    this.#questions.set(keyOf(who.name, handover.id), { who, handover });
+    await this.#goOn(handover);
+  }
+
+  /** A process before this one kept mail from the turn of this question, or its handover was not proven at once: the turn still runs. */
+  async #goOn(handover: Handover): Promise<void> {
+    const { id: session } = handover.to;
+    const age = Math.abs(this.deps.workspace.now() - handover.at);
+    if (age >= ALONE_MS || this.#answering.has(session) || this.deps.statusOf(handover.to) !== 'active') return;
+    const proof = await this.deps.proofOf(handover);
+    if (proof?.step === 'shown' && proof.turn && !proof.turn.end) this.begin(session, handover.id, handover.at);
   }
 
   /** The same for what a process before this one had shown. */
   async expectOwed(who: Who): Promise<void> {
-    for (const { id } of (await owe(who, { limit: MOST_OWED })).obligations) {
+    for await (const { id } of allOwed(who)) {
       const handover = await lastHandover(who, id);
       if (handover && (await isSettledBy(who, handover))) await this.expect(who, handover);
     }
@@ -104,7 +112,7 @@ export class Answers {
 
   /** Sends the answers that are there by now. */
   async take(): Promise<void> {
-    const now = Date.now();
+    const now = performance.now();
     if (this.#questions.size === 0) return;
     if (now - this.#takenAt < ANSWERS_MS) return this.deps.lookIn(ANSWERS_MS);
     this.#takenAt = now;
@@ -142,9 +150,9 @@ export class Answers {
     return home.remote === undefined && !hasToken;
   }
 
-  #forget(key: string, { to }: Handover): void {
+  #forget(key: string, { to, id }: Handover): void {
     this.#questions.delete(key);
-    this.end(to.id);
+    this.end(to.id, id);
     this.deps.lookIn(0);
   }
 
@@ -179,13 +187,17 @@ export function wantsAnswer({ message, attention }: Pick<Delivered, 'message' | 
   return isFirst && attention.policy === 'must_respond';
 }
 
-/** What is handed over together is read together: the first has the greeting, and so has a question that begins a turn of its own. */
-export function parcelsOf(say: Phrases, copies: readonly FittedMail[], isIdle: boolean): Parcel[] {
+/**
+ * What is handed over together is read together: the first has the greeting. A question that begins a turn of its own has one that does not
+ * say that only `reply` reaches its sender.
+ */
+export function parcelsOf(say: PushPhrases, copies: readonly FittedMail[], isIdle: boolean): Parcel[] {
   return copies.map((mail, index) => {
     const { id, from } = mail.message;
     const whole = say.whole(mail);
     const ownTurn = isIdle && wantsAnswer(mail);
-    const text = index === 0 || ownTurn ? `${say.greeting}\n${whole}` : whole;
+    const greeting = ownTurn ? say.ownTurnGreeting : say.greeting;
+    const text = index === 0 || ownTurn ? `${greeting}\n${whole}` : whole;
     return { id, from, text, ownTurn, shortBody: shortBody(mail.message) };
   });
 }

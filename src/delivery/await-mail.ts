@@ -1,6 +1,7 @@
-import { waitingMail } from '../core/mail/shared.ts';
-import type { ReadMailbox } from '../core/mail/shared.ts';
+import { isSelected } from '../core/mail/deliver.ts';
 import type { Selection } from '../core/mail/deliver.ts';
+import type { ReadMailbox } from '../core/mail/shared.ts';
+import { byTime } from '../core/message.ts';
 import type { WaitingMessage } from '../core/ports/mailboxes.ts';
 import { Wakeup } from '../core/wait.ts';
 import { isPushed } from './hand-over.ts';
@@ -33,12 +34,16 @@ export async function awaitMail(
   }
 }
 
-async function wakingMail(mailbox: ReadMailbox, selection: Selection): Promise<WaitingMessage[]> {
-  const { name, home } = mailbox.who;
+/** Costs nothing what waits quietly, also what a hook has pointed to: its reader knows of that. */
+async function wakingMail({ who, taker }: ReadMailbox, selection: Selection): Promise<WaitingMessage[]> {
+  const { name, home } = who;
   const found: WaitingMessage[] = [];
-  for (const one of await waitingMail(mailbox, selection)) {
-    const copy = await home.journal.copy(name, one.message.id);
-    if (copy?.state === 'stored' && isPushed(copy)) found.push(one);
+  await home.mailboxes.adopt(name);
+  for (const id of await home.mailboxes.ids(name, true)) {
+    const copy = await home.journal.copy(name, id);
+    const one = copy?.state === 'stored' && isPushed(copy) ? await home.mailboxes.read(name, id) : null;
+    // Nobody takes its own words.
+    if (one && one.message.from !== taker && isSelected(one, selection)) found.push(one);
   }
-  return found;
+  return found.sort((a, b) => byTime(a.message, b.message));
 }

@@ -24,6 +24,12 @@ export interface Phrases {
   moreWait(count: number): string;
 }
 
+/** The same for mail that may begin a turn. */
+export interface PushPhrases extends Phrases {
+  /** For a question that begins a turn: what its model says last goes back by itself, if it sends no answer. */
+  ownTurnGreeting: string;
+}
+
 /** One piece of a text: a whole message, or a line about one which the reader fetches. */
 export interface Piece {
   mail: FittedMail;
@@ -118,16 +124,19 @@ export async function peopleAmong(home: Home, mail: readonly Pick<FittedMail, 'm
  * leave its own two marked lines. One exception: Claude Code's window shows only the first line of a message, so there a short body is moved
  * to that line, in quotes, behind its sender's name (clients/claude/peer-socket.ts). spec: hook#fence
  */
-export function fenced({ reader, mark, now, ago, people, hasTools = true }: Fence): Phrases {
+export function fenced({ reader, mark, now, ago, people, hasTools = true }: Fence): PushPhrases {
   const line = (text: string): string => `[parley ${mark}] ${text}`;
   const named = (mail: FittedMail): string => nameLine(mail, people);
   const described = (mail: FittedMail): string => [named(mail), ...facts(mail, now, ago)].join(' · ');
   const read = ({ id }: Message): string => `read it: parley read ${idInFence(id)} --as ${reader}`;
-  return {
-    greeting: line(
+  const greeting = (answerWith: string): string =>
+    line(
       `Mail for @${reader}. Only lines that begin with this mark are Parley's. ${whoseWords(people)} ` +
-        `Answer with ${hasTools ? 'the tool reply (id, text), or' : 'this command'}: parley reply <id> --as ${reader} "…"`,
-    ),
+        `${answerWith} ${hasTools ? 'the tool reply (id, text), or' : 'this command'}: parley reply <id> --as ${reader} "…"`,
+    );
+  return {
+    greeting: greeting('Only this reaches them:'),
+    ownTurnGreeting: greeting('Answer with'),
     /** A line that says what it is, the body with its secrets masked, and a line that ends it. */
     whole(mail) {
       const { id, body, refs = [] } = mail.message;
@@ -149,7 +158,7 @@ export function fenced({ reader, mark, now, ago, people, hasTools = true }: Fenc
         `${message.parley?.intent ?? 'message'}, ${message.body.length} characters`,
         ...redelivered(mail),
       ].join(' · ');
-      return line(`knock ${said}; ${read(message)}`);
+      return line(`${KNOCK} ${said}; ${read(message)}`);
     },
     pointer({ message, ...mail }) {
       const said = described({ message, ...mail });
@@ -168,7 +177,7 @@ export async function phrasesFor(
   mail: readonly FittedMail[],
   now: number,
   hasTools = true,
-): Promise<Phrases> {
+): Promise<PushPhrases> {
   const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
   return fenced({ reader, mark, now, ago: (iso) => ago(iso, now), people: await peopleAmong(home, mail), hasTools });
 }
@@ -176,6 +185,20 @@ export async function phrasesFor(
 /** Whether a hook of ours said this: it begins with the greeting of `parley hook` or `c2c hook`. */
 export function isMailText(text: string): boolean {
   return /^(?:\[parley [0-9a-f]+\] Mail for @|c2c mail for )/.test(text);
+}
+
+const KNOCK = 'knock';
+
+/**
+ * Whether a text of our hook only knocks for mail that nobody must answer. It holds no word of a sender, and asks for none: what the model
+ * says last in that turn is still for the one whose message began it.
+ */
+export function asksNothing(text: string): boolean {
+  const [greeting = '', ...lines] = text.trimEnd().split('\n');
+  const mark = /^\[parley [0-9a-f]+\] (?=Mail for @)/.exec(greeting)?.[0];
+  const isHarmless = (line: string): boolean =>
+    line.startsWith(`${mark}${KNOCK} `) && !line.includes(` · ${policyWords('must_respond')} · `);
+  return mark !== undefined && lines.length > 0 && lines.every(isHarmless);
 }
 
 /** The body as `fenced` renders it, if it is one short line. */

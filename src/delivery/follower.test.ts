@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'bun:test';
+import { describe, expect, it, onTestFinished, setSystemTime } from 'bun:test';
 import { aDraft } from '../../test/support/durable-workspace.ts';
 import { aRig, BOB, looked, printed, settled } from '../../test/support/followed.ts';
 import type { Rig } from '../../test/support/followed.ts';
@@ -291,6 +291,103 @@ describe('the follower', () => {
     rig.claude.add('s1');
     const id = await rig.send();
     rig.follow();
+    await within(10_000, () => settled(rig, id));
+  });
+
+  it('gives one mailbox its mail although another one cannot be looked at', async () => {
+    const rig = await aRig(({ id }) => (id === 's2' ? alice : BOB));
+    const { journal } = rig.workspace.own;
+    const heldBy = journal.heldBy.bind(journal);
+    journal.heldBy = (mailbox, owner) =>
+      mailbox === BOB ? Promise.reject(new Error('its rows are damaged')) : heldBy(mailbox, owner);
+    await rig.send();
+    const { message } = await send(rig.workspace, BOB, aDraft({ to: '@alice' }));
+    rig.claude.add('s1').add('s2');
+    rig.follow();
+    await within(10_000, async () => (await rig.workspace.own.journal.copy(alice, message.id))?.state === 'settled');
+  });
+
+  it('gives one session its mail although another one can be given no name', async () => {
+    const rig = await aRig(({ id }) => {
+      if (id === 's1') throw new Error('there is a role of this name');
+      return BOB;
+    });
+    rig.claude.add('s1').add('s2');
+    const id = await rig.send();
+    rig.follow();
+    await within(10_000, () => settled(rig, id));
+  });
+
+  it('hands over what a process before it claimed and did not hand over, also if it had been handed over before that', async () => {
+    const rig = await aRig();
+    rig.claude.mode = { outcome: 'left', because: 'its socket is closed', retry: true };
+    rig.claude.add('s1');
+    const id = await rig.send();
+    const first = rig.follow();
+    await within(10_000, async () => (await rig.steps(id)).includes('released'));
+    await first.close();
+    await rig.workspace.own.mailboxes.claim(BOB, [id], { ms: 60_000, bearer: 'follower' });
+    rig.claude.mode = 'prove';
+    rig.follow();
+    await within(10_000, () => settled(rig, id));
+  });
+
+  it('does what time brings also after the clock was set back', async () => {
+    onTestFinished(() => void setSystemTime());
+    const rig = await aRig();
+    await rig.workspace.own.directory.amend(BOB, () => ({ quiet: { on: true } }));
+    const id = await rig.send({ body: 'came in a quiet time?', intent: 'question' });
+    rig.claude.add('s1');
+    rig.follow();
+    await looked(rig);
+    setSystemTime(new Date(Date.now() - 24 * 60 * 60 * 1000));
+    await rig.workspace.own.directory.amend(BOB, () => ({ quiet: undefined }));
+    await within(10_000, () => settled(rig, id));
+  });
+
+  it.each(['idle', 'active'] as const)(
+    'keeps the claim of an attempt over a long sleep of the machine, in a session that is %s',
+    async (status) => {
+      const rig = await aRig();
+      const id = await rig.send();
+      const end = Promise.withResolvers<void>();
+      const ways = rig.claude.ways.bind(rig.claude);
+      rig.claude.ways = (live) =>
+        ways(live).map((way) => ({
+          ...way,
+          attempt: async (parcels, signal) => (await end.promise, way.attempt(parcels, signal)),
+        }));
+      rig.claude.add('s1', { status });
+      rig.follow();
+      await within(10_000, async () => (await rig.steps(id)).includes('offered'));
+      const { mailboxes } = rig.workspace.own;
+      const heal = mailboxes.heal.bind(mailboxes);
+      let healed = 0;
+      mailboxes.heal = async () => {
+        await heal();
+        healed += 1;
+      };
+      rig.workspace.pass(2 * 60 * 60_000);
+      await within(10_000, async () => healed > 1);
+      expect([await rig.state(id), await rig.steps(id)]).toEqual(['held', ['offered']]);
+      end.resolve();
+      await within(10_000, () => settled(rig, id));
+    },
+  );
+
+  it('hands a question over again after the next pause if its text could not be made', async () => {
+    const rig = await aRig();
+    let tries = 0;
+    rig.beforeText = async () => {
+      tries += 1;
+      if (tries === 1) throw new Error('the disk is full');
+    };
+    rig.claude.add('s1');
+    rig.follow();
+    const id = await rig.send({ body: 'which port?' });
+    await within(10_000, async () => tries === 1);
+    await looked(rig);
+    rig.workspace.pass(2000);
     await within(10_000, () => settled(rig, id));
   });
 

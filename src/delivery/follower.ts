@@ -1,9 +1,5 @@
-import type { Delivered } from '../core/mail/deliver.ts';
 import type { Who, Workspace } from '../core/mail/workspace.ts';
 import { takenBy } from '../core/mail/shared.ts';
-import { byTime } from '../core/message.ts';
-import type { Message } from '../core/message.ts';
-import { scopeMatches } from '../core/names.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
 import { asOwedNow } from '../core/obligations/owed.ts';
 import { raiseLate } from '../core/obligations/tick.ts';
@@ -12,18 +8,12 @@ import type { Watch } from '../core/ports/mailboxes.ts';
 import type { Parcel, Way } from '../core/ports/way-in.ts';
 import type { Log } from '../core/service.ts';
 import { Wakeup } from '../core/wait.ts';
-import { Answers, parcelsOf, wantsAnswer } from './answers.ts';
+import { Answers, parcelsOf } from './answers.ts';
 import type { SessionMailbox } from './choose-session.ts';
-import type { FittedMail, Phrases } from './fit.ts';
-import {
-  unprovenCopies,
-  endDoubt,
-  handoverInDoubt,
-  isPushed,
-  isRefusedBy,
-  handOver,
-  resolveHandover,
-} from './hand-over.ts';
+import { DueMail } from './due-mail.ts';
+import type { DueMessage } from './due-mail.ts';
+import type { FittedMail, PushPhrases } from './fit.ts';
+import { handOver, keepClaimed, resolveHandover, unprovenCopies } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
 import type { OfferedDeps } from './hook-offered.ts';
 import { nudge, Nudges } from './nudges.ts';
@@ -33,7 +23,7 @@ import { Pauses } from './pauses.ts';
 import type { PauseLimits } from './pauses.ts';
 import { PrintedTexts } from './printed-texts.ts';
 import { StuckMail } from './stuck-mail.ts';
-import { endQuiet, HOUR_MS, noteHindrance, WakeBudget } from './wake-budget.ts';
+import { endQuiet, HOUR_MS, WAKE_STEPS, WakeBudget } from './wake-budget.ts';
 import { WakeDigests } from './wake-digest.ts';
 
 export interface FollowerDeps {
@@ -44,7 +34,7 @@ export interface FollowerDeps {
   mailboxesOf(live: LiveSession, all: readonly LiveSession[]): Promise<readonly SessionMailbox[]>;
   /** The client's own record of what our hook printed in a session. */
   hookRecordOf: OfferedDeps['recordOf'];
-  phrases(reader: Who, mail: readonly FittedMail[], now: number, hasTools: boolean): Promise<Phrases>;
+  phrases(reader: Who, mail: readonly FittedMail[], now: number, hasTools: boolean): Promise<PushPhrases>;
   settings: { wakesPerHour: number; captureRemote: boolean };
   log: Log;
   limits?: Partial<FollowerLimits>;
@@ -58,42 +48,53 @@ export interface FollowerLimits extends PauseLimits {
 }
 
 const LIMITS: FollowerLimits = { lookMs: 5000, retryMs: 1000, longestRetryMs: 300_000, tickMs: 60_000 };
-/** A longer body is not pushed: its reader is told of it by a hook, and fetches it. */
-const LONGEST_BODY = 32_000;
 
 /**
  * Gives the running sessions of this home the mail that waits for them, and settles it when the client's own record proves that the
  * model was given it. One per home.
  *
- * A message that the record does not show yet stays held for its session. It waits again only when the client cannot have it any more.
+ * It looks at everything when something may have changed, and every few seconds. In each look:
+ *
+ * 1. It lists the running sessions and their mailboxes.
+ * 2. It asks the records what became of the mail that was handed over before. What is proven is settled. What the client cannot have any
+ *    more waits again. Anything else stays held for its session.
+ * 3. It does what is due by time.
+ * 4. It wakes idle sessions whose model was not asked with the mail that they have.
+ * 5. It hands over the mail that waits. Each attempt runs by itself, and its end begins another look.
+ * 6. It sends the answers that the records show by now.
  */
 export class Follower {
   readonly #limits: FollowerLimits;
   readonly #wakeup = new Wakeup();
   readonly #stop = new AbortController();
   readonly #watches: (() => void)[] = [];
-  readonly #mailboxes = new Map<AgentName, { who: Who; arrivals: Watch }>();
-  /** Messages that a way of this process tries to hand over now. */
-  readonly #trying = new Set<string>();
-  /** Messages that wait and are not handed over. They are judged again after a while: a copy can be raised, a quiet time ends. */
-  readonly #skipped = new Set<string>();
-  readonly #pauses: Pauses;
-  readonly #running = new Set<Promise<void>>();
-  #isRecovered = false;
+  readonly #loop: Promise<void>;
   /** All running sessions, as of the last look. */
   #live: readonly LiveSession[] = [];
-  #tickedAt = 0;
   /** Those that have a mailbox. */
   #sessions: readonly { live: LiveSession; mailboxes: readonly SessionMailbox[] }[] = [];
-  readonly #answers: Answers;
+  readonly #mailboxes = new Map<AgentName, { who: Who; arrivals: Watch }>();
+  /** Mailboxes in which a process before this one may have left handovers; null: not known yet. */
+  #unrecovered: Set<AgentName> | null = null;
+  /** When things that are due by time were looked at last, as performance.now() counts: a clock may be set back. */
+  #tickedAt = -Infinity;
+  /** Attempts that run, and the messages that they hand over. */
+  readonly #running = new Set<Promise<void>>();
+  readonly #trying = new Set<string>();
+  /** Sessions that are being given a part of their mail. The next part waits for the end of that attempt. */
+  readonly #inParts = new Set<string>();
+  /** Mail that idle sessions have and are not asked about, by session, as of this look. */
+  readonly #unasked = new Map<string, Unasked[]>();
+  /** What went wrong since the last tick: it is said once. */
+  readonly #complaints = new Set<string>();
+  readonly #due: DueMail;
+  readonly #pauses: Pauses;
   readonly #wakes: WakeBudget;
   readonly #digests: WakeDigests;
   readonly #stuckMail: StuckMail;
   readonly #nudges: Nudges;
-  /** Mail that idle sessions have and are not asked about, by session, as of this look. */
-  readonly #unasked = new Map<string, Unasked[]>();
+  readonly #answers: Answers;
   readonly #printed: PrintedTexts | null;
-  readonly #loop: Promise<void>;
 
   constructor(readonly deps: FollowerDeps) {
     this.#limits = { ...LIMITS, ...deps.limits };
@@ -103,16 +104,17 @@ export class Follower {
     this.#stuckMail = new StuckMail(deps.workspace);
     this.#wakes = new WakeBudget(deps.settings.wakesPerHour, () => deps.workspace.now());
     this.#digests = new WakeDigests(deps.workspace);
+    this.#due = new DueMail({
+      wakes: this.#wakes,
+      digests: this.#digests,
+      isTrying: (who, id) => this.#trying.has(keyOf(who, id)),
+      proofOf: (handover) => this.#proofOf(handover),
+      now: () => deps.workspace.now(),
+      lookIn: (ms) => this.#wakeup.notifyIn(ms),
+    });
     this.#nudges = new Nudges({
       proofOf: (handover) => this.#proofOf(handover),
-      hindrance: async (mailbox, id, session) => {
-        const message = await mailbox.who.home.journal.message(id);
-        return message && this.#wakes.hindrance(mailbox, message, session);
-      },
-      isQuestion: async ({ who }, id) => {
-        const [message, copy] = [await who.home.journal.message(id), await who.home.journal.copy(who.name, id)];
-        return message !== null && copy !== null && wantsAnswer({ message, attention: copy.attention });
-      },
+      hindrance: (mailbox, message, session) => this.#wakes.hindrance(mailbox, message, session),
       now: () => deps.workspace.now(),
     });
     this.#answers = new Answers({
@@ -168,69 +170,57 @@ export class Follower {
     const found = await this.#list();
     this.#sessions = found;
     const reads = found.flatMap(({ live, mailboxes }) => mailboxes.map((mailbox) => ({ live, mailbox })));
-    for (const { mailbox } of reads) await this.#watchMailbox(mailbox.who);
-    if (!this.#isRecovered) await this.#recover();
-    this.#isRecovered = true;
+    for (const { mailbox } of reads)
+      await this.#apart('watch_trouble', { mailbox: mailbox.who.name }, () => this.#watchMailbox(mailbox.who));
+    await this.#recover();
     await this.#printed?.settle(this.#live);
-    await this.#tick();
     this.#unasked.clear();
     for (const { who } of this.#mailboxes.values()) {
-      await this.#resolve(who);
-      await this.#digests.refresh(who);
+      await this.#apart('resolve_trouble', { mailbox: who.name }, () => this.#resolve(who));
+      await this.#apart('digest_trouble', { mailbox: who.name }, () => this.#digests.refresh(who));
     }
-    for (const { live } of found) await this.#nudge(live);
+    // Only now: it ends claims that ran out while the machine slept, also of what the client still has.
+    await this.#apart('tick_trouble', {}, () => this.#tick());
+    for (const { live } of found)
+      await this.#apart('nudge_trouble', { client: live.client, session: live.id }, () => this.#nudge(live));
     for (const live of this.#live) if (live.compaction !== undefined) await this.#showAgain(live);
     for (const session of await this.#stuckMail.forgetEnded()) this.#pauses.end(session);
     const byMailbox = Map.groupBy(reads, ({ mailbox }) => mailbox.who.name);
-    for (const [name, { arrivals }] of this.#mailboxes) {
-      // What is being handed over to a session that has just ended is resolved by a later look.
-      if (byMailbox.has(name) || [...this.#trying].some((key) => key.startsWith(`${name} `))) continue;
-      arrivals.close();
-      this.#mailboxes.delete(name);
-    }
-    for (const sessions of byMailbox.values()) await this.#push(sessions);
+    this.#forgetMailboxes(new Set(byMailbox.keys()));
+    for (const [mailbox, sessions] of byMailbox)
+      await this.#apart('push_trouble', { mailbox }, () => this.#push(sessions));
     await this.#answers.take();
   }
 
-  /**
-   * What time does. Leases that ran out, and what dead hooks had, wait again; what the record shows of ended sessions is settled before. What
-   * was shown and not answered in time goes to the owner.
-   */
-  async #tick(): Promise<void> {
-    const { workspace } = this.deps;
-    const [home] = workspace.homes;
-    if (!home || Date.now() - this.#tickedAt < this.#limits.tickMs) return;
-    this.#tickedAt = Date.now();
-    this.#skipped.clear();
-    const running = new Set(this.#live.map(({ id }) => id));
-    this.#pauses.forget(running);
-    await this.#printed?.settleAll();
-    await home.mailboxes.heal();
-    for (const { who } of this.#mailboxes.values()) await endQuiet(who, workspace.now());
-    await raiseLate(workspace, home, workspace.now(), (one) => this.#answers.isWorkedOn(one));
+  /** A failure here does not stop the mail of others. */
+  async #apart(event: string, facts: Record<string, string>, act: () => Promise<void>): Promise<void> {
+    try {
+      await act();
+    } catch (error) {
+      this.#complain(event, error, facts);
+    }
   }
 
   async #list(): Promise<{ live: LiveSession; mailboxes: readonly SessionMailbox[] }[]> {
     const found: { live: LiveSession; mailboxes: readonly SessionMailbox[] }[] = [];
     const running: LiveSession[] = [];
     for (const [client, sessions] of this.deps.clients) {
-      try {
-        const all = await sessions.list();
-        running.push(...all);
-        for (const live of all) {
-          const mailboxes = await this.deps.mailboxesOf(live, all);
-          if (mailboxes.length > 0) found.push({ live, mailboxes });
-        }
-      } catch (error) {
-        // One client that fails does not stop the others.
-        this.#complain('client_trouble', error, { client });
-        running.push(...this.#live.filter((one) => one.client === client));
-      }
+      let all = this.#live.filter((one) => one.client === client);
+      await this.#apart('client_trouble', { client }, async () => {
+        all = await sessions.list();
+        for (const live of all)
+          await this.#apart('session_trouble', { client, session: live.id }, async () => {
+            const mailboxes = await this.deps.mailboxesOf(live, all);
+            if (mailboxes.length > 0) found.push({ live, mailboxes });
+          });
+      });
+      running.push(...all);
     }
     this.#live = running;
     return found;
   }
 
+  /** Wakes at what arrives there, and expects the answers that a process before this one was waiting for. */
   async #watchMailbox(who: Who): Promise<void> {
     if (this.#mailboxes.has(who.name)) return;
     const arrivals = who.home.mailboxes.watch(who.name, () => this.#wakeup.notify());
@@ -238,12 +228,28 @@ export class Follower {
     await this.#answers.expectOwed(who);
   }
 
+  /** Those that no running session reads. What is being handed over to a session that has just ended is resolved by a later look. */
+  #forgetMailboxes(read: ReadonlySet<AgentName>): void {
+    for (const [name, { arrivals }] of this.#mailboxes) {
+      if (read.has(name) || this.#isTryingIn(name)) continue;
+      arrivals.close();
+      this.#mailboxes.delete(name);
+    }
+  }
+
   /** What a process before this one handed over, also to sessions that have ended since. */
   async #recover(): Promise<void> {
     const [home] = this.deps.workspace.homes;
-    if (!home) return;
-    this.#wakes.recall(await home.journal.receiptsSince(this.deps.workspace.now() - HOUR_MS));
-    for (const name of await home.journal.mailboxesWithMail('')) await this.#resolve({ name, home });
+    if (!home || this.#unrecovered?.size === 0) return;
+    if (this.#unrecovered === null) {
+      this.#wakes.recall(await home.journal.receiptsSince(this.deps.workspace.now() - HOUR_MS, WAKE_STEPS));
+      this.#unrecovered = new Set(await home.journal.mailboxesWithMail(''));
+    }
+    for (const name of this.#unrecovered)
+      await this.#apart('recover_trouble', { mailbox: name }, async () => {
+        await this.#resolve({ name, home });
+        this.#unrecovered?.delete(name);
+      });
   }
 
   /** Ends what was handed over and is proven, or known not to have arrived. */
@@ -265,15 +271,66 @@ export class Follower {
       const { client, id } = handover.to;
       if (this.#stuckMail.end(who, handover.id)) this.#pauses.end(id);
       this.deps.log('mail_resolved', { mailbox: who.name, message: handover.id, client, session: id, outcome });
-      if (outcome === 'shown') {
-        this.#stuckMail.recover(id, handover.at);
-        if (!this.#stuckMail.isStuck(id)) this.#pauses.end(id);
-        await this.#answers.expect(who, handover);
-      }
+      if (outcome === 'shown') await this.#noteShown(who, handover);
       // A session that runs and did not keep it may lose it again at once.
       if (outcome === 'waits again' && this.#live.some((one) => one.id === id && one.pid === handover.to.pid))
         this.#pauses.pause(id);
     }
+  }
+
+  /** The model of this session answers again, and perhaps this message. */
+  async #noteShown(who: Who, handover: Handover): Promise<void> {
+    const { id } = handover.to;
+    this.#stuckMail.recover(id, handover.at);
+    if (!this.#stuckMail.isStuck(id)) this.#pauses.end(id);
+    await this.#answers.expect(who, handover);
+  }
+
+  /** What cannot be noted now is noted at a later look, and does not stop the mail of others. */
+  async #noteStuck(who: Who, handover: Handover, proof: Extract<RecordedProof, { step: 'accepted' }>): Promise<void> {
+    await this.#apart('notice_trouble', { mailbox: who.name, session: handover.to.id }, async () => {
+      if (await this.#stuckMail.note(who, handover, proof)) this.#pauses.hold(handover.to.id);
+    });
+  }
+
+  /** A client that took a message long ago, and is idle without having shown it. */
+  #mayBeStuck({ to, at }: Handover): boolean {
+    const live = this.#live.find(({ client, id }) => client === to.client && id === to.id);
+    return live?.status === 'idle' && Math.abs(this.deps.workspace.now() - at) > this.#limits.retryMs;
+  }
+
+  /** What the record of a client says; null if it cannot be read. */
+  async #proofOf({ to, id, at }: Handover): Promise<RecordedProof | null> {
+    const sessions = this.deps.clients.get(to.client);
+    const live = this.#live.find((one) => one.client === to.client && one.id === to.id);
+    try {
+      // The process is the one that it was handed to, the state is that of now.
+      return (await sessions?.proof({ ...live, ...to, status: live?.status ?? 'stopped' }, id, at)) ?? null;
+    } catch (error) {
+      // A record that cannot be read says nothing, and does not stop the mail of others.
+      this.#complain('record_trouble', error, { client: to.client, session: to.id });
+      return null;
+    }
+  }
+
+  /**
+   * What time does. Leases that ran out, and what dead hooks had, wait again; what the record shows of ended sessions is settled before. What
+   * was shown and not answered in time goes to the owner.
+   */
+  async #tick(): Promise<void> {
+    const { workspace } = this.deps;
+    const [home] = workspace.homes;
+    if (!home || performance.now() - this.#tickedAt < this.#limits.tickMs) return;
+    this.#tickedAt = performance.now();
+    this.#due.judgeAgain();
+    this.#complaints.clear();
+    this.#pauses.forget(new Set(this.#live.map(({ id }) => id)));
+    await this.#printed?.settleAll();
+    for (const { who } of this.#mailboxes.values()) if (this.#isTryingIn(who.name)) await keepClaimed(who);
+    await home.mailboxes.heal();
+    for (const { who } of this.#mailboxes.values())
+      await this.#apart('quiet_trouble', { mailbox: who.name }, () => endQuiet(who, workspace.now()));
+    await raiseLate(workspace, home, workspace.now(), (one) => this.#answers.isWorkedOn(one));
   }
 
   /** Wakes an idle session for mail that it has and that its model was not asked with. Not while its model does not answer. */
@@ -284,7 +341,7 @@ export class Follower {
     const next = await this.#nudges.prepare(live, way, unasked);
     if (!next) return;
     this.#wakes.note(live.id);
-    if (next.asks) this.#answers.begin(live.id);
+    if (next.asks) this.#answers.begin(live.id, next.asks);
     if (this.#stuckMail.isStuck(live.id)) this.#pauses.hold(live.id);
     const attempt = this.#tryNudge(live, way, next).finally(() => this.#running.delete(attempt));
     this.#running.add(attempt);
@@ -295,7 +352,7 @@ export class Follower {
       const said = await nudge(way, next, this.#stop.signal);
       if (said.outcome === 'left') {
         this.#wakes.undo(session);
-        this.#answers.end(session);
+        if (next.asks) this.#answers.end(session, next.asks);
       }
       if (said.outcome === 'left' && said.retry) {
         this.#nudges.forget(next);
@@ -303,6 +360,7 @@ export class Follower {
       }
       this.deps.log('mail_nudged', { client, session, way: way.name, outcome: said.outcome });
     } catch (error) {
+      if (next.asks) this.#answers.end(session, next.asks);
       this.#complain('nudge_trouble', error, { client, session });
     }
   }
@@ -314,40 +372,11 @@ export class Follower {
     const give = async (parcels: readonly Parcel[]): Promise<void> =>
       this.deps.clients.get(live.client)?.showAgain?.(live, parcels);
     const now = (): number => this.deps.workspace.now();
-    try {
-      if (!own) return await give([]);
+    await this.#apart('again_trouble', { client: live.client, session: live.id }, async () => {
+      if (!own) return give([]);
       const count = await showAgain(own, live, { wrap: (mail) => this.#parcels(own, mail, live, false), give, now });
       if (count > 0) this.deps.log('mail_again', { mailbox: own.name, session: live.id, count });
-    } catch (error) {
-      this.#complain('again_trouble', error, { client: live.client, session: live.id });
-    }
-  }
-
-  /** What cannot be noted now is noted at a later look, and does not stop the mail of others. */
-  async #noteStuck(who: Who, handover: Handover, proof: Extract<RecordedProof, { step: 'accepted' }>): Promise<void> {
-    try {
-      if (await this.#stuckMail.note(who, handover, proof)) this.#pauses.hold(handover.to.id);
-    } catch (error) {
-      this.#complain('notice_trouble', error, { mailbox: who.name, session: handover.to.id });
-    }
-  }
-
-  /** A client that took a message long ago, and is idle without having shown it. */
-  #mayBeStuck({ to, at }: Handover): boolean {
-    const live = this.#live.find(({ client, id }) => client === to.client && id === to.id);
-    return live?.status === 'idle' && this.deps.workspace.now() - at > this.#limits.retryMs;
-  }
-
-  async #proofOf({ to, id, at }: Handover): Promise<RecordedProof | null> {
-    const sessions = this.deps.clients.get(to.client);
-    const live = this.#live.find((one) => one.client === to.client && one.id === to.id);
-    try {
-      return (await sessions?.proof({ ...(live ?? { status: 'stopped' }), ...to }, id, at)) ?? null;
-    } catch (error) {
-      // A record that cannot be read says nothing, and does not stop the mail of others.
-      this.#complain('record_trouble', error, { client: to.client, session: to.id });
-      return null;
-    }
+    });
   }
 
   /** Gives one mailbox's mail to one of its sessions: an idle one if there is one, else one that works. */
@@ -357,13 +386,18 @@ export class Follower {
     for (const { live, mailbox } of sessions.toSorted((a, b) => rankOf(a.live) - rankOf(b.live) || idle(a) - idle(b))) {
       const [way] = rankOf(live) === LAST ? [] : (this.deps.clients.get(live.client)?.ways(live) ?? []);
       if (!way || this.#pauses.isPaused(live.id)) continue;
-      const ids = this.#together(live, await this.#pushable(mailbox, live, areSpent), this.#pauses.has(live.id));
+      const onlyUrgent = this.#answers.isAnswering(live.id) || this.#inParts.has(live.id);
+      const { due, isMore } = await this.#due.next(mailbox, live, { areSpent, onlyUrgent });
+      const ids = this.#together(live, due, this.#pauses.has(live.id));
       if (ids.length === 0) continue;
       if (live.status === 'idle') this.#wakes.note(live.id);
       if (this.#stuckMail.isStuck(live.id)) this.#pauses.hold(live.id);
+      const hasNext = isMore || ids.length < due.length;
+      if (hasNext) this.#inParts.add(live.id);
       for (const id of ids) this.#trying.add(keyOf(mailbox.who, id));
       const attempt = this.#hand(live, mailbox, ids, way).finally(() => {
         for (const id of ids) this.#trying.delete(keyOf(mailbox.who, id));
+        if (hasNext) this.#inParts.delete(live.id);
         this.#running.delete(attempt);
         this.#wakeup.notify();
       });
@@ -375,108 +409,52 @@ export class Follower {
    * Those that go together. A question for an idle session goes alone, so that the turn that it begins is its own; what comes after it waits a
    * while for the end of that turn. After a failure one by one: what is wrong with one message must not hold up the others.
    */
-  #together(live: LiveSession, all: readonly Pushable[], isRetry: boolean): MessageId[] {
-    const isAnswering = this.#answers.isAnswering(live.id);
-    const some = isAnswering ? all.filter(({ isUrgent }) => isUrgent) : all;
-    const [first] = some;
-    if (live.status === 'idle' && first?.wantsAnswer && !isAnswering) {
-      this.#answers.begin(live.id);
+  #together(live: LiveSession, due: readonly DueMessage[], isRetry: boolean): MessageId[] {
+    const [first] = due;
+    if (live.status === 'idle' && first?.wantsAnswer && !this.#answers.isAnswering(live.id)) {
+      this.#answers.begin(live.id, first.id);
       return [first.id];
     }
-    const next = live.status === 'idle' ? some.findIndex(({ wantsAnswer }) => wantsAnswer) : -1;
-    const many = isRetry ? 1 : next < 0 ? some.length : next;
-    return some.slice(0, many).map(({ id }) => id);
-  }
-
-  /**
-   * What should be handed over now, oldest first. What was judged before costs one listing, however much waits. `areSpent`: no session of
-   * this mailbox may be woken again yet, so what comes goes into a digest. Not in a shared mailbox: only one of its sessions would see the
-   * digest, and what it lists would wait for nobody after the end of that one.
-   */
-  async #pushable(
-    mailbox: SessionMailbox,
-    { id: session, status }: LiveSession,
-    areSpent: boolean,
-  ): Promise<Pushable[]> {
-    const { who, taker, match, waitMs } = mailbox;
-    const { mailboxes, journal } = who.home;
-    const makesDigest = areSpent && taker === undefined;
-    const place = (id: MessageId): string => `${keyOf(who, id)} ${match} ${session}`;
-    const placeWhileIdle = (id: MessageId): string => `${place(id)} idle`;
-    const isSkipped = (id: MessageId): boolean =>
-      this.#skipped.has(place(id)) || (status === 'idle' && this.#skipped.has(placeWhileIdle(id)));
-    const isNews = (id: MessageId): boolean => !this.#trying.has(keyOf(who, id)) && !isSkipped(id);
-    if (!(await mailboxes.ids(who.name, true)).some(isNews)) return [];
-    await mailboxes.adopt(who.name);
-    const found: (Pushable & { ts: string })[] = [];
-    const overBudget: Message[] = [];
-    let spent = '';
-    for (const id of (await mailboxes.ids(who.name, true)).filter(isNews)) {
-      const message = (await mailboxes.read(who.name, id))?.message;
-      const copy = message && (await journal.copy(who.name, id));
-      if (!message || copy?.state !== 'stored') continue;
-      const isFit = isPushed(copy) && message.body.length <= LONGEST_BODY && scopeMatches(message.scope, match);
-      if (!isFit || (await isRefusedBy(who, id, session))) {
-        this.#skipped.add(place(id));
-        continue;
-      }
-      const doubt = copy.attempt > 0 ? await handoverInDoubt(who, id, session) : null;
-      if (doubt && !(await endDoubt(who, doubt, await this.#proofOf(doubt), this.deps.workspace.now()))) {
-        this.#skipped.add(place(id));
-        continue;
-      }
-      const left = (await waitMs?.(message)) ?? 0;
-      if (left > 0) {
-        this.#wakeup.notifyIn(left);
-        continue;
-      }
-      const hindrance = await this.#wakes.hindrance(mailbox, message, session);
-      if (hindrance?.isOverBudget && makesDigest && copy.attention.reason !== 'digest') {
-        overBudget.push(message);
-        spent = hindrance.because;
-        continue;
-      }
-      if (hindrance && (status === 'idle' || !hindrance.whileIdle)) {
-        this.#skipped.add(hindrance.whileIdle ? placeWhileIdle(id) : place(id));
-        await noteHindrance(who, id, hindrance.because, this.deps.workspace.now());
-        continue;
-      }
-      const { attention } = copy;
-      const isUrgent = attention.injection === 'immediate';
-      found.push({ id, ts: message.ts, isUrgent, wantsAnswer: wantsAnswer({ message, attention }) });
-    }
-    if (overBudget.length > 0) await this.#digests.add(who, overBudget, spent);
-    return found.sort(byTime);
+    const next = live.status === 'idle' ? due.findIndex(({ wantsAnswer }) => wantsAnswer) : -1;
+    const many = isRetry ? 1 : next < 0 ? due.length : next;
+    return due.slice(0, many).map(({ id }) => id);
   }
 
   async #hand(live: LiveSession, { who, taker }: SessionMailbox, ids: MessageId[], way: Way): Promise<void> {
-    const { workspace } = this.deps;
+    const { workspace, log } = this.deps;
+    const { id: session, client } = live;
+    const at = workspace.now();
+    const handoverOf = (id: MessageId): Handover => ({ id, to: live, at, way: way.name, taker });
+    const facts = { mailbox: who.name, client, session, way: way.name };
     try {
-      const { signal } = this.#stop;
-      const at = workspace.now();
-      const proof = (id: MessageId): Promise<RecordedProof | null> =>
-        this.#proofOf({ id, to: live, at, way: way.name });
       const reader = { name: taker ?? who.name, home: who.home };
-      const wrap = async (copies: readonly Delivered[]) => this.#parcels(reader, await asOwedNow(who, copies), live);
-      const reached = await handOver(who, ids, { way, session: live, taker, wrap, proof, now: workspace.now, signal });
-      const facts = { mailbox: who.name, client: live.client, session: live.id, way: way.name };
-      if (reached.outcome !== 'shown') this.#answers.end(live.id);
-      else this.#stuckMail.recover(live.id, at);
-      if (live.status === 'idle' && (reached.outcome === 'left' || reached.outcome === 'nothing'))
-        this.#wakes.undo(live.id);
-      if (reached.outcome === 'unproven') this.deps.log('mail_unproven', { ...facts, because: reached.because });
-      if (reached.outcome === 'declined') this.deps.log('mail_declined', { ...facts, because: reached.because });
-      else if (reached.outcome === 'left') {
-        if (reached.retry) this.#pauses.pause(live.id);
-        this.deps.log('mail_left', { ...facts, because: reached.because });
-      } else if (reached.outcome !== 'unproven' && !this.#stuckMail.isStuck(live.id)) this.#pauses.end(live.id);
+      const reached = await handOver(who, ids, {
+        way,
+        session: live,
+        taker,
+        wrap: async (copies) => this.#parcels(reader, await asOwedNow(who, copies), live),
+        proof: (id) => this.#proofOf(handoverOf(id)),
+        now: workspace.now,
+        signal: this.#stop.signal,
+      });
       if (reached.outcome === 'shown') {
-        this.deps.log('mail_shown', { ...facts, count: reached.ids.length });
-        for (const id of reached.ids) await this.#answers.expect(who, { id, to: live, at, way: way.name, taker });
+        log('mail_shown', { ...facts, count: reached.ids.length });
+        for (const id of reached.ids) await this.#noteShown(who, handoverOf(id));
+        return;
       }
+      for (const id of ids) this.#answers.end(session, id);
+      const isNothingIn = reached.outcome === 'left' || reached.outcome === 'nothing';
+      if (isNothingIn && live.status === 'idle') this.#wakes.undo(session);
+      if (reached.outcome === 'nothing') {
+        if (!this.#stuckMail.isStuck(session)) this.#pauses.end(session);
+        return;
+      }
+      if (reached.outcome === 'left' && reached.retry) this.#pauses.pause(session);
+      log(LOGGED[reached.outcome], { ...facts, because: reached.because });
     } catch (error) {
-      this.#pauses.pause(live.id);
-      this.#complain('hand_trouble', error, { mailbox: who.name, session: live.id });
+      for (const id of ids) this.#answers.end(session, id);
+      this.#pauses.pause(session);
+      this.#complain('hand_trouble', error, { mailbox: who.name, session });
     }
   }
 
@@ -489,18 +467,21 @@ export class Follower {
     return parcelsOf(await this.deps.phrases(reader, mail, this.deps.workspace.now(), !live.hasNoTools), mail, isIdle);
   }
 
+  #isTryingIn(mailbox: AgentName): boolean {
+    return [...this.#trying].some((key) => key.startsWith(`${mailbox} `));
+  }
+
+  /** Says it once between two ticks, however often it is looked at. */
   #complain(event: string, error: unknown, facts: Record<string, string> = {}): void {
-    this.deps.log(event, { ...facts, because: error instanceof Error ? error.message : String(error) });
+    const said = { ...facts, because: error instanceof Error ? error.message : String(error) };
+    const key = JSON.stringify([event, said]);
+    if (this.#complaints.has(key)) return;
+    this.#complaints.add(key);
+    this.deps.log(event, said);
   }
 }
 
-/** A message that should be handed over. */
-interface Pushable {
-  id: MessageId;
-  wantsAnswer: boolean;
-  isUrgent: boolean;
-}
-
+const LOGGED = { left: 'mail_left', declined: 'mail_declined', unproven: 'mail_unproven' } as const;
 const LAST = 3;
 
 function rankOf({ status }: LiveSession): number {

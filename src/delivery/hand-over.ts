@@ -10,6 +10,7 @@ import { receiptsOf } from '../core/mail/workspace.ts';
 import type { Who } from '../core/mail/workspace.ts';
 import { byTime } from '../core/message.ts';
 import { receipt } from '../core/receipt.ts';
+import type { Receipt } from '../core/receipt.ts';
 import { newHolder } from '../platform/holder.ts';
 import { isProcessAlive, startOf } from '../platform/process.ts';
 import { noteHindrance } from './wake-budget.ts';
@@ -116,7 +117,7 @@ export interface Handover {
 export async function unprovenCopies(who: Who, isTrying: (id: MessageId) => boolean): Promise<Handover[]> {
   const all: Handover[] = [];
   for (const { id } of await who.home.journal.heldBy(who.name, newHolder(BEARER))) {
-    const handover = await lastHandover(who, id);
+    const handover = await lastHandover(who, id, true);
     if (handover) all.push(handover);
     // Somebody died between the claim and the note: nothing was handed over.
     else if (!isTrying(id)) await putBack(who, id, 'it was not handed over', false);
@@ -124,11 +125,15 @@ export async function unprovenCopies(who: Who, isTrying: (id: MessageId) => bool
   return all;
 }
 
-/** To which running session a copy was handed last; null: to none. */
-export async function lastHandover(who: Who, id: MessageId): Promise<Handover | null> {
+/** To which running session a copy was handed last; null: to none. `isOpen`: not one after which the copy was given back. */
+export async function lastHandover(who: Who, id: MessageId, isOpen = false): Promise<Handover | null> {
   const receipts = await receiptsOf(who, id);
-  const note = receipts.findLast(({ step, evidence }) => step === 'offered' && 'folder' in evidence);
-  if (!note) return null;
+  const at = receipts.findLastIndex(({ step, evidence }) => step === 'offered' && 'folder' in evidence);
+  const [note, ...later] = at < 0 ? [] : receipts.slice(at);
+  // After a claim that ended by time nobody knows what became of it.
+  const isGivenBack = ({ step, evidence }: Receipt): boolean =>
+    step === 'released' && evidence['because'] !== LEASE_ENDED;
+  if (!note || (isOpen && later.some(isGivenBack))) return null;
   const { client, session, folder, way, pid, start, taker } = note.evidence;
   const to: HandoverTarget = { client: String(client), id: String(session), folder: String(folder) };
   if (typeof pid === 'number') to.pid = pid;
@@ -149,15 +154,18 @@ export async function handoverInDoubt(who: Who, id: MessageId, session: string):
 const IN_DOUBT = 'it was handed to this session, and nothing shows what became of it; it comes with the next turn';
 
 /**
- * Ends such a doubt by what the record says now. True if the client cannot have the message any more, so it may be handed over again. What is
- * shown is settled. Where nothing is known it is not handed over a second time: a hook shows it, marked.
+ * Ends such a doubt by what the record says now. True if the client cannot have the message any more, so it may be handed over again. If the
+ * record knows the message, it is claimed again and goes on as if its claim had not ended. If not, it is not handed over a second time: a
+ * hook shows it, marked.
  */
 export async function endDoubt(who: Who, doubt: Handover, proof: RecordedProof | null, now: number): Promise<boolean> {
-  const { id, to, way, taker } = doubt;
-  if (proof?.step === 'none' && proof.isOver) return true;
-  if (proof?.step === 'shown')
-    await settleShown(who, newHolder(false), id, { ...proof.evidence, way, session: to.id }, now, taker);
-  else await noteHindrance(who, id, IN_DOUBT, now);
+  if (!proof || proof.step === 'none') {
+    if (proof?.isOver) return true;
+    await noteHindrance(who, doubt.id, IN_DOUBT, now);
+    return false;
+  }
+  const { copies } = await who.home.mailboxes.claim(who.name, [doubt.id], { ms: OFFERED_MS, bearer: BEARER });
+  if (copies.length > 0) await resolveHandover(who, doubt, proof, now);
   return false;
 }
 
@@ -190,6 +198,11 @@ export async function resolveHandover(
   }
   await putBack(who, id, 'the client ended, or is idle, and its record does not show it');
   return 'waits again';
+}
+
+/** Renews the claims of this mailbox. Where the machine slept, the timer of `handOver` that renews them is late. */
+export async function keepClaimed({ name, home }: Who): Promise<void> {
+  await home.mailboxes.renew({ mailbox: name, owner: newHolder(BEARER) }, { ms: OFFERED_MS, bearer: BEARER });
 }
 
 async function putBack(who: Who, id: MessageId, because: string, isBegun = true): Promise<void> {

@@ -35,6 +35,8 @@ export type Binding = Described<typeof Binding>;
 /** The session answers a question, and other mail would keep its answer from its sender: until when (ms), and who says so. */
 const Answering = new Schema(() => v.object({ v: v.literal(1), until: v.number(), by: v.string() }));
 const ANSWERING = 'answering.json';
+/** Limit for mail that waits for the end of a turn that a question began, ms. If it joined that turn, the question would get no answer. */
+export const ALONE_MS = 60_000;
 
 const SECOND = 1_000_000_000n;
 /** A file system's clock may stand still this long: two changes within it can have the same time. */
@@ -146,7 +148,8 @@ export class HookSessionFolder extends SessionFolder {
   /** Whether mail that is not urgent is kept for later. */
   isMailKept(now: number): boolean {
     const mark = Answering.safeParse(jsonIn(`${this.folder}/${ANSWERING}`));
-    return mark.success && mark.data.until > now && !isDead(mark.data.by);
+    const left = mark.success ? mark.data.until - now : 0;
+    return mark.success && left > 0 && left <= ALONE_MS && !isDead(mark.data.by);
   }
 
   /** A session without an identity: its script looks again every half minute. */

@@ -1,9 +1,11 @@
 import type { ReadMailbox } from '../core/mail/shared.ts';
 import { receiptsOf } from '../core/mail/workspace.ts';
+import type { Message } from '../core/message.ts';
 import { MessageId } from '../core/names.ts';
 import type { LiveSession, RecordedProof } from '../core/ports/live-session.ts';
 import type { Attempt, Parcel, Way } from '../core/ports/way-in.ts';
 import { receipt } from '../core/receipt.ts';
+import { wantsAnswer } from './answers.ts';
 import { idInFence } from './fit.ts';
 import type { Handover } from './hand-over.ts';
 import type { Hindrance } from './wake-budget.ts';
@@ -14,9 +16,7 @@ const MOST_OWN = 4;
 export interface NudgesDeps {
   proofOf(handover: Handover): Promise<RecordedProof | null>;
   /** Why a session is not woken for a message now. */
-  hindrance(mailbox: ReadMailbox, id: MessageId, session: string): Promise<Hindrance | null>;
-  /** Whether the final text of its turn is its answer. */
-  isQuestion(mailbox: ReadMailbox, id: MessageId): Promise<boolean>;
+  hindrance(mailbox: ReadMailbox, message: Message, session: string): Promise<Hindrance | null>;
   now(): number;
 }
 
@@ -27,8 +27,8 @@ export interface Unasked {
 }
 
 export interface NudgeText extends Pick<Parcel, 'id' | 'text'> {
-  /** It names one question: the turn that it begins should be about that alone, so that its answer is known. */
-  asks: boolean;
+  /** It names this question only: the turn that it begins should be about that alone, so that its answer is known. Null: it names others. */
+  asks: MessageId | null;
 }
 
 /**
@@ -58,7 +58,7 @@ export class Nudges {
         handover.id,
         receipt('knocked', this.deps.now(), { ...evidence, because: 'its request got no answer' }),
       );
-    const asks = others.length === 0 && (await this.deps.isQuestion(first.mailbox, first.handover.id));
+    const asks = others.length === 0 && (await isQuestion(first)) ? first.handover.id : null;
     return { id, text: nudgeText(due.map(({ handover }) => handover.id)), asks };
   }
 
@@ -83,8 +83,15 @@ export class Nudges {
       const proof = await this.deps.proofOf({ ...handover, id, at: Date.parse(last.at) });
       if (proof?.step !== 'none' || !proof.isOver) return false;
     }
-    return (await this.deps.hindrance(mailbox, handover.id, live.id)) === null;
+    const message = await mailbox.who.home.journal.message(handover.id);
+    return message !== null && (await this.deps.hindrance(mailbox, message, live.id)) === null;
   }
+}
+
+/** Whether the final text of its turn is its answer. */
+async function isQuestion({ mailbox: { who }, handover: { id } }: Unasked): Promise<boolean> {
+  const [message, copy] = [await who.home.journal.message(id), await who.home.journal.copy(who.name, id)];
+  return message !== null && copy !== null && wantsAnswer({ message, attention: copy.attention });
 }
 
 /** The ids of the texts that name only this message, in their order. */

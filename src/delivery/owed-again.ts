@@ -1,19 +1,19 @@
 import type { Who } from '../core/mail/workspace.ts';
-import { owe } from '../core/obligations/owed.ts';
+import { allOwed } from '../core/obligations/owed.ts';
 import type { Trace } from '../core/ports/journal.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 import type { Parcel } from '../core/ports/way-in.ts';
 import type { FittedMail } from './fit.ts';
-import { digestIn } from './wake-digest.ts';
+import { digestOf } from './wake-digest.ts';
 
 /** At most this much of what is owed is shown again after one compaction, the oldest first. */
 const MOST_OWED = 20;
 
 /** What this session was shown or pointed to, must answer and has not answered: a compaction may have taken it out of the model's context. */
 export async function shownAndOwed(who: Who, session: string): Promise<FittedMail[]> {
-  const { obligations } = await owe(who, { limit: MOST_OWED });
   const mail: FittedMail[] = [];
-  for (const { id, state, message } of obligations) {
+  for await (const { id, state, message } of allOwed(who)) {
+    if (mail.length === MOST_OWED) break;
     if (!message || state === 'deferred') continue;
     const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
     if (!copy || !(wasShownTo(session, copy) || (await wasListedFor(who, session, copy)))) continue;
@@ -53,7 +53,7 @@ async function wasListedFor(
   session: string,
   { state, receipts }: Trace['copies'][number],
 ): Promise<boolean> {
-  const digest = digestIn(receipts);
-  if (state !== 'stored' || digest === null) return false;
-  return (await home.journal.copy(name, digest))?.settledBy?.['session'] === session;
+  if (state !== 'stored') return false;
+  const digest = await digestOf({ name, home }, receipts);
+  return digest !== null && (await home.journal.copy(name, digest))?.settledBy?.['session'] === session;
 }

@@ -20,7 +20,10 @@ export class Pauses {
   }
 
   isPaused(session: string): boolean {
-    return (this.#all.get(session)?.until ?? 0) > this.now();
+    const { until, ms } = this.#all.get(session) ?? { until: 0, ms: 0 };
+    const left = until - this.now();
+    // A clock that was set back does not make it longer.
+    return left > 0 && left <= ms;
   }
 
   /** It could not be given its mail. */

@@ -5,11 +5,14 @@ import type { Who } from '../core/mail/workspace.ts';
 import type { Message } from '../core/message.ts';
 import type { MessageId } from '../core/names.ts';
 import type { Receipt } from '../core/receipt.ts';
-import { owe } from '../core/obligations/owed.ts';
+import { allOwed } from '../core/obligations/owed.ts';
 
 /** The budget is for this time. */
 export const HOUR_MS = 60 * 60 * 1000;
-const MOST_OWED = 100;
+/** The receipts that tell of wakes: see `recall`. */
+export const WAKE_STEPS: readonly Receipt['step'][] = ['offered', 'released', 'knocked'];
+/** How many waiting messages `whyWaiting` looks through. */
+const LOOKED_AT = 100;
 
 /** Why a message is not handed over now. `whileIdle`: it joins the next turn of the session, and only does not begin one. */
 export interface Hindrance {
@@ -96,7 +99,7 @@ export class WakeBudget {
   }
 
   #lastHour(session: string): number[] {
-    return (this.#times.get(session) ?? []).filter((at) => at > this.now() - HOUR_MS);
+    return (this.#times.get(session) ?? []).filter((at) => Math.abs(this.now() - at) < HOUR_MS);
   }
 }
 
@@ -105,7 +108,7 @@ export async function endQuiet(who: Who, now: number): Promise<void> {
   const { directory, journal, mailboxes } = who.home;
   const quiet = (await directory.get(who.name))?.parley?.quiet;
   if (quiet && (await isQuietAt(quiet, now))) return;
-  for (const { id } of (await owe(who, { limit: MOST_OWED })).obligations) {
+  for await (const { id } of allOwed(who)) {
     const copy = await journal.copy(who.name, id);
     // No rule but that of quiet times makes such a decision. spec: c2a#quiet-times
     if (copy?.state !== 'stored' || copy.attention.injection !== 'tool_mailbox') continue;
@@ -129,7 +132,7 @@ export async function noteHindrance(who: Who, id: MessageId, because: string, no
 
 /** Why mail waits that would be handed over otherwise: the reason of the first message that has one. */
 export async function whyWaiting({ name, home }: Who): Promise<string | null> {
-  for (const id of (await home.mailboxes.ids(name, true)).slice(0, MOST_OWED)) {
+  for (const id of (await home.mailboxes.ids(name, true)).slice(0, LOOKED_AT)) {
     const copy = (await home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === name);
     const last = copy?.receipts.at(-1);
     const because = last?.step === 'reconsidered' ? last.evidence['because'] : undefined;

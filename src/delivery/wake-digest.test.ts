@@ -97,6 +97,21 @@ describe('a wake', () => {
 });
 
 describe('a wake, by the record of the client,', () => {
+  /** A message that was handed over once, and whose claim has ended; no follower runs. */
+  async function inDoubt(): Promise<{ rig: Rig; id: MessageId }> {
+    const rig = await aRig();
+    rig.claude.mode = 'silent';
+    rig.claude.add('s1');
+    const id = await rig.send();
+    const first = rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length === 1);
+    await first.close();
+    rig.workspace.pass(2 * 60 * 60 * 1000);
+    await rig.workspace.own.mailboxes.heal();
+    expect(await rig.state(id)).toBe('stored');
+    return { rig, id };
+  }
+
   it('is one for all messages that wait, and is noted before it is tried', async () => {
     const rig = await aRig();
     const ids = [
@@ -140,20 +155,55 @@ describe('a wake, by the record of the client,', () => {
   });
 
   it('is settled, and not repeated, when the record shows it after its claim has ended', async () => {
-    const rig = await aRig();
-    rig.claude.mode = 'silent';
-    rig.claude.add('s1');
-    const id = await rig.send();
-    const first = rig.follow();
-    await within(10_000, async () => rig.claude.texts('s1').length === 1);
-    await first.close();
-    rig.workspace.pass(2 * 60 * 60 * 1000);
-    await rig.workspace.own.mailboxes.heal();
-    expect(await rig.state(id)).toBe('stored');
+    const { rig, id } = await inDoubt();
     rig.claude.show('s1', id);
     rig.follow();
     await within(10_000, () => settled(rig, id));
     expect([rig.claude.texts('s1').length, await rig.steps(id)]).toEqual([1, ['offered', 'released', 'shown']]);
+  });
+
+  it('is kept from hooks again if the client still has it after its claim has ended', async () => {
+    const { rig, id } = await inDoubt();
+    rig.claude.accept('s1', id);
+    rig.follow();
+    await within(10_000, async () => (await rig.state(id)) === 'held');
+    rig.claude.show('s1', id);
+    await within(10_000, () => settled(rig, id));
+    expect(rig.claude.texts('s1')).toHaveLength(1);
+  });
+
+  it('is over if the user of the client declined it after its claim has ended', async () => {
+    const { rig, id } = await inDoubt();
+    rig.claude.proof = async () => ({ step: 'declined', because: 'the user said no' });
+    rig.follow();
+    await within(10_000, () => settled(rig, id));
+    expect((await rig.workspace.own.journal.copy(BOB, id))?.disposition).toBe('ignored');
+  });
+
+  it('stays with the client over a long sleep of the machine', async () => {
+    const rig = await aRig();
+    rig.claude.mode = 'silent';
+    rig.claude.add('s1');
+    const id = await rig.send();
+    rig.claude.accept('s1', id);
+    rig.follow();
+    await within(10_000, async () => rig.claude.texts('s1').length === 1);
+    const list = rig.claude.list.bind(rig.claude);
+    // It sleeps before each look.
+    rig.claude.list = async () => {
+      rig.workspace.pass(2 * 60 * 60 * 1000);
+      return list();
+    };
+    const { mailboxes } = rig.workspace.own;
+    const heal = mailboxes.heal.bind(mailboxes);
+    let healed = 0;
+    mailboxes.heal = () => {
+      healed += 1;
+      return heal();
+    };
+    await within(10_000, async () => healed > 1);
+    await looked(rig);
+    expect([await rig.state(id), await rig.steps(id)]).toEqual(['held', ['offered']]);
   });
 });
 
@@ -298,6 +348,71 @@ describe('mail over the wake budget', () => {
     await looked(rig);
     const third = await rig.send({ body: 'three' });
     await listed(rig, first, second, third);
+  });
+
+  it('is noted once, however often its digest is replaced, and stays in it after a restart', async () => {
+    const { rig, first, follower } = await spent();
+    const ids = [first];
+    for (const body of ['two', 'three', 'four', 'five']) {
+      ids.push(await rig.send({ body }));
+      await listed(rig, ...ids);
+    }
+    // Once because it is over the budget, and once with the digest.
+    expect(await rig.steps(first)).toEqual(['reconsidered', 'reconsidered']);
+    await follower.close();
+    rig.follow({ wakesPerHour: 2 });
+    const last = await rig.send({ body: 'six' });
+    await listed(rig, ...ids, last);
+  });
+
+  it('costs no look at each message while nothing changes', async () => {
+    const { rig, first } = await spent();
+    // What is owed is looked at once a minute all the same.
+    const [second, third] = [await rig.send({ intent: 'fyi' }), await rig.send({ intent: 'fyi' })];
+    await listed(rig, first, second, third);
+    await looked(rig);
+    const { journal } = rig.workspace.own;
+    const copy = journal.copy.bind(journal);
+    const asked = new Set<MessageId>();
+    journal.copy = async (mailbox, id) => {
+      asked.add(id);
+      return copy(mailbox, id);
+    };
+    await looked(rig);
+    expect([asked.has(second), asked.has(third)]).toEqual([false, false]);
+  });
+
+  it('stays in the digest while its reader has it for a moment', async () => {
+    const { rig, first } = await spent();
+    const second = await rig.send({ body: 'two more' });
+    await listed(rig, first, second);
+    const { mailboxes } = rig.workspace.own;
+    const held = await mailboxes.claim(BOB, [second], { ms: 60_000 });
+    await looked(rig);
+    await mailboxes.release(held, [second], { because: 'not now' });
+    await looked(rig);
+    await listed(rig, first, second);
+  });
+
+  it('comes whole, and without the digest, if the follower dies before it is noted and the budget is free again', async () => {
+    const { rig, first, follower } = await spent();
+    const { journal } = rig.workspace.own;
+    const record = journal.record.bind(journal);
+    const died = Promise.withResolvers<void>();
+    let isDead = false;
+    journal.record = async (mailbox, id, receipt) => {
+      if (!('digest' in receipt.evidence) || isDead) return record(mailbox, id, receipt);
+      isDead = true;
+      died.resolve(follower.close());
+      throw new Error('killed here');
+    };
+    const second = await rig.send({ body: 'two more', intent: 'fyi' });
+    await died.promise;
+    expect(await digestsIn(rig)).toHaveLength(1);
+    rig.follow({ wakesPerHour: 30 });
+    for (const id of [first, second]) await within(10_000, () => settled(rig, id));
+    await looked(rig);
+    expect(texts(rig)).not.toContain('2 messages wait');
   });
 
   it('stays in one digest that could not be shown and waits again', async () => {

@@ -2,13 +2,14 @@ import { policyWords } from '../core/attention/attention.ts';
 import type { Attention } from '../core/attention/attention.ts';
 import { masked } from '../core/attention/secrets.ts';
 import { lineForModel } from '../core/gate.ts';
+import { allWaiting } from '../core/mail/deliver.ts';
 import { receiptsOf } from '../core/mail/workspace.ts';
 import type { Who, Workspace } from '../core/mail/workspace.ts';
 import { byTime } from '../core/message.ts';
 import type { Message } from '../core/message.ts';
 import type { AgentName, MessageId } from '../core/names.ts';
 import { post, sendKeyOf } from '../core/obligations/owners.ts';
-import type { CopyRecord, WaitingCopy, WaitingKind } from '../core/ports/journal.ts';
+import type { CopyRecord } from '../core/ports/journal.ts';
 import { receipt } from '../core/receipt.ts';
 import type { Receipt } from '../core/receipt.ts';
 import { HOST_NAME } from '../core/signal.ts';
@@ -18,7 +19,6 @@ import { noteHindrance } from './wake-budget.ts';
 /** A digest has a line for this many messages, and counts the rest. */
 const LINES = 20;
 const LONGEST_WORDS = 80;
-const PAGE = 128;
 
 /** A digest is shown whole, and is not to be answered: Parley wrote it. What it lists is answered one by one. */
 const DIGEST: Attention = {
@@ -41,7 +41,8 @@ interface OpenDigest {
  * quietly, is owed as before, and is read or answered by its id. While the digest waits, a newer one replaces it when mail comes, or when
  * something in it was read, answered or withdrawn.
  *
- * A crash between the new digest and the end of the old one leaves two of them, and loses no message.
+ * A message is noted with the digest that lists it first. A digest that was replaced names the one that replaced it, so what it lists need
+ * not be noted again, however much that is. A crash between the two leaves both, and loses no message.
  */
 export class WakeDigests {
   /** By mailbox. Null: none waits, as far as we know. */
@@ -53,8 +54,9 @@ export class WakeDigests {
   async add(who: Who, messages: readonly Message[], because: string): Promise<void> {
     // One that was being shown when this process started may wait again.
     const before = (await this.#waiting(who)) ?? (await this.#found(who));
-    const listed = [...new Set([...(before?.listed ?? []), ...messages.map(({ id }) => id)])];
-    if (listed.length > 1) await this.#write(who, before, listed, because);
+    const added = messages.map(({ id }) => id);
+    const listed = [...new Set([...(before?.listed ?? []), ...added])];
+    if (listed.length > 1) await this.#write(who, { before, listed, added, because });
     else for (const id of listed) await noteHindrance(who, id, because, this.workspace.now());
   }
 
@@ -62,23 +64,25 @@ export class WakeDigests {
   async refresh(who: Who): Promise<void> {
     const before = await this.#waiting(who);
     if (!before) return;
+    const waiting = new Set(await who.home.mailboxes.ids(who.name));
     const listed: MessageId[] = [];
-    for (const id of before.listed)
-      if ((await who.home.journal.copy(who.name, id))?.state === 'stored') listed.push(id);
-    if (listed.length < before.listed.length) await this.#write(who, before, listed, 'what is listed has changed');
+    for (const id of before.listed) if (waiting.has(id) || (await isOpen(who, id))) listed.push(id);
+    // One that lists nothing was left by a process that died before its first note: those messages are as loud as before.
+    if (listed.length === before.listed.length && listed.length > 0) return;
+    await this.#write(who, { before, listed, added: [], because: 'what is listed has changed' });
   }
 
-  async #write(who: Who, before: OpenDigest | null, listed: readonly MessageId[], because: string): Promise<void> {
+  async #write(who: Who, { before, listed, added, because }: DigestChange): Promise<void> {
     const { home, name } = who;
-    const lines = await this.#linesFor(who, listed);
-    if (lines.length > 0) {
-      // A key of its own: what it lists may have been in a digest before, and been claimed since.
-      const key = sendKeyOf(`digest/${this.workspace.newId()}`);
-      const { message } = await post(this.workspace, home, { to: `@${name}`, body: textOf(lines), key }, name, DIGEST);
-      for (const id of listed) await this.#list(who, id, message.id, because);
-      this.#open.set(name, { id: message.id, listed });
-    }
-    if (before) await home.mailboxes.withdraw(before.id, { by: HOST_NAME, because: 'a newer digest replaced it' });
+    const by = { by: HOST_NAME, because: 'a newer digest replaced it' };
+    if (listed.length === 0) return void (before && (await home.mailboxes.withdraw(before.id, by)));
+    // A key of its own: what it lists may have been in a digest before, and been claimed since.
+    const key = sendKeyOf(`digest/${this.workspace.newId()}`);
+    const body = textOf(await this.#linesFor(who, listed), listed.length);
+    const { message } = await post(this.workspace, home, { to: `@${name}`, body, key }, name, DIGEST);
+    for (const id of added) await this.#list(who, id, message.id, because);
+    this.#open.set(name, { id: message.id, listed });
+    if (before) await home.mailboxes.withdraw(before.id, { ...by, digest: message.id });
   }
 
   /** Lets a message wait where no hook looks: the digest has it. Noted first: if we die, it is still loud or is known to be listed. */
@@ -91,9 +95,10 @@ export class WakeDigests {
     await home.mailboxes.lower(name, id);
   }
 
+  /** The first of these, by their time. */
   async #linesFor({ name, home }: Who, listed: readonly MessageId[]): Promise<string[]> {
     const found: { message: Message; copy: CopyRecord }[] = [];
-    for (const id of listed) {
+    for (const id of listed.slice(0, LINES)) {
       const [message, copy] = [await home.journal.message(id), await home.journal.copy(name, id)];
       if (message && copy) found.push({ message, copy });
     }
@@ -111,36 +116,58 @@ export class WakeDigests {
 
   async #found(who: Who): Promise<OpenDigest | null> {
     let id: MessageId | null = null;
-    for await (const one of waitingIn(who, 'loud')) if (one.attention.reason === 'digest') id = one.id;
+    for await (const one of allWaiting(who, 'loud')) if (one.attention.reason === 'digest') id = one.id;
     if (id === null) return null;
     const listed: MessageId[] = [];
-    for await (const one of waitingIn(who, 'digest'))
-      if (digestIn(await receiptsOf(who, one.id)) === id) listed.push(one.id);
+    const newest = new Map<MessageId, MessageId>();
+    for await (const one of allWaiting(who, 'digest'))
+      if ((await digestOf(who, await receiptsOf(who, one.id), newest)) === id) listed.push(one.id);
     return { id, listed };
   }
 }
 
-/** All copies of this kind, also where many other quiet ones wait before them. */
-async function* waitingIn({ name, home }: Who, kind: WaitingKind): AsyncGenerator<WaitingCopy> {
-  for (let after = 0, isRead = false; !isRead;) {
-    const page = await home.journal.waitingCopies(name, after, PAGE, kind);
-    yield* page;
-    after = page.at(-1)?.seq ?? after;
-    isRead = page.length < PAGE;
+/** A digest to write: what it lists, and what of that is not noted yet. */
+interface DigestChange {
+  before: OpenDigest | null;
+  listed: readonly MessageId[];
+  added: readonly MessageId[];
+  because: string;
+}
+
+/** Whether it waits, or may wait again. */
+async function isOpen({ name, home }: Who, id: MessageId): Promise<boolean> {
+  const state = (await home.journal.copy(name, id))?.state;
+  return state === 'stored' || state === 'held';
+}
+
+/**
+ * The last digest that lists a message, by the receipts of its copy; null: none does. `newest`: which digest has replaced others, as far as
+ * it was looked up.
+ */
+export async function digestOf(
+  { name, home }: Who,
+  receipts: readonly Receipt[],
+  newest = new Map<MessageId, MessageId>(),
+): Promise<MessageId | null> {
+  const noted = receipts.findLast(({ evidence }) => 'digest' in evidence)?.evidence['digest'];
+  if (typeof noted !== 'string') return null;
+  const replaced: MessageId[] = [];
+  let id = noted as MessageId;
+  for (;;) {
+    const next = newest.get(id) ?? (await home.journal.copy(name, id))?.settledBy?.['digest'];
+    if (typeof next !== 'string') break;
+    replaced.push(id);
+    id = next as MessageId;
   }
+  for (const one of replaced) newest.set(one, id);
+  return id;
 }
 
-/** The last digest that lists a message, by the receipts of its copy; null: none does. */
-export function digestIn(receipts: readonly Receipt[]): MessageId | null {
-  const note = receipts.findLast(({ evidence }) => 'digest' in evidence);
-  return note ? (String(note.evidence['digest']) as MessageId) : null;
-}
-
-function textOf(lines: readonly string[]): string {
-  const rest = lines.length - LINES;
+function textOf(lines: readonly string[], count: number): string {
+  const rest = count - LINES;
   return [
-    `${lines.length === 1 ? '1 message waits' : `${lines.length} messages wait`} for you. You were woken often in the last hour, so you get this list. Read one: the tool read (id), or parley read <id>`,
-    ...lines.slice(0, LINES),
+    `${count === 1 ? '1 message waits' : `${count} messages wait`} for you. You were woken often in the last hour, so you get this list. Read one: the tool read (id), or parley read <id>`,
+    ...lines,
     ...(rest > 0 ? [`… and ${rest} more: the tool inbox, or parley inbox`] : []),
   ].join('\n');
 }

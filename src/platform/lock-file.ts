@@ -1,4 +1,4 @@
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, rmSync, statSync } from 'node:fs';
 import { libc } from './libc.ts';
 
 const LOCK_EX = 2;
@@ -11,12 +11,37 @@ const LOCK_NB = 4;
 export function locked<T>(path: string, act: () => T): T {
   const fd = openSync(path, 'a', 0o600);
   try {
-    const failed = libc().flock(fd, LOCK_EX);
-    if (failed !== 0) throw Object.assign(new Error(`flock failed on ${path}`), { code: 'ENOLCK', path });
+    take(fd, path);
     return act();
   } finally {
     closeSync(fd);
   }
+}
+
+/**
+ * The same with a lock file that the last one to need it removes: `isNeeded` is asked after `act`, also if that throws. Who waited for a file
+ * that was removed meanwhile takes the new one. All who use this file do so by this function.
+ */
+export function lockedWhileNeeded<T>(path: string, act: () => T, isNeeded: () => boolean): T {
+  for (;;) {
+    const fd = openSync(path, 'a', 0o600);
+    try {
+      take(fd, path);
+      if (statSync(path, { throwIfNoEntry: false })?.ino !== fstatSync(fd).ino) continue;
+      try {
+        return act();
+      } finally {
+        if (!isNeeded()) rmSync(path, { force: true });
+      }
+    } finally {
+      closeSync(fd);
+    }
+  }
+}
+
+function take(fd: number, path: string): void {
+  const failed = libc().flock(fd, LOCK_EX);
+  if (failed !== 0) throw Object.assign(new Error(`flock failed on ${path}`), { code: 'ENOLCK', path });
 }
 
 /** A lock file that this process holds until it lets go or dies. */

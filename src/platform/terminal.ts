@@ -33,6 +33,18 @@ export function isTerminal(fd: number): boolean {
   return libc().isatty(fd) === 1;
 }
 
+/** How many columns the window has now; 80 where nobody knows. */
+export function columns(): number {
+  return (isTerminal(1) && process.stdout.getWindowSize()[0]) || 80;
+}
+
+/** A text in lines that are no longer than this, broken between words. A line that fits stays as it is. */
+export function wrapped(text: string, width: number): string[] {
+  return Bun.stringWidth(text) <= width
+    ? [text]
+    : Bun.wrapAnsi(text, width, { wordWrap: true, trim: true }).split('\n');
+}
+
 /** Colour is for people at a terminal only. */
 export function hasColour(env: Record<string, string | undefined>): boolean {
   return isTerminal(1) && !env['NO_COLOR'] && env['TERM'] !== 'dumb';

@@ -449,14 +449,15 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         ]);
       });
 
-      it('gives the receipts of all mailboxes since a time, oldest first', async () => {
+      it('gives the receipts of all mailboxes since a time, oldest first, and only those of the steps that are asked for', async () => {
         const id = await accepted({}, bob, carol);
         const at = (ms: number): string => new Date(here.now() + ms).toISOString();
         const noted = { step: 'offered', evidence: { way: 'hook' } } as const;
         await journal.record(bob, id, { ...noted, at: at(-1000) });
         await journal.record(carol, id, { ...noted, at: at(0) });
+        await journal.record(bob, id, { step: 'knocked', evidence: {}, at: at(0) });
         await journal.record(bob, id, { ...noted, at: at(1) });
-        expect(await journal.receiptsSince(here.now())).toEqual([
+        expect(await journal.receiptsSince(here.now(), ['offered'])).toEqual([
           { ...noted, id, mailbox: carol, at: at(0) },
           { ...noted, id, mailbox: bob, at: at(1) },
         ]);
@@ -840,6 +841,21 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
           (await journal.waitingCopies(bob, 0, 10, only)).map(({ id }) => id);
         expect(await idsOf('digest')).toEqual(both);
         expect(await idsOf('kept')).toEqual(both.slice(1));
+      });
+
+      it('finds receipts of a step behind thousands of others', async () => {
+        const id = await accepted();
+        const at = new Date(here.now()).toISOString();
+        await journal.record(bob, id, { step: 'offered', at, evidence: { way: 'hook' } });
+        for (let n = 0; n < 5000; n += 1) await journal.record(bob, id, { step: 'reconsidered', at, evidence: { n } });
+        expect(await journal.receiptsSince(here.now(), ['offered'])).toHaveLength(1);
+      });
+
+      it('tells what is urgent from what is only loud', async () => {
+        const urgent = { mailbox: bob, attention: { ...QUIET, injection: 'immediate' } } as const;
+        await accepted();
+        const { message } = await journal.accept(anEntry({}, { copies: [urgent] }));
+        expect((await journal.waitingCopies(bob, 0, 10, 'immediate')).map(({ id }) => id)).toEqual([message.id]);
       });
 
       it('says of each whether it waits quietly', async () => {

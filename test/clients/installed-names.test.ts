@@ -180,13 +180,15 @@ describe(`a window of Codex without its daemon, after \`parley install\`${codex.
     const { model, code, does, inbox, opened, names } = await aCodexMachine();
     const window = await opened(['--no-daemon']);
     await within(DEADLINE, async () => names.all()[0]?.pid === window.pid);
-    await within(DEADLINE, async () => (await does('agents')).includes('idle, mail comes with its first prompt'));
+    await within(DEADLINE, async () => (await does('agents')).includes('idle; mail comes with its first prompt'));
     model.script(say('one'), say('This is the window.'));
     await does('send', '@codex', 'CANARY early', '--fyi', '--as', 'me');
     await code.turn(window, 'hello');
     // Its hook brought that.
     expect((await model.request(1)).count('CANARY early')).toBe(1);
-    expect(await does('agents')).toContain('by queue, because its window runs without the daemon of Codex');
+    expect(await does('agents')).toContain(
+      'idle; mail wakes it (queue, because its window runs without the daemon of Codex)',
+    );
     const { id } = JSON.parse(await does('send', '@codex.project', 'Who is there?', '--as', 'me', '--json')) as {
       id: string;
     };

@@ -85,7 +85,7 @@ describe(`parley run kimi${real.why}`, () => {
     const { model, terminal, send, shown, parley } = await aWindow(say('done', open.opened));
     await terminal.submit('work');
     await model.request(1);
-    await within(DEADLINE, async () => (await parley('agents')).includes('busy, mail comes at the end of its turn'));
+    await within(DEADLINE, async () => (await parley('agents')).includes('busy; mail comes at the end of its turn'));
     const ids: string[] = [];
     for (let n = 0; n < 15; n += 1) ids.push(await send(`CANARY-${n}-`));
     expect(model.main).toHaveLength(1);

@@ -551,7 +551,9 @@ describe('what bch prints', () => {
     const configs = [{ url: 'http://127.0.0.1:1' }, { backend: 'relay' }, { backend: 'brain' }, { backend: 'x' }];
     for (const config of configs) {
       writeFileSync(`${machine.root}/config.json`, JSON.stringify({ agent: 'me', ...config }));
-      expect(await machine.error(['drain'])).toMatch(/cannot be reached|no relay is named|is not part of|no such backend/);
+      expect(await machine.error(['drain'])).toMatch(
+        /cannot be reached|no relay is named|is not part of|no such backend/,
+      );
     }
     expect(machine.files('me', 'new')).toHaveLength(1);
   });

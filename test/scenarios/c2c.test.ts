@@ -455,7 +455,9 @@ describe('a room', () => {
     const place = await new Brokerage().registered(['alice', 'bob']);
     place.plant('rooms/closed/meta.json', { visibility: 'invite_only', invited_members: ['Alice'], created_by: 'x' });
     await place.said(['rooms', 'join', 'closed'], { session: 's-alice' });
-    expect(await place.error(['rooms', 'join', 'closed'], { session: 's-bob' })).toContain('only invited members may join');
+    expect(await place.error(['rooms', 'join', 'closed'], { session: 's-bob' })).toContain(
+      'only invited members may join',
+    );
   });
 });
 

@@ -20,12 +20,24 @@ describe('what widens a client', () => {
   it('is asked for in one question with all changes, and each part is done only if it is named', async () => {
     const { machine, types } = aMachine();
     const { shown: lines } = await types(['install'], 'yes inbound');
-    const shown = lines.replaceAll(/\n {11}/g, ' ');
+    const shown = lines.replaceAll(/\n {13}/g, ' ');
+    const [, asked = ''] = shown.split('Parley would make the changes above. What you may answer:\n');
+    expect(
+      asked
+        .split('\n')
+        .slice(0, 6)
+        .map((line) => line.trim().slice(0, 24)),
+    ).toEqual([
+      'yes, or y: they are made',
+      'yes reply inbound: they ',
+      'reply    A model that an',
+      'inbound  Claude Code in ',
+      'Enter, or anything else:',
+      'Make these changes? Type',
+    ]);
     expect(shown.split('Type yes:')).toHaveLength(2);
-    expect(shown).toContain('Yours to decide. Nothing of this is done unless you name it:');
     expect(shown).toContain('may stop at a permission dialog of Claude Code, Codex.');
     expect(shown).toContain('Claude Code in bypass mode asks you about each message before its model gets it.');
-    expect(shown).toContain('Make these changes? To allow more, name it after yes: yes reply inbound. Type yes:');
     expect(machine.json(SETTINGS)).toMatchObject(INBOUND);
     expect(machine.json(SETTINGS)).not.toHaveProperty('permissions');
   });
@@ -49,8 +61,8 @@ describe('what widens a client', () => {
       codex: { reply: 'ask' },
     });
     const { shown } = await types(['install'], 'yes');
-    expect(shown).not.toContain('Yours to decide');
-    expect(shown).toContain('Make these changes? Type yes:');
+    expect(shown).not.toContain('yours to decide');
+    expect(shown).toContain('Make these changes? yes, or y, makes them; Enter changes nothing. Type yes:');
     expect(machine.json(SETTINGS)).not.toHaveProperty('crossSessionInbound');
   });
 
@@ -58,7 +70,10 @@ describe('what widens a client', () => {
     const { machine, types } = aMachine();
     const { shown } = await types(['install', 'claude'], 'sure');
     expect(shown).toContain(
-      'It is installed in any case. Allow more? Name it after yes: yes reply inbound. Enter means no. Type yes:',
+      'Parley makes its changes in any case. You may also allow this; it is yours to decide:\n  reply  ',
+    );
+    expect(shown).toContain(
+      '  yes reply inbound: what you name is allowed\n  Enter, or yes or y alone: nothing more is allowed\nAllow more? Type yes:',
     );
     expect(shown).toContain('Claude Code, as @claude:');
     expect(machine.json(SETTINGS)).not.toHaveProperty('crossSessionInbound');
@@ -137,7 +152,7 @@ describe('what widens a client', () => {
     await types(['install'], 'yes reply inbound');
     await machine.does('parley', ['install', '--uninstall']);
     expect(machine.outside).toEqual(before);
-    expect((await types(['install'], 'no')).shown).toContain('Yours to decide');
+    expect((await types(['install'], 'no')).shown).toContain('yours to decide');
   });
 
   it.each([
@@ -210,7 +225,7 @@ describe('`parley run claude` in bypass mode', () => {
     await types(['install', 'claude', '--yes'], '');
     const { shown } = await types(['install', 'claude'], 'no');
     expect(shown).toContain(
-      'It is installed in any case. Allow more? Name it after yes: yes reply inbound. Enter means no. Type yes:',
+      '  yes reply inbound: what you name is allowed\n  Enter, or yes or y alone: nothing more is allowed\nAllow more? Type yes:',
     );
     expect(machine.json(SETTINGS)).not.toHaveProperty('crossSessionInbound');
     await types(['run', 'claude', BYPASS], '');

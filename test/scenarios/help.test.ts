@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { version } from '../../package.json' with { type: 'json' };
 import { PARLEY_COMMANDS } from '../../src/cli/table.ts';
-import { Program } from '../support/program.ts';
+import { PARLEY, personAt, Program } from '../support/program.ts';
 
 /** The commands that a help page lists. */
 function listed(page: string): string[] {
@@ -32,6 +32,20 @@ describe('parley help', () => {
   it('lists every command with --all', async () => {
     const { out } = await new Program().run(['help', '--all']);
     expect(listed(out)).toEqual(PARLEY_COMMANDS.map(({ name }) => name));
+  });
+
+  it('has no line that is wider than the window, or than 80 columns where there is none', async () => {
+    const parley = new Program();
+    const widths = (page: string): number[] =>
+      (page.split('\nExamples:')[0] ?? '').split('\n').map((line) => Bun.stringWidth(line));
+    for (const words of [['--all'], ...PARLEY_COMMANDS.filter(({ name }) => name !== 'hook').map(({ name }) => [name])])
+      expect(widths((await parley.run(['help', ...words])).out).filter((width) => width > 80)).toEqual([]);
+    const at = { argv0: 'parley', cwd: parley.home, env: parley.env, typed: '', cols: 50 };
+    const { shown } = await personAt({ ...at, command: [PARLEY, 'help', 'run'] });
+    expect(Math.max(...widths(Bun.stripANSI(shown)))).toBeLessThanOrEqual(50);
+    expect(Bun.stripANSI(shown).replaceAll(/\s+/g, ' ')).toContain(
+      'It has the tools of Parley, gets mail for that name',
+    );
   });
 
   it('is a table of commands as JSON, and one command is described as JSON', async () => {

@@ -1,6 +1,8 @@
 import { describe, expect, it, onTestFinished } from 'bun:test';
 import { lstatSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { PARLEY, Program } from '../support/program.ts';
+import { shortId } from '../../src/core/names.ts';
+import type { MessageId } from '../../src/core/names.ts';
+import { PARLEY, personAt, Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 
 interface Sent {
@@ -89,6 +91,21 @@ describe('one message, from send to settle', () => {
       .split('\n')
       .map((line) => JSON.parse(line) as { message?: { body: string }; step?: string });
     expect(lines.map(({ message, step }) => message?.body ?? step)).toEqual(['earlier', 'now', 'settled']);
+  });
+
+  it('is seen live in lines that fit into the window', async () => {
+    const parley = await new Program().init('alice', 'bob-with-a-long-name');
+    const body = 'many words 日本語 '.repeat(20);
+    const { id } = await parley.json<Sent>(['send', '@bob-with-a-long-name', body, '--intent', 'question']);
+    await parley.run(['reply', id, 'yes'], { as: 'bob-with-a-long-name' });
+    const command = [PARLEY, 'live', '--last', '2'];
+    const env = { ...parley.env, NO_COLOR: '1' };
+    const at = { command, argv0: 'parley', cwd: parley.home, env, typed: '', interruptAfter: '→ @alice' };
+    const { shown } = await personAt({ ...at, cols: 42 });
+    const lines = shown.split('\n').filter((line) => line.includes(shortId(id as MessageId)) || line.includes('→'));
+    expect(lines.length).toBeGreaterThanOrEqual(3);
+    expect(lines.map((line) => Bun.stringWidth(line)).filter((width) => width > 42)).toEqual([]);
+    expect(lines.filter((line) => line.endsWith('…')).length).toBeGreaterThanOrEqual(2);
   });
 
   it('is seen live in every home, also in one that was made later, and in the brokers of other folders', async () => {

@@ -109,7 +109,7 @@ describe('`parley install`', () => {
     const before = machine.outside;
     const env = { ...machine.env(), PATH: '/usr/bin:/bin' };
     const no = await machine.program.atTerminal(['install'], 'no', { env });
-    expect(no.shown).toContain('Make these changes? Type yes:');
+    expect(no.shown).toContain('Make these changes? yes, or y, makes them; Enter changes nothing. Type yes:');
     expect(no.shown).toContain('nothing was changed');
     expect(machine.outside).toEqual(before);
     const yes = await machine.program.atTerminal(['install'], 'y', { env });

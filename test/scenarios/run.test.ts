@@ -221,7 +221,7 @@ describe('parley run', () => {
     await within(20_000, async () => existsSync(`${machine.home}/said`));
     await machine.parley.run(['send', '@claude.api', 'hello']);
     expect((await machine.parley.run(['agents'])).out).toContain(
-      '@claude.api  claude in ~/api, running, mail comes with its next prompt  1 waiting',
+      '@claude.api  claude in ~/api, running; mail waits for the daemon: `parley up --detach`  1 waiting',
     );
     await session.ends();
     const [row] = (await machine.parley.json<{ name: string }[]>(['agents'])).filter(

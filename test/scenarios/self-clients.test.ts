@@ -49,7 +49,7 @@ describe('`parley self uninstall`', () => {
     codexWrites(machine, ['session_start:0:0', 'stop:0:0', 'stop:1:0']);
     appendFileSync(machine.at('.codex/config.toml'), '\n[tui]\nseen = true\n');
     const said = await machine.does('parley', ['self', 'uninstall', '--purge', '--yes']);
-    expect(said).toContain(`[hooks.state."${machine.at('.codex/hooks.json')}:stop:1:0"]`);
+    expect(said).toContain(`[hooks.state."${machine.at('.codex/hooks.json')}:…"] (2 tables)`);
     const theirs = `\n[hooks.state]\n\n[hooks.state."${machine.at('.codex/hooks.json')}:stop:0:0"]\ntrusted_hash = "sha256:00"\n`;
     expect(machine.read('.codex/config.toml')).toBe(`${CONFIG}${theirs}\n[tui]\nseen = true\n`);
     expect(machine.read('.codex/hooks.json')).toBe(THEIRS);
@@ -116,7 +116,11 @@ describe('`parley install --uninstall`', () => {
   it('asks a person whether what Codex wrote goes, too', async () => {
     const machine = await codex();
     const { shown } = await machine.program.atTerminal(['install', '--uninstall'], 'yes', { env: machine.env() });
-    expect(shown).toContain('Codex wrote about Parley into');
+    const file = `${machine.at('.codex/hooks.json')}:`;
+    expect(shown).toContain(
+      `Codex wrote about Parley into ${machine.at('.codex/config.toml')}: [hooks.state."${file}…"] (`,
+    );
+    expect(shown.split(file)).toHaveLength(2);
     expect(shown).toContain('Remove that, too? Type yes:');
     expect(machine.read('.codex/config.toml')).toBe(CONFIG);
   });

@@ -212,10 +212,13 @@ describe('parley self', () => {
     );
     const asked = run('parley', ['self', 'uninstall', '--purge'], { env });
     expect(asked.code).toBe(64);
-    expect(asked.err).toContain('@alice (0 waiting), @bob (1 waiting), @dora at https://relay.example (its token)');
+    const lost = ['@bob (1 waiting)', '@alice (0 waiting)', '@dora at https://relay.example (its token)'];
+    const lines = lost.map((line) => `  ${line}\n`).join('');
+    expect(asked.err).toContain(`with ${home}/.parley this would be deleted:\n${lines}parley: `);
     expect(run('parley', ['inbox', '--as', 'bob'], { env }).out).toContain('hello');
     const purged = run('parley', ['self', 'uninstall', '--purge', '--yes'], { env });
     expect(purged.code).toBe(0);
+    expect(purged.out).toContain(`removed ${home}/.parley, with:\n${lines}`);
     expect(purged.err).toBe(`${home}/.backchannel stays: the mail of bch; delete it yourself if you do not need it\n`);
     expect(readdirSync(home).sort()).toEqual(['.backchannel']);
     expect(readdirSync(`${home}/.backchannel/agents`)).toEqual(['carol.json']);
@@ -228,12 +231,28 @@ describe('parley self', () => {
     const person = (typed: string) =>
       personAt({ command: [`${bin}/parley`, 'self', 'uninstall', '--purge'], cwd: '/', env, typed });
     const no = await person('no');
-    expect(no.shown).toContain(`Remove Parley, and delete ${home}/.parley with @alice (0 waiting)? Type yes:`);
+    expect(no.shown).toContain(
+      `:\n  @alice (0 waiting)\nRemove Parley, and delete ${home}/.parley with all of this? Type yes:`,
+    );
     expect(no.shown).toContain('nothing was removed');
     expect(existsSync(`${bin}/parley`)).toBe(true);
-    expect((await person('yes')).code).toBe(0);
+    const yes = await person('yes');
+    expect(yes.code).toBe(0);
+    // Each mailbox is named once.
+    expect(yes.shown.split('@alice')).toHaveLength(2);
     expect(existsSync(`${bin}/parley`)).toBe(false);
     expect(existsSync(`${home}/.parley`)).toBe(false);
+  });
+
+  it('names ten mailboxes and counts the others', () => {
+    const { env } = aUser();
+    run(binary, ['self', 'install'], { env });
+    for (let n = 1; n <= 12; n += 1) run('parley', ['init', `agent-${n}`], { env });
+    run('parley', ['send', '@agent-12', 'hello'], { env });
+    const { err } = run('parley', ['self', 'uninstall', '--purge'], { env });
+    const listed = err.split('\n').filter((line) => line.startsWith('  '));
+    expect(listed).toHaveLength(11);
+    expect([listed[0], listed[10]]).toEqual(['  @agent-12 (1 waiting)', '  and 2 more mailboxes (0 waiting)']);
   });
 
   it('says that the program stays where `self install` did not put it', () => {

@@ -381,7 +381,9 @@ describe('mail for the client', () => {
     await session(machine, 'api').starts();
     const said = await machine.does('parley', ['agents']);
     expect(said).toContain('@claude  mail for any session of claude: @claude.api  1 waiting\n');
-    expect(said).toMatch(/^@claude\.api {2}claude in ~\/project\/api, running, mail comes with its next prompt$/m);
+    expect(said).toMatch(
+      /^@claude\.api {2}claude in ~\/project\/api, running; mail comes with your next prompt \(hook\)$/m,
+    );
   });
 });
 

@@ -1,6 +1,6 @@
 // Everything that Parley can put on a machine, by all its names, and what is left when it goes.
 import { describe, expect, it } from 'bun:test';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { InstallMachine } from '../support/install-home.ts';
 import { personAt } from '../support/program.ts';
 
@@ -44,7 +44,23 @@ describe('`parley self list`', () => {
     const said = await types([parley, 'self', 'list']);
     expect(said).toContain(`Yours to delete:\n  ${machine.at('.bashrc')}: it loads \`parley completion\` (you)\n`);
     expect(said).toContain(`${machine.at('.config/systemd/user/ccc.service')}: service (parley service)`);
-    expect(said).toContain(`  ${machine.bin}/parley-install.lock: lock of the installers (parley install)\n`);
+    const [goes = '', stays = ''] = said.split('Only with --purge:');
+    expect(goes).toContain(`  ${machine.bin}/parley-install.lock: lock of the installers (parley install)\n`);
+    expect(stays).not.toContain('lock');
+  });
+
+  it('names the copies of settings that an uninstallation left', async () => {
+    const machine = new InstallMachine().with({ '.claude/settings.json': '{"a": 1}' });
+    await machine.does('parley', ['install', 'claude']);
+    const copy = machine.at('.claude/settings.json.before-parley');
+    expect(await machine.does('parley', ['self', 'list'])).toContain(`  ${copy}: `);
+    const settings = machine.json('.claude/settings.json');
+    machine.with({ '.claude/settings.json': JSON.stringify({ ...settings, a: 2 }, null, 2) });
+    await machine.does('parley', ['install', '--uninstall']);
+    const named = `  ${copy}: ${machine.at('.claude/settings.json')} as it was (an uninstallation left it)\n`;
+    expect((await machine.does('parley', ['self', 'list'])).split('Yours to delete:\n')[1]).toBe(named);
+    const { err } = await machine.run('parley', ['self', 'uninstall', '--purge', '--yes']);
+    expect(err).toContain(`${copy} stays: ${machine.at('.claude/settings.json')} as it was; delete it yourself`);
   });
 
   it('names what c2c keeps running, and its uninstallation says that it stays', async () => {
@@ -63,6 +79,16 @@ describe('`parley self uninstall` after every installer', () => {
     const { machine, before, types, parley } = await anInstalledMachine();
     const said = await types([parley, 'self', 'uninstall', '--purge', '--yes']);
     expect(left(machine, before, said)).toEqual([]);
+    expect(existsSync(`${machine.bin}/parley-install.lock`)).toBe(false);
+  });
+
+  it('leaves no lock of the installers in the folder for temporary files either', async () => {
+    const machine = new InstallMachine().with({ 'tmp/': '', '.claude/': '' });
+    const env = { XDG_RUNTIME_DIR: '', TMPDIR: machine.at('tmp') };
+    await machine.does('parley', ['install', 'claude'], { env });
+    expect(readdirSync(machine.at('tmp')).filter((name) => name.startsWith('parley-'))).toHaveLength(1);
+    await machine.does('parley', ['install', '--uninstall'], { env });
+    expect(readdirSync(machine.at('tmp')).filter((name) => name.startsWith('parley-'))).toEqual([]);
   });
 
   it('leaves nothing without --purge but mail and settings, and names those', async () => {

@@ -4,9 +4,17 @@
 import { readFileSync } from 'node:fs';
 import type { AtTerminal } from './program.ts';
 
-const { command, argv0, cwd, env, typed, files, interruptAfter, limitMs } = JSON.parse(
-  process.argv[2] ?? '',
-) as AtTerminal;
+const {
+  command,
+  argv0,
+  cwd,
+  env,
+  typed,
+  files,
+  interruptAfter,
+  limitMs,
+  cols = 200,
+} = JSON.parse(process.argv[2] ?? '') as AtTerminal;
 const answers = [typed].flat();
 const decoder = new TextDecoder();
 let shown = '';
@@ -17,7 +25,7 @@ const child = Bun.spawn(files ? ['sh', '-c', 'exec "$@" >"$0.out" 2>"$0.err"', f
   cwd,
   env,
   terminal: {
-    cols: 200,
+    cols,
     data: (terminal, bytes) => {
       shown += decoder.decode(bytes, { stream: true });
       for (; answered < shown.split('Type yes:').length - 1; answered += 1)

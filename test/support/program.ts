@@ -128,6 +128,8 @@ export interface AtTerminal {
   files?: string;
   /** Ctrl-C is typed when what is shown matches this. */
   interruptAfter?: string;
+  /** How wide it is; 200 unless told. */
+  cols?: number;
   /** A command that runs longer is ended, with all that it started in the foreground. */
   limitMs?: number;
 }

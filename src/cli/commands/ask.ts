@@ -24,8 +24,8 @@ const askCommand = command({
   usage: 'ask <session> <text … | ->',
   about:
     'Puts a prompt into a running client and waits for its answer, at most 5 minutes. The answer goes to stdout, what happens to stderr.\n' +
-    'A session that does not run is started. Ends with 0 for an answer, with 2 if the session asks a person something, with 3 after the time,\n' +
-    'with 4 if the session could not be started, with 5 if the turn ended without an answer (interrupted, the client ended, taken back),\n' +
+    'A session that does not run is started. Ends with 0 for an answer, with 2 if the session asks a person something, with 3 after the time, ' +
+    'with 4 if the session could not be started, with 5 if the turn ended without an answer (interrupted, the client ended, taken back), ' +
     'with 6 if the server ended: the prompt is stored and goes on with the next server, so do not ask again. Ctrl-C leaves the prompt there.',
   options: {
     from: FROM,

@@ -1,5 +1,6 @@
 import { openWorkspace } from '../../daemon/homes.ts';
 import { openBroker } from '../../protocols/c2c/open-broker.ts';
+import { agentSessions } from '../agent-sessions.ts';
 import { examineBindings, examineOlderLines } from '../doctor/installed.ts';
 import { existsSync } from 'node:fs';
 import type { Context } from '../context.ts';
@@ -70,13 +71,17 @@ async function examine(context: Context, fix: boolean): Promise<Finding[]> {
   ];
 }
 
-/** The clients that are here, and the sessions of this folder's broker. */
+/** The clients that are here, the sessions of this folder's broker, and those of Parley. */
 async function examineClients({ env, cwd }: Context, waiting: readonly WaitingMail[]): Promise<Finding[]> {
   const root = brokerRoot(env, cwd);
   try {
     const sessions = existsSync(`${root}/registry.json`) ? await openBroker(root).broker.sessions() : [];
     const usesC2c = [`${userHome(env)}/.c2c`, root].some((path) => existsSync(path));
-    return await examineWays(env, cwd, sessions, waiting, usesC2c);
+    const troubles: Finding[] = [];
+    const agents = await agentSessions(env, (trouble) =>
+      troubles.push(on('clients').warn(trouble, 'check that its files can be read')),
+    );
+    return [...troubles, ...(await examineWays(env, cwd, sessions, waiting, usesC2c, agents))];
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     return [on('clients').warn(`their sessions cannot be checked: ${why}`, 'check the c2c broker of this folder')];

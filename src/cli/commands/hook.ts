@@ -31,8 +31,8 @@ export default command({
     'It prints whole messages, up to 9,000 characters at a time; of a longer one it prints how to read it. The next event of the session ' +
     'settles what was printed, if it shows that the model was asked; otherwise the mail waits again, marked as redelivered. ' +
     'At the start of a session it prints nothing. It never makes the client fail: on an error it writes to stderr and takes nothing.\n\n' +
-    '`parley install` adds it to the settings of a client. To add it by hand, merge these lines:\n\n' +
-    HOOK_CLIENTS.map((client) => client.settings(hookLine(process.env, client.name))).join('\n\n'),
+    '`parley install` adds it to the settings of a client. To add it by hand, merge these lines:',
+  paste: HOOK_CLIENTS.map((client) => client.settings(hookLine(process.env, client.name))).join('\n\n'),
   options: {
     write: { type: 'boolean', help: 'write the script that the settings above call, and say where it is' },
     'print-script': { type: 'boolean', help: 'print that script' },

@@ -27,9 +27,9 @@ import type { Context } from '../context.ts';
 import { scriptText, writeScript } from '../hook-setup.ts';
 import { visibleLine } from '../../core/gate.ts';
 import { grantAdvice, grantFrom, reachOf } from '../install/allow.ts';
-import { canAsk, forgetConsents, inboundFrom, openQuestions, questionLines } from '../install/consent.ts';
+import { canAsk, forgetConsents, inboundFrom, openQuestions, topicLines } from '../install/consent.ts';
 import type { Consent, ConsentQuestion, Topic } from '../install/consent.ts';
-import { tablesLine } from '../../clients/codex/trust.ts';
+import { isUserAsked, tablesLine } from '../../clients/codex/trust.ts';
 import type { Removed } from '../../clients/settings/installer.ts';
 import { applyPlan, planFor } from '../install/plan.ts';
 import type { Plan } from '../install/plan.ts';
@@ -147,17 +147,37 @@ function questionsAbout({ env }: Context, target: InstallTarget, plans: readonly
 /** One question for everything. What is allowed beside the changes; null if nothing may be changed. */
 function answer(context: Context, questions: readonly ConsentQuestion[], isOrdered: boolean): readonly string[] | null {
   if (isOrdered && questions.length === 0) return [];
-  const words = questions.map(({ topic }) => topic).join(' ');
-  for (const line of questions.length === 0 ? [] : questionLines(questions)) context.note(line);
-  const more = isOrdered
-    ? `It is installed in any case. Allow more? Name it after yes: yes ${words}. Enter means no. Type yes:`
-    : `Make these changes?${questions.length === 0 ? '' : ` To allow more, name it after yes: yes ${words}.`} Type yes:`;
-  const said = yesWith(context, more);
+  const [question = '', ...before] = questionLines(questions, isOrdered).toReversed();
+  for (const line of before.toReversed()) context.note(line);
+  const said = yesWith(context, question);
   if (said === null) return isOrdered ? [] : null;
   const [unknown] = said.filter((word) => !questions.some(({ topic }) => topic === word));
   if (unknown !== undefined)
     throw new Refusal('invalid_request', `"${visibleLine(unknown, 40)}" is not asked for here; nothing was changed`);
   return said;
+}
+
+/** What is asked, what each answer does, and the question itself as the last line. */
+function questionLines(questions: readonly ConsentQuestion[], isOrdered: boolean): string[] {
+  if (questions.length === 0) return ['Make these changes? yes, or y, makes them; Enter changes nothing. Type yes:'];
+  const more = `yes ${questions.map(({ topic }) => topic).join(' ')}`;
+  const topics = topicLines(questions);
+  if (isOrdered)
+    return [
+      'Parley makes its changes in any case. You may also allow this; it is yours to decide:',
+      ...topics,
+      `  ${more}: what you name is allowed`,
+      '  Enter, or yes or y alone: nothing more is allowed',
+      'Allow more? Type yes:',
+    ];
+  return [
+    'Parley would make the changes above. What you may answer:',
+    '  yes, or y: they are made, and nothing more is allowed',
+    `  ${more}: they are made, and what you name is allowed; it is yours to decide:`,
+    ...topics.map((line) => `  ${line}`),
+    '  Enter, or anything else: nothing is changed',
+    'Make these changes? Type yes:',
+  ];
 }
 
 /** A plan with what the user answered. What was asked and not allowed is a no. */
@@ -265,12 +285,13 @@ function uninstall(
       clients: results.map(({ client, removed }) => ({ client: client.name, removed })),
       codexTables,
     });
+  const isListed = !dry && isUserAsked(context, yes);
   const some = results.filter(({ removed }) => removed.length > 0);
   if (some.length === 0) context.say('nothing was added by `parley install`');
   for (const { client, removed } of some) {
     context.say(`${client.title}:`);
     for (const line of removedLines(removed)) context.say(line);
-    if (client.name === 'codex') for (const one of codexTables) context.say(tablesLine(one));
+    if (client.name === 'codex') for (const one of codexTables) context.say(tablesLine(one, isListed));
   }
 }
 

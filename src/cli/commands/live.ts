@@ -10,7 +10,7 @@ import { HOST_NAME } from '../../core/signal.ts';
 import { countFrom } from '../../core/time.ts';
 import { openOtherHomes } from '../../daemon/homes.ts';
 import type { Context } from '../context.ts';
-import { asMuchAsFits, UnseenSteps } from '../steps.ts';
+import { inWindow, UnseenSteps } from '../steps.ts';
 import type { CopyStep } from '../steps.ts';
 import { gist, headline } from '../words.ts';
 
@@ -142,8 +142,7 @@ class LiveHome {
     if (context.json) return context.say(JSON.stringify({ home: home.label, message }));
     const who = headline({ message }, context.workspace.now(), context.paint);
     const where = home.label === 'parley' ? '' : `  ${context.paint.dim(`in home ${home.label}`)}`;
-    const room = Bun.stringWidth(who) + Bun.stringWidth(where) + 2;
-    context.say(`${who}${where}  ${context.verbose ? gist(message.body) : asMuchAsFits(gist(message.body), room)}`);
+    context.say(inWindow(context, `${who}${where}  ${gist(message.body)}`));
   }
 
   #showSteps(id: MessageId, steps: readonly CopyStep[]): void {
@@ -155,9 +154,9 @@ class LiveHome {
         context.say(JSON.stringify({ home: home.label, id, ...one }));
         continue;
       }
-      const taken = shortId(id).length + one.mailbox.length + one.step.length + 9;
-      const proof = context.verbose ? one.evidence : asMuchAsFits(one.evidence, taken);
-      context.say(`  ${dim(shortId(id))}  @${one.mailbox}  ${green(one.step)}  ${dim(proof)}`);
+      context.say(
+        inWindow(context, `  ${dim(shortId(id))}  @${one.mailbox}  ${green(one.step)}  ${dim(one.evidence)}`),
+      );
     }
   }
 }

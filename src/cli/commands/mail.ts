@@ -1,6 +1,7 @@
 import { inShell, shellWord } from '../../clients/shell-word.ts';
 import { command } from '../../core/command.ts';
 import { ago, deadlineFrom } from '../../core/time.ts';
+import { withLimit } from '../../core/wait.ts';
 import { heldLines } from '../../core/mail/held.ts';
 import { nearest } from '../../core/nearest.ts';
 import { raise } from '../../core/obligations/escalate.ts';
@@ -12,7 +13,8 @@ import { withdraw } from '../../core/mail/settle.ts';
 import { findMessage } from '../../core/mail/workspace.ts';
 import type { Home, Who } from '../../core/mail/workspace.ts';
 import { isShared } from '../../delivery/client-bindings.ts';
-import { SessionNames } from '../../delivery/session-names.ts';
+import { isShown, SessionNames } from '../../delivery/session-names.ts';
+import type { NamedSession } from '../../delivery/session-names.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { textFrom } from '../../platform/input.ts';
 import { policyWords } from '../../core/attention/attention.ts';
@@ -132,27 +134,49 @@ async function warnNoReader(context: Context, { copies, home, message }: Sent): 
     const isUnread = await hasNoReader(home, record, now);
     const advice = isUnread ? noReaderAdvice([only.mailbox]) : unwokenAdvice(home, only.mailbox);
     if (advice !== null) context.note(advice);
-    else noteAway(context, record, now);
+    else await noteAway(context, record, now);
   } catch (error) {
     context.log('no_reader', { error: String(error) });
   }
 }
 
 const DAY_MS = 24 * 60 * 60 * 1000;
+/** How long a send waits for a client that is asked whether a session runs. */
+const ASK_MS = 1000;
 
 /**
  * Says that a session does not run here: it ended or crashed, or is in another container. Its mail waits for the next one in its folder. Of a
- * session that shares its process with others (Codex, `kimi web`) it only says if it was not there for a day: nothing here tells that it ended.
+ * session that shares its process with others (`kimi web`, a Codex that a person started) it only says if it was not there for a day: nothing
+ * here tells that it ended.
  */
-function noteAway(context: Context, { name, lastSeen }: AgentRecord, now: number): void {
+async function noteAway(context: Context, { name, lastSeen }: AgentRecord, now: number): Promise<void> {
   const names = new SessionNames(parleyHome(context.env));
   const session = names.lastSeen(name, now);
   const seen = session && Math.max(session.at, Date.parse(lastSeen) || 0);
   if (!session || seen === null || session.at === now) return;
   const isLately = now - seen < DAY_MS;
-  if (isLately && (session.client === 'codex' || names.all().some((one) => one.name === name && one.pid === 0))) return;
+  const named = names.all().find((one) => one.name === name);
+  if (isLately && (named?.pid === 0 || (named && (await isInAnotherWindow(context, named))))) return;
   const since = isLately ? 'does not run here now' : `was last seen ${ago(new Date(seen).toISOString(), now)}`;
   context.note(`@${name} ${since}; the next ${session.client} session in ${session.folder} gets this`);
+}
+
+/**
+ * Whether the conversation of this name goes on in a window that the name does not know: the daemon of Codex keeps a conversation when its
+ * window ends, and runs the hooks of all windows. Its answer is asked for only here, because that takes a moment.
+ */
+async function isInAnotherWindow({ env }: Context, named: NamedSession): Promise<boolean> {
+  if (named.client !== 'codex') return false;
+  const { liveClients } = await import('../../clients/clients.ts');
+  const sessions = liveClients(env).get(named.client);
+  const all = sessions
+    ? await withLimit(
+        sessions.list().catch(() => null),
+        ASK_MS,
+      )
+    : null;
+  await sessions?.close();
+  return !all || isShown(named, all);
 }
 
 /** Few messages say which one they answer: the others pay nothing for it. */

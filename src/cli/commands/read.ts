@@ -285,11 +285,11 @@ const watchCommand = command({
   about:
     'Shows each message once, waiting and new, until Ctrl-C. It takes nothing: the next `watch` shows the mail again.\n' +
     '--take takes each message when it is printed.\n' +
-    '--once waits until mail is there that would wake you, says in one line how much, and ends. It takes nothing. If the client of an agent\n' +
+    '--once waits until mail is there that would wake you, says in one line how much, and ends. It takes nothing. If the client of an agent ' +
     'begins a turn when a background command ends, the agent can wait with it.\n' +
-    '--exec runs a command on each message, by `sh -c`, with BCH_ID, BCH_FROM, BCH_TO, BCH_PRIORITY, BCH_SCOPE, BCH_THREAD,\n' +
-    'BCH_TS and BCH_BODY in its environment and the message as JSON on stdin. {{body}} means ${BCH_BODY}, and so on: write\n' +
-    'them in double quotes, and never inside code for another shell. If the command ends with 0, the message is settled; otherwise it is\n' +
+    '--exec runs a command on each message, by `sh -c`, with BCH_ID, BCH_FROM, BCH_TO, BCH_PRIORITY, BCH_SCOPE, BCH_THREAD, ' +
+    'BCH_TS and BCH_BODY in its environment and the message as JSON on stdin. {{body}} means ${BCH_BODY}, and so on: write ' +
+    'them in double quotes, and never inside code for another shell. If the command ends with 0, the message is settled; otherwise it is ' +
     'tried again after 5 s, 10 s, … 5 min. (If a body has more than 100,000 bytes, BCH_BODY is its start, and BCH_BODY_CUT is 1.)',
   options: {
     take: { type: 'boolean', help: 'take each message when it is printed' },
@@ -400,7 +400,7 @@ async function succeeds(command: string[], env: Env): Promise<boolean> {
 
 const FIRST_STEPS = [
   'Next:',
-  '  parley run claude            start a client with a mailbox (also codex, opencode, kimi)',
+  '  parley run claude            start a client with a mailbox (also codex, opencode, kimi, gemini)',
   '  parley init <name> --human   make a mailbox for yourself',
   '  parley demo                  see it work first',
   '  parley help                  everything else',

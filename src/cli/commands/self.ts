@@ -12,7 +12,7 @@ import { join, resolve } from 'node:path';
 import type { Context } from '../context.ts';
 import { endFollower } from '../start-follower.ts';
 import { daemonNotice } from '../../platform/daemon-lock.ts';
-import { tablesLine } from '../../clients/codex/trust.ts';
+import { isUserAsked, tablesLine } from '../../clients/codex/trust.ts';
 import { Installer, removedLines } from '../../clients/settings/installer.ts';
 import { dropFolders } from '../../clients/settings/file.ts';
 import { readManifest } from '../../clients/settings/manifest.ts';
@@ -20,7 +20,7 @@ import { controlData, hasService, leaveControl, refuseServer } from '../self/lea
 import { forgetHookState, isInClients, leaveClients } from '../self/leave-clients.ts';
 import { installProgram, isSameFile, readInstalled, uninstallProgram } from '../../clients/program-files.ts';
 import { holdings, purge, refuseUnsafe } from '../self/purge.ts';
-import { everythingWritten, staying } from '../self/written.ts';
+import { copiesLeft, everythingWritten, staying } from '../self/written.ts';
 import { isOnPath, onPath } from '../../platform/search-path.ts';
 import { UserService } from '../../protocols/control/systemd-service.ts';
 import type { ServiceReport } from '../../protocols/control/systemd-service.ts';
@@ -129,19 +129,22 @@ async function uninstalled(context: Context, manifest: string, withHome: boolean
   }
   const there = withHome && existsSync(root);
   if (there) refuseUnsafe(root, [context.env['HOME'] || homedir(), backchannelHome(context.env), context.cwd]);
-  const lost = withHome ? await holdingsOf(context, root) : '';
-  const data = controlData(context.env);
-  const alsoLost = withHome ? data.map((path) => `, and ${path}`).join('') : '';
+  const lost = withHome ? await holdingsOf(context, root) : [];
+  const data = withHome ? controlData(context.env) : [];
   if (withHome) refuseServer(context.env);
   const isAsked = !sure && !context.json && isTerminal(0);
-  const question = withHome ? `Remove Parley, and delete ${root} with ${lost}${alsoLost}?` : 'Remove Parley?';
+  const isListed = withHome && !sure && !context.json;
+  if (isListed) {
+    context.note(`with ${root} this would be deleted:`);
+    for (const one of [...lost, ...data]) context.note(`  ${one}`);
+  }
+  const question = withHome ? `Remove Parley, and delete ${root} with all of this?` : 'Remove Parley?';
   if (isAsked && !isSure(context, question)) return context.note('nothing was removed');
-  if (withHome && !sure && !isAsked) {
+  if (withHome && !sure && !isAsked)
     throw new Refusal(
       'invalid_request',
-      `${root} would be deleted with everything in it: ${lost}${alsoLost}; add --yes to do it (nothing was removed)`,
+      `${root} would be deleted with everything in it; add --yes to do it (nothing was removed)`,
     );
-  }
   await endFollower(context.env);
   const daemon = daemonNotice(`${root}/daemon`);
   if (there && daemon)
@@ -159,27 +162,28 @@ async function uninstalled(context: Context, manifest: string, withHome: boolean
   dropFolders(folders);
   if (context.json) return context.sayJson({ ...result, purged: there ? root : null });
   for (const line of removedLines(result.clients)) context.say(line.trim());
-  for (const one of result.codexTables) context.say(tablesLine(one).trim());
+  for (const one of result.codexTables) context.say(tablesLine(one, isUserAsked(context, sure)).trim());
   for (const line of service.done) context.say(line);
   for (const path of result.removed) context.say(`removed ${path}`);
   for (const path of result.restored) context.say(`restored ${path}, which was there before`);
   for (const one of result.otherServers) context.note(`${one} still starts Parley; remove it there`);
   for (const line of service.notes) context.note(line);
   for (const path of result.left) context.note(`${path} stays: it was changed after it was installed`);
-  if (there) context.say(`removed ${root} with ${lost}`);
+  if (there) context.say(`removed ${root}${isListed ? '' : ', with:'}`);
   else if (withHome) context.say(`there was no ${root}`);
-  for (const path of withHome ? data : []) context.say(`removed ${path}`);
-  for (const line of whatStays(context.env, withHome, result.removed)) context.note(line);
+  for (const one of there && !isListed ? lost : []) context.say(`  ${one}`);
+  for (const path of data) context.say(`removed ${path}`);
+  for (const line of whatStays(context, withHome, result.removed)) context.note(line);
 }
 
 /** What the user may believe to be gone: the program itself, the mail, and what is the user's own. */
-function whatStays(env: Env, withHome: boolean, removed: readonly string[]): string[] {
+function whatStays({ env, cwd }: Context, withHome: boolean, removed: readonly string[]): string[] {
   const program = isCompiled() ? process.execPath : MAIN;
   const isGone = removed.length > 0 || !existsSync(program);
   const how = MAIN.includes('/node_modules/') ? 'remove it with: npm uninstall -g parley-mail' : `it is ${program}`;
   return [
     ...(isGone ? [] : [`the program itself stays; ${how}`]),
-    ...staying(env)
+    ...[...staying(env), ...copiesLeft(env, cwd)]
       .filter(({ goes }) => goes === 'by hand' || !withHome)
       .map(
         ({ path, what, goes }) =>
@@ -189,7 +193,7 @@ function whatStays(env: Env, withHome: boolean, removed: readonly string[]): str
 }
 
 function listed(context: Context): void {
-  const written = everythingWritten(context.env);
+  const written = everythingWritten(context.env, context.cwd);
   if (context.json) return context.sayJson(written);
   const groups = [
     ['uninstall', '`parley self uninstall` removes:'],
@@ -212,12 +216,13 @@ function listed(context: Context): void {
 }
 
 /** Who would lose what. A home that cannot be read is said to be so. */
-async function holdingsOf(context: Context, root: string): Promise<string> {
+async function holdingsOf(context: Context, root: string): Promise<string[]> {
   const home = existsSync(root) ? context.workspace.homes.find((one) => one.label === 'parley') : undefined;
-  if (!home) return 'nothing';
-  return holdings(home).catch(
-    (error: unknown) => `what cannot be read (${error instanceof Error ? error.message : String(error)})`,
-  );
+  if (!home) return ['nothing'];
+  const held = await holdings(home).catch((error: unknown) => [
+    `what cannot be read (${error instanceof Error ? error.message : String(error)})`,
+  ]);
+  return held.length > 0 ? held : ['no mailboxes'];
 }
 
 function namesFrom(text = ''): string[] {

@@ -1,7 +1,7 @@
 import { namesIn, HookSessionFolder } from '../../delivery/hook-session.ts';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { agentSessions, sessionLine } from '../agent-sessions.ts';
+import { agentSessions, SessionLines } from '../agent-sessions.ts';
 import type { AgentSession } from '../agent-sessions.ts';
 import { clientBindings, clientOf, isShared } from '../../delivery/client-bindings.ts';
 import { agentName, channelName } from '../context.ts';
@@ -63,7 +63,7 @@ const agentsCommand = command({
   usage: 'agents',
   about:
     'Lists the agents and people with a mailbox on this machine, in every home; at a relay, those of your room. ' +
-    'Of an agent that is a session of a client: the client, its folder, what it does now, by which way mail reaches it, and how much waits. ' +
+    'Of an agent that is a session of a client: the client, its folder, what it does now, when and by which way mail reaches it, and how much waits. ' +
     'With --mine: every mailbox that you can use here, those at relays too, with the number of waiting messages.',
   options: { mine: { type: 'boolean', help: 'only my mailboxes, with how much waits in each' } },
   examples: ['parley agents', 'parley agents --mine', 'parley agents --json'],
@@ -100,6 +100,7 @@ const agentsCommand = command({
     }
     if (context.json) return context.sayJson(rows);
     if (rows.length === 0) return context.say('there are no mailboxes yet; make one with `parley init <name>`');
+    const lines = new SessionLines(context.env);
     for (const row of rows) {
       const notes = [
         ...row.subscriptions.map((name) => lineForModel(name, 80)),
@@ -112,13 +113,15 @@ const agentsCommand = command({
       const shared = row.sharedBy.map((session) => `@${session}`).join(', ');
       const isGroup = row.home === 'parley' && isShared(parleyHome(context.env), row.name);
       const group = isGroup ? `  mail for any session of ${row.name}: ${shared || 'none runs'}` : '';
-      const running = row.sessions.map((session) => `  ${lineForModel(sessionLine(session, context.env), 400)}`);
+      const running = row.sessions.map((session) => `  ${lineForModel(lines.of(row.name, session), 400)}`);
       const isSession = row.sessions.length > 0 || isGroup;
       const why = row.waitsBecause === null ? '' : ` (${row.waitsBecause})`;
       const waiting = isSession && row.waiting ? `  ${row.waiting} waiting${why}` : '';
       const isRunning = shared !== '' || row.sessions.some(({ state }) => state !== 'not running');
       const seen = isRunning ? '' : `  ${context.paint.dim(`seen ${ago(row.lastSeen, now)}`)}`;
-      context.say(`${context.paint.bold(`@${row.name}${where}`)}${about}${group}${running.join(';')}${waiting}${seen}`);
+      context.say(
+        `${context.paint.bold(`@${row.name}${where}`)}${about}${group}${running.join('  ·')}${waiting}${seen}`,
+      );
     }
     const unread = rows.filter(({ nobodyReads }) => nobodyReads).map(({ name }) => name);
     if (unread.length > 0) context.note(noReaderAdvice(unread));

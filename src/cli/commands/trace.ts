@@ -16,7 +16,7 @@ import type { Context } from '../context.ts';
 import {
   brief,
   evidenceWords,
-  asMuchAsFits,
+  inWindow,
   isToNobody,
   NO_OWNER,
   stepsOf,
@@ -91,10 +91,7 @@ async function followTrace(context: Context, home: Home, id: MessageId, shown: T
 
 /** One step on one line: short, unless the user wants all of it. */
 function stepLine(context: Context, before: string, { step, at, evidence }: ProvenStep): string {
-  const time = timeFor(context, at);
-  const taken = before.length + Math.max(step.length, 16) + time.length + 3;
-  const proof = context.verbose ? evidence : asMuchAsFits(evidence, taken);
-  return `${before}${context.paint.green(step.padEnd(16))} ${time}  ${proof}`;
+  return inWindow(context, `${before}${context.paint.green(step.padEnd(16))} ${timeFor(context, at)}  ${evidence}`);
 }
 
 /** What each recipient owes or owed for it. What nobody has asked for yet is worked out and not written down: looking changes nothing. */

@@ -1,6 +1,9 @@
 import type { Env } from '../../core/env.ts';
 import { visibleLine } from '../../core/gate.ts';
+import type { AgentName } from '../../core/names.ts';
 import { SessionNames } from '../../delivery/session-names.ts';
+import { SessionLines } from '../agent-sessions.ts';
+import type { AgentSession } from '../agent-sessions.ts';
 import { claudeSessions } from '../../clients/claude/state.ts';
 import type { ClaudeSession } from '../../clients/claude/state.ts';
 import { HOOK_CLIENTS, clientNamed } from '../../clients/clients.ts';
@@ -43,7 +46,8 @@ interface Installed {
 
 /**
  * By which way the mail of each session comes, and why; and mail that must be answered and comes to nobody. It reads settings and
- * registers, and changes nothing. Without `usesC2c`, nothing is said about c2c where it is not installed. spec: c2c#ways
+ * registers, and changes nothing. Without `usesC2c`, nothing is said about c2c where it is not installed. `agents` are the sessions of Parley,
+ * as `parley agents` lists them. spec: c2c#ways
  */
 export async function examineWays(
   env: Env,
@@ -51,6 +55,7 @@ export async function examineWays(
   rows: readonly Registered[],
   waiting: readonly WaitingMail[] = [],
   usesC2c = true,
+  agents: ReadonlyMap<AgentName, readonly AgentSession[]> = new Map(),
 ): Promise<Finding[]> {
   const place: InstallTarget = { home: userHome(env), env, project: gitTop(cwd) ?? cwd };
   const here = SETTINGS_CLIENTS.filter((client) => isHere(client, place));
@@ -58,11 +63,28 @@ export async function examineWays(
   const registered = rows.filter(({ alive }) => alive !== false);
   const ids = registered.map(({ row }) => row.session_id);
   const strangers = running.filter(({ sessionId }) => !ids.includes(sessionId));
-  const served = new Set(running.flatMap((one) => mailboxesRead(env, one, true)));
+  const named = [...agents].flatMap(([name, sessions]) =>
+    sessions.flatMap((session) => (session.state === 'not running' ? [] : [{ name, session }])),
+  );
+  const others = named.filter(({ session }) => !strangers.some((one) => isSame(one, session)));
+  const served = new Set([
+    ...running.flatMap((one) => mailboxesRead(env, one, true)),
+    ...named.flatMap(({ name }) => mailboxesOf(env, name)),
+  ]);
+  const lines = new SessionLines(env);
   return [
-    ...here.flatMap((client) => [clientFinding(client, place, usesC2c), ...answerFinding(client, place)]),
+    ...here.flatMap((client) => [
+      clientFinding(
+        client,
+        place,
+        usesC2c,
+        named.some(({ session }) => session.client === client.name),
+      ),
+      ...answerFinding(client, place),
+    ]),
     ...registered.map((session) => sessionFinding(session, running, place, waiting)),
     ...strangers.map((one) => strangerFinding(one, place, waiting, usesC2c)),
+    ...others.map(({ name, session }) => agentFinding(name, session, mailboxesOf(env, name), waiting, lines)),
     ...examineWaiting(
       env,
       waiting.filter(({ mailbox }) => !served.has(mailbox)),
@@ -76,8 +98,8 @@ export async function examineWays(
   ];
 }
 
-/** A client that is here: which of our names are in it, and what keeps mail from its model. */
-function clientFinding(client: ClientSettings, place: InstallTarget, usesC2c: boolean): Finding {
+/** A client that is here: which of our names are in it, and what keeps mail from its model. `runs`: it has sessions of Parley. */
+function clientFinding(client: ClientSettings, place: InstallTarget, usesC2c: boolean, runs: boolean): Finding {
   const { ok, warn } = on(client.name);
   const both = (['parley', 'c2c'] as const).map((by) => ({ by, ...installedIn(client, place, by) }));
   const held = both.filter((one) => usesC2c || one.by === 'parley' || isInstalled(one));
@@ -87,6 +109,10 @@ function clientFinding(client: ClientSettings, place: InstallTarget, usesC2c: bo
       .join(' and ');
     return has ? `${by} (${has})` : `${by} not installed`;
   });
+  if (runs && !held.some(isInstalled))
+    return ok(
+      `${client.title}: its sessions were started by \`parley run\`; \`parley install ${client.name}\` is for those that you start as usual`,
+    );
   const what = `${client.title}: ${parts.join(', ')}`;
   const next = missingStep(client, held);
   return next === null ? ok(what) : warn(what, next);
@@ -183,6 +209,32 @@ function strangerFinding(
   return owed && session.status !== 'busy' ? warn(`${what}; ${waits(owed)}`, next) : { ...ok(what), next };
 }
 
+/** A session that `parley agents` lists, in the same words; and mail that it gets only if its user does something. */
+function agentFinding(
+  name: AgentName,
+  session: AgentSession,
+  mailboxes: readonly string[],
+  waiting: readonly WaitingMail[],
+  lines: SessionLines,
+): Finding {
+  const { ok, warn } = on(`session ${name}`);
+  const what = visibleLine(lines.of(name, session), 400);
+  const owed = waiting.find(({ home, mailbox }) => home === 'parley' && mailboxes.includes(mailbox));
+  if (!owed || session.way !== null || session.state === 'busy') return ok(what);
+  const isAsking = session.state === 'waiting';
+  const next = isAsking ? 'answer it in its window; then mail comes' : 'look at its window, or give it a prompt';
+  return warn(`${what}; ${waits(owed)}`, next);
+}
+
+/** Whether this is the session of Claude Code that has a line already. */
+function isSame({ pid, sessionId }: ClaudeSession, session: AgentSession): boolean {
+  return session.client === 'claude' && (session.pid === pid || session.session === sessionId);
+}
+
+function mailboxesOf(env: Env, name: AgentName): string[] {
+  return [name, sharedMailbox(parleyHome(env), name)].flatMap((one) => one ?? []);
+}
+
 /** The mailboxes that a session reads, its own first: its name and what it shares; before its hook has seen it, the one of its client. */
 function mailboxesRead(env: Env, { sessionId, pid, cwd }: ClaudeSession, hasHook: boolean): string[] {
   const home = parleyHome(env);
@@ -224,7 +276,8 @@ function installedIn(client: ClientSettings, place: InstallTarget, by: 'c2c' | '
   };
 }
 
-function possibleC2c(client: ClientSettings, place: InstallTarget): Addition[] {
+/** Everything that `c2c install` may add to a client. */
+export function possibleC2c(client: ClientSettings, place: InstallTarget): Addition[] {
   return [true, false].flatMap((global) => {
     const order = { client: client.name, program: '', alias: null, global, hooks: true, projectPlugin: true };
     return additionsOf(client, place, c2cProfile(place, order));

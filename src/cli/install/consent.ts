@@ -7,7 +7,7 @@ import type { Env } from '../../core/env.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { isSure, refuseUnlessUser, whyNotUser } from '../../platform/authority.ts';
 import { parleyHome } from '../../platform/env.ts';
-import { isTerminal } from '../../platform/terminal.ts';
+import { isTerminal, wrapped } from '../../platform/terminal.ts';
 import { changeTable, readTable } from '../../platform/trust.ts';
 import type { Context } from '../context.ts';
 import { asksBeforeReply } from './allow.ts';
@@ -92,8 +92,8 @@ function asksAboutMessages(client: ClientSettings, target: InstallTarget): boole
   }
 }
 
-/** For people, in plain words, in lines that fit into a terminal. */
-export function questionLines(questions: readonly ConsentQuestion[]): string[] {
+/** What can be allowed, for people: in plain words, in lines that fit into a terminal. */
+export function topicLines(questions: readonly ConsentQuestion[]): string[] {
   const about: Record<Topic, (clients: string) => string> = {
     reply: (clients) =>
       `A model that answers mail may stop at a permission dialog of ${clients}. With this it answers those who wrote to it ` +
@@ -102,27 +102,14 @@ export function questionLines(questions: readonly ConsentQuestion[]): string[] {
       `${clients} in bypass mode asks you about each message before its model gets it. With this it does not ask: messages of ` +
       `Parley, and of every other program of your account, come in ("${INBOUND_KEY}": "accept").`,
   };
-  return [
-    'Yours to decide. Nothing of this is done unless you name it:',
-    ...questions.flatMap(({ topic, clients }) => {
-      const words = about[topic](clients.map(({ title }) => title).join(', '));
-      return wrapped(words, LINE - INDENT).map((line, at) => `  ${(at === 0 ? topic : '').padEnd(INDENT - 2)}${line}`);
-    }),
-  ];
+  return questions.flatMap(({ topic, clients }) => {
+    const words = about[topic](clients.map(({ title }) => title).join(', '));
+    return wrapped(words, LINE - INDENT).map((line, at) => `  ${(at === 0 ? topic : '').padEnd(INDENT - 2)}${line}`);
+  });
 }
 
 const LINE = 79;
 const INDENT = 11;
-
-function wrapped(text: string, width: number): string[] {
-  const lines: string[] = [];
-  for (const word of text.split(' ')) {
-    const longer = `${lines.at(-1) ?? ''} ${word}`;
-    if (lines.length > 0 && longer.length <= width) lines[lines.length - 1] = longer;
-    else lines.push(word);
-  }
-  return lines;
-}
 
 /** Only a person at a terminal is asked. */
 export function canAsk(env: Env): boolean {
@@ -138,7 +125,7 @@ export function letsMessagesIn(context: Context, client: string, holds: boolean)
   const known = consentTo(env, client, 'run') ?? consentTo(env, client, 'inbound');
   if (!holds || known !== undefined || !canAsk(env)) return holds && known === 'allow';
   const clients = SETTINGS_CLIENTS.filter(({ name }) => name === client);
-  for (const line of questionLines([{ topic: 'inbound', clients }])) context.note(line);
+  for (const line of ['Yours to decide:', ...topicLines([{ topic: 'inbound', clients }])]) context.note(line);
   const isAllowed = isSure(context, 'Let messages in without asking, in sessions of `parley run`?');
   keepConsent(env, client, 'run', isAllowed ? 'allow' : 'ask');
   context.note(

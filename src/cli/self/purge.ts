@@ -3,20 +3,29 @@ import { join, sep } from 'node:path';
 import type { Home } from '../../core/mail/workspace.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { explained } from '../../core/disk.ts';
+import { counted } from '../doctor/finding.ts';
 import { relayMailboxes } from '../relay-mailboxes.ts';
 
-/** What a home holds, in one line for people: who would lose what. */
-export async function holdings(home: Home): Promise<string> {
+/** So many mailboxes are named. */
+const MOST_NAMED = 10;
+
+/** What a home holds, for people: who would lose what, one line for each mailbox, those with the most mail first. */
+export async function holdings(home: Home): Promise<string[]> {
   const agents = await home.directory.list();
-  const counts = [];
-  for (const { name } of agents) {
-    const waiting = (await home.mailboxes.ids(name)).length;
-    counts.push(`@${name} (${waiting} waiting)`);
-  }
-  // Without their tokens nobody can act as them again.
-  for (const { agent, url, unsent } of relayMailboxes(home.root))
-    counts.push(`@${agent} at ${url} (its token${unsent > 0 ? `, ${unsent} not sent yet` : ''})`);
-  return counts.length > 0 ? counts.join(', ') : 'no agents';
+  const counts = await Promise.all(
+    agents.map(async ({ name }) => ({ name, waiting: (await home.mailboxes.ids(name)).length })),
+  );
+  const sorted = counts.toSorted((a, b) => b.waiting - a.waiting);
+  const rest = sorted.slice(MOST_NAMED);
+  const more = rest.reduce((sum, { waiting }) => sum + waiting, 0);
+  return [
+    ...sorted.slice(0, MOST_NAMED).map(({ name, waiting }) => `@${name} (${waiting} waiting)`),
+    ...(rest.length > 0 ? [`and ${counted(rest.length, 'more mailbox', 'more mailboxes')} (${more} waiting)`] : []),
+    // Without their tokens nobody can act as them again.
+    ...relayMailboxes(home.root).map(
+      ({ agent, url, unsent }) => `@${agent} at ${url} (its token${unsent > 0 ? `, ${unsent} not sent yet` : ''})`,
+    ),
+  ];
 }
 
 /** Refuses a folder that holds more than a home, or none. */

@@ -1,4 +1,6 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import { SETTINGS_CLIENTS } from '../../clients/installable.ts';
 import { Installer, installLock } from '../../clients/settings/installer.ts';
 import { readManifest } from '../../clients/settings/manifest.ts';
 import { readInstalled } from '../../clients/program-files.ts';
@@ -6,6 +8,10 @@ import type { Env } from '../../core/env.ts';
 import { backchannelHome, brokersFolder, parleyHome, userHome } from '../../platform/env.ts';
 import { daemonsFolder, instancesFolder, loopsFolder } from '../../protocols/c2c/loop-files.ts';
 import { UserService } from '../../protocols/control/systemd-service.ts';
+import { possibleC2c } from '../doctor/ways.ts';
+import { realPath } from '../../platform/files.ts';
+import { gitTop } from '../../platform/git.ts';
+import { possibleAdditions } from '../install/parley-profile.ts';
 import { hookStateOf } from './leave-clients.ts';
 import { controlData, hasService } from './leave-control.ts';
 
@@ -21,7 +27,7 @@ export interface Written {
 const BY: Record<string, string> = { parley: 'parley install', c2c: 'c2c install', bch: 'bch setup', ccc: 'ccc setup' };
 
 /** Everything that Parley wrote on this machine, under all its names, as its records and homes say. Takes nothing for ours that is not. */
-export function everythingWritten(env: Env): Written[] {
+export function everythingWritten(env: Env, cwd: string): Written[] {
   const installer = new Installer(userHome(env), 'parley self list');
   const recorded = installer.recorded();
   const { files } = readManifest(installer.manifest);
@@ -43,12 +49,42 @@ export function everythingWritten(env: Env): Written[] {
     ...(hasService(env)
       ? [{ path: new UserService(env).path, what: 'service', by: 'parley service', goes: 'uninstall' as const }]
       : []),
-    ...staying(env),
-    // It is empty, and outside of the home in a folder that the system empties: listed, but no remainder to speak of.
-    ...(existsSync(installLock(env))
-      ? [{ path: installLock(env), what: 'lock of the installers', by: 'parley install', goes: 'by hand' as const }]
+    ...(recorded.length > 0 && existsSync(installLock(env))
+      ? [{ path: installLock(env), what: 'lock of the installers', by: 'parley install', goes: 'uninstall' as const }]
       : []),
+    ...staying(env),
+    ...copiesLeft(env, cwd),
   ];
+}
+
+/**
+ * Copies of settings that an uninstallation left, because a client had changed the file since: beside each file that an installer may change,
+ * by their name. Those that are still recorded go with the addition.
+ */
+export function copiesLeft(env: Env, cwd: string): Written[] {
+  const home = userHome(env);
+  const target = { home, env, project: gitTop(cwd) ?? cwd };
+  const { files } = readManifest(new Installer(home, 'parley self list').manifest);
+  const recorded = new Set(files.map(({ copy }) => copy));
+  const paths = SETTINGS_CLIENTS.flatMap((client) => [
+    ...possibleAdditions(client, target),
+    ...possibleC2c(client, target),
+  ]).map(({ path }) => path);
+  return [...new Set(paths.flatMap((path) => [path, realPath(path)]))].flatMap((path) =>
+    namesIn(dirname(path))
+      .filter((name) => name.startsWith(`${basename(path)}.before-parley`))
+      .map((name) => `${dirname(path)}/${name}`)
+      .filter((copy) => !recorded.has(copy))
+      .map((copy) => ({ path: copy, what: `${path} as it was`, by: 'an uninstallation left it', goes: 'by hand' })),
+  );
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder).toSorted();
+  } catch {
+    return [];
+  }
 }
 
 /** What `parley self uninstall` without `--purge` leaves. */

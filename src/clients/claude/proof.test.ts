@@ -78,6 +78,19 @@ describe('the transcript of Claude Code', () => {
     }
   });
 
+  it('gives the turn of a message also where our hook knocked in it for what needs no answer', () => {
+    const knocks = (asks: string): object =>
+      hook(
+        'x1',
+        'u1',
+        `[parley ab12] Mail for @me.\n[parley ab12] knock ffffffff from @eve to @me · to me · ${asks} · normal`,
+      );
+    const said = (asks: string) =>
+      proof([peer('u1', ID), knocks(asks), answer('a1', 'x1', 'the answer'), end('e1', 'a1')]);
+    expect(said('ack only')).toMatchObject({ turn: { end: { how: 'done', text: 'the answer' } } });
+    expect(said('must respond')).not.toHaveProperty('turn');
+  });
+
   it('says that it is over where the client ended before its model answered', () => {
     expect(proof([peer('u1', ID)], { client: 'ended' })).toEqual({ step: 'none', isOver: true });
     expect(proof([peer('u1', ID), failed('a1', 'u1')], { client: 'ended' })).toEqual({ step: 'none', isOver: true });

@@ -2,12 +2,12 @@ import { readFileSync, statSync } from 'node:fs';
 import type { MessageId } from '../../core/names.ts';
 import type { MessageTurn, RecordedProof } from '../../core/ports/live-session.ts';
 import type { Evidence } from '../../core/receipt.ts';
-import { fencedIds, isMailText, idInFence } from '../../delivery/fit.ts';
+import { asksNothing, fencedIds, isMailText, idInFence } from '../../delivery/fit.ts';
 import { nudgeIdsOf } from '../../delivery/nudges.ts';
 import { type FileLine, linesFrom } from '../../sessions/follow.ts';
 import { ClaudeConversation } from './conversation.ts';
 import type { ClaudeSession } from './state.ts';
-import { peerIdOf, placeOfMail, sizeOf } from './transcript-search.ts';
+import { peerIdOf, placeOfMail, bytesOf } from './transcript-search.ts';
 import { TurnReader } from './turns.ts';
 
 /** A client that rests so long, and has written nothing of a message, does not have it. */
@@ -169,7 +169,7 @@ export class ProofReader {
 
   /** Only lines with the mark of the greeting are ours: no sender knows it. */
   #inHook(content: unknown): MessageId[] {
-    const texts = (Array.isArray(content) ? content : [content]).filter((one) => typeof one === 'string');
+    const texts = textsIn(content);
     return texts.filter(isMailText).flatMap((text) => {
       const mark = /^\[parley ([0-9a-f]+)\] /.exec(text)?.[1];
       return [...this.#found].flatMap(([id, found]) => {
@@ -238,13 +238,12 @@ export class ProofReader {
   }
 }
 
-/** Mail that our hook brought in the middle of a turn. Where it would have ended, the answer before that counts. */
+/** Mail that our hook brought in the middle of a turn, not only knocks. Where it would have ended, the answer before that counts. */
 function isHookMail(text: string): boolean {
-  return (
-    text.includes('"type":"hook_additional_context"') &&
-    text.includes('Mail for @') &&
-    !text.includes('"hookEvent":"Stop"')
-  );
+  if (!text.includes('"type":"hook_additional_context"') || !text.includes('Mail for @')) return false;
+  const { type, hookEvent, content } = entryIn(text)?.attachment ?? {};
+  if (type !== 'hook_additional_context' || hookEvent === 'Stop') return false;
+  return textsIn(content).some((one) => isMailText(one) && !asksNothing(one));
 }
 
 /** A short body that peer-socket.ts moved to the first line; earlier versions wrote no name there. */
@@ -272,7 +271,7 @@ export class RecordedMessage {
   }
 
   read(): ProofReader {
-    if (sizeOf(this.path) < this.#offset) [this.#reader, this.#offset] = [new ProofReader([this.id]), 0];
+    if (bytesOf(this.path) < this.#offset) [this.#reader, this.#offset] = [new ProofReader([this.id]), 0];
     for (const line of linesFrom(this.path, this.#offset)) {
       this.#reader.take(line);
       this.#offset = line.to;
@@ -363,6 +362,11 @@ function entryIn(line: string): Entry | null {
   } catch {
     return null;
   }
+}
+
+/** What a hook said. */
+function textsIn(content: unknown): string[] {
+  return (Array.isArray(content) ? content : [content]).filter((one) => typeof one === 'string');
 }
 
 function textOf(content: unknown): string {

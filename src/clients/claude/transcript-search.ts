@@ -27,7 +27,7 @@ export function placeOfMail(path: string, ids: readonly MessageId[], since: numb
 
 /** A place in a transcript before which everything is older than this. */
 export function placeBefore(path: string, time: number): number {
-  for (let from = sizeOf(path) - STEP; from > 0; from -= STEP) {
+  for (let from = bytesOf(path) - STEP; from > 0; from -= STEP) {
     for (const line of linesFrom(path, from)) {
       // The first one may be the end of a line. Of the others only these bear the time at which they were written.
       const [, at] = line.from > from ? (TIMED.exec(line.text) ?? []) : [];
@@ -62,6 +62,6 @@ export function placeNaming(path: string, ids: readonly MessageId[]): number {
 
 const TIMED = /^\{"type":"(?:api-request|queue-operation)",.{0,300}?"timestamp":"([^"]+)"/;
 
-export function sizeOf(path: string): number {
+export function bytesOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }

@@ -88,7 +88,7 @@ describe('what a rollout proves', () => {
       started(),
       prompt(ID),
       output(),
-      developer(`${greeting}\n[parley ab12] knock x`),
+      developer(`${greeting}\n[parley ab12] knock x from @bob to @me · to me · must respond · normal`),
       output(),
       done(),
     ).proof();
@@ -96,6 +96,14 @@ describe('what a rollout proves', () => {
       expect(proof.of(ID)).toMatchObject({ step: 'shown' });
       expect(proof.of(ID)).not.toHaveProperty('turn');
     }
+  });
+
+  it('the turn of a message, also if a hook of ours knocked in it for what needs no answer', () => {
+    const knock = developer(`${greeting}\n[parley ab12] knock x from @bob to @me · to me · ack only · normal; read it`);
+    const end = { how: 'done', text: 'It is 42.' };
+    expect(aRecord(started(), prompt(ID), knock, output(), done('It is 42.')).proof().of(ID)).toMatchObject({
+      turn: { end },
+    });
   });
 
   it('why the model did not answer, until it did', () => {

@@ -3,7 +3,7 @@ import type { MessageTurn, RecordedProof, ShownProof } from '../../core/ports/li
 import type { MessageId } from '../../core/names.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import type { HookRecord } from '../../delivery/client.ts';
-import { fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
+import { asksNothing, fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
 import { endOfLines, linesFrom } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 import { rolloutOf } from './rollout.ts';
@@ -21,7 +21,7 @@ interface Turn {
   id: string;
   /** The id of the message that began it; empty if that has none. */
   began?: string;
-  /** Another message joined it. */
+  /** Other mail joined it. A knock does not count. */
   isShared: boolean;
   end?: MessageTurn['end'];
 }
@@ -149,7 +149,7 @@ export class RolloutProof {
   /** Text of hooks. Ours has the messages that it shows between lines with a mark that no sender knows. spec: hook#fence */
   #hookSaid(text: string, from: number): void {
     if (!isMailText(text)) return;
-    if (this.#turn) this.#turn.isShared = true;
+    if (this.#turn && !asksNothing(text)) this.#turn.isShared = true;
     const shown = new Set(fencedIds(text));
     for (const id of this.ids)
       if (shown.has(idInFence(id))) this.#keep(id, { offset: from, turn: this.#turn, isPrompt: false });

@@ -224,9 +224,14 @@ export function offerRemoval(context: Asking, found: readonly CodexTables[], yes
 /** Asks at a terminal whether these tables go, too. `--yes` includes them; without a terminal they stay. */
 export function isRemovalWanted(context: Asking, found: readonly CodexTables[], yes: boolean): boolean {
   if (found.length === 0) return false;
-  const isAsked = !yes && !context.json && isTerminal(0);
+  const isAsked = isUserAsked(context, yes);
   if (isAsked) for (const one of found) context.note(`Codex wrote about Parley into ${one.path}: ${headers(one)}`);
   return yes || (isAsked && isSure(context, 'Remove that, too?'));
+}
+
+/** Whether a person is asked about these tables, who then has read what they are. */
+export function isUserAsked({ json }: Pick<Asking, 'json'>, yes: boolean): boolean {
+  return !yes && !json && isTerminal(0);
 }
 
 /** Reads a settings file as it is without these tables. */
@@ -256,13 +261,18 @@ function textWithout({ tables }: CodexTables, text: string | null): string | nul
   }
 }
 
-/** One line for people. */
-export function tablesLine(one: CodexTables): string {
+/** One line for people. `isListed`: they have just read which tables. */
+export function tablesLine(one: CodexTables, isListed: boolean): string {
+  const which = isListed ? '' : ` ${headers(one)}`;
   return one.removed
-    ? `  ${'removed'.padEnd(12)} what Codex wrote about Parley: ${one.path} ${headers(one)}`
-    : `  ${'left'.padEnd(12)} what Codex wrote about Parley, for you to remove: ${one.path} ${headers(one)}`;
+    ? `  ${'removed'.padEnd(12)} what Codex wrote about Parley: ${one.path}${which}`
+    : `  ${'left'.padEnd(12)} what Codex wrote about Parley, for you to remove: ${one.path}${which}`;
 }
 
+/** The tables of one file of hooks as one: `[hooks.state."/home/you/.codex/hooks.json:…"] (4 tables)`. */
 function headers({ tables }: CodexTables): string {
-  return tables.map((header) => `[${header}]`).join(' ');
+  const groups = Map.groupBy(tables, (header) => header.replace(/(\.json):[^"]*"$/, '$1:…"'));
+  return [...groups]
+    .map(([header, all]) => (all.length > 1 ? `[${header}] (${all.length} tables)` : `[${all[0]}]`))
+    .join(' ');
 }

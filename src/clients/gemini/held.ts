@@ -41,7 +41,8 @@ export class HeldGemini implements HeldClient {
     const named = geminiSessionIn(args) ?? null;
     const all = this.#index.inFolder(folder);
     const begun = all.findLast((one) => this.#index.begunAt(one) >= startedAt);
-    const [written, ...others] = begun || named !== null ? [] : all.filter((one) => writtenAt(one) >= startedAt);
+    const isAsked = !begun && named === null && args.some((word) => /^(--resume|-r)(=|$)/.test(word));
+    const [written, ...others] = isAsked ? all.filter((one) => writtenAt(one) >= startedAt) : [];
     const id = begun?.id ?? (others.length === 0 ? written?.id : undefined);
     return id === undefined || id === named || this.#others.isAny ? named : id;
   }

@@ -21,6 +21,11 @@ const prompt = (said: string): string =>
 const appended = (said: string, kind: string): string =>
   line('context.append_message', { message: { role: 'user', content: text(said), origin: { kind } } });
 const withPrompt = appended(`<hook_result hook_event="UserPromptSubmit">\n${mail(ID)}</hook_result>`, 'hook');
+const knock = (asks: string): string =>
+  appended(
+    `<hook_result hook_event="UserPromptSubmit">\n[parley 33ec] Mail for @me.\n[parley 33ec] knock 0a1b2c3d from @bob to @me · to me · ${asks} · normal\n</hook_result>`,
+    'hook',
+  );
 const atEnd = appended(mail(ID), 'hook');
 const steer = line('turn.steer', { input: text('and theirs'), origin: { kind: 'user' }, messageId: 'msg_2' });
 const step = line('context.append_loop_event', { event: { type: 'step.begin' } });
@@ -53,6 +58,11 @@ describe('the record of Kimi proves of a message', () => {
       { step: 'shown', turn: { id: 'msg_1' } },
     ],
     ['the answer of its turn', [...typed, ...answered, over()], { step: 'shown', turn: DONE }],
+    [
+      'the answer of its turn also if our hook knocked in it for what needs no answer',
+      [...typed, knock('ack only'), ...answered, over()],
+      { step: 'shown', turn: DONE },
+    ],
     [
       'the answer without what mail made the model say after it',
       [...typed, ...answered, appended(mail(OTHER), 'hook'), step, request, says('thanks'), over()],

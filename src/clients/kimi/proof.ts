@@ -5,7 +5,7 @@ import type { Evidence } from '../../core/receipt.ts';
 import type { HookRecord } from '../../delivery/client.ts';
 import { LATE_MS } from '../../delivery/held-live.ts';
 import type { HeldProof } from '../../delivery/held-live.ts';
-import { fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
+import { asksNothing, fencedIds, idInFence, isMailText } from '../../delivery/fit.ts';
 import { linesFrom } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 import { appendedText, KimiIndex, objectIn, textInParts } from './record.ts';
@@ -146,7 +146,7 @@ export class WireProof implements HeldProof {
     const isHook = !isRecord(origin) || origin['kind'] !== 'user';
     if (this.#isIn(text)) [this.#messagesSince, this.#isTyped] = [1, !isHook];
     else if (this.#messagesSince !== null) this.#messagesSince += 1;
-    if (role !== 'user' || !isMailText(text)) return;
+    if (role !== 'user' || !isMailText(text) || (isHook && asksNothing(text))) return;
     if (isHook && !this.#turn) this.#hasMailBefore = true;
     else if (isHook && this.#turn && this.#turn.texts.length > 0) this.#turn.answer ??= this.#turn.texts;
     else if (isHook && this.#turn) this.#turn.alone = null;

@@ -286,7 +286,9 @@ function mailTextIn({ input, message }: Record<string, unknown>): string {
 
 /** The text of a message that joined the conversation, without the tag that Kimi puts before a hook's text. */
 export function appendedText(content: unknown): string {
-  return textInParts(content).replace(/^<hook_result [^>\n]*>\n/, '');
+  const text = textInParts(content);
+  const inside = text.replace(/^<hook_result [^>\n]*>\n/, '');
+  return inside === text ? text : inside.replace(/\n?<\/hook_result>\s*$/, '');
 }
 
 /** The texts of a message's parts, joined. */

@@ -38,6 +38,8 @@ interface Found {
 /** The last answer of a server to `loaded`. */
 interface Listed {
   sessions: readonly WebSession[];
+  /** The answer came after the look that asked for it. */
+  isLate: boolean;
   /** The request that the server has not answered yet. */
   asking: Promise<void> | null;
 }
@@ -117,22 +119,27 @@ export class KimiWebSessions {
   async #sessionsOf(server: KimiServer): Promise<readonly WebSession[]> {
     const key = keyOf(server);
     const isFirst = !this.#listed.has(key);
-    const listed: Listed = this.#listed.get(key) ?? { sessions: [], asking: null };
+    const listed: Listed = this.#listed.get(key) ?? { sessions: [], isLate: false, asking: null };
     this.#listed.set(key, listed);
     const answered = (sessions: readonly WebSession[]): void => {
       listed.sessions = sessions;
+      listed.isLate = this.#silent.has(key);
       this.#silent.delete(key);
     };
     const failed = (error: unknown): void => {
       if (error instanceof NoServer) answered([]);
       else this.#silent.add(key);
     };
+    if (listed.isLate) {
+      listed.isLate = false;
+      return listed.sessions;
+    }
     listed.asking ??= server
       .loaded()
       .then(answered, failed)
       .finally(() => (listed.asking = null));
     if (isFirst) await listed.asking;
-    else if ((await withLimit(listed.asking, LIST_MS)) === null) this.#silent.add(key);
+    else if (!this.#silent.has(key) && (await withLimit(listed.asking, LIST_MS)) === null) this.#silent.add(key);
     return listed.sessions;
   }
 }

@@ -146,7 +146,11 @@ describe('a window of OpenCode with our plugin', () => {
     await within(DEADLINE, async () => (await live.list()).length === 1);
     const [fresh] = await live.list();
     expect(fresh?.id).toStartWith('window-');
-    expect(await hand(live, fresh, aParcel())).toMatchObject({ outcome: 'left', retry: true });
+    expect(await hand(live, fresh, aParcel())).toEqual({
+      outcome: 'left',
+      retry: true,
+      because: 'nothing was handed over yet: OpenCode begins a session for it',
+    });
     const session = await sessionOf(live);
     expect(session.id).toBe('s');
     expect(client.calls.map(([path]) => path).slice(0, 2)).toEqual(['/session', '/tui/select-session']);

@@ -155,7 +155,7 @@ export class OpeningWay implements Way {
     } catch (error) {
       return left(error instanceof Error ? error.message : String(error), true);
     }
-    return left('OpenCode begins a session for it', true);
+    return left('nothing was handed over yet: OpenCode begins a session for it', true);
   }
 }
 

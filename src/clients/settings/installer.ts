@@ -7,12 +7,14 @@ import { existsSync, lstatSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { applyChange, changeFor, rollBack, undo } from './changes.ts';
 import type { Addition, Change, NoChange, ReadFile } from './changes.ts';
+import { dropFolders } from './file.ts';
 import { isSameAddition, readManifest } from './manifest.ts';
 import type { Recorded } from './manifest.ts';
 import { ChangedMeanwhile, NotEditable } from './text-edit.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { explained } from '../../core/disk.ts';
-import { locked } from '../../platform/lock-file.ts';
+import { codeOf, explained } from '../../core/disk.ts';
+import { userHome } from '../../platform/env.ts';
+import { lockedWhileNeeded } from '../../platform/lock-file.ts';
 import { onPath } from '../../platform/search-path.ts';
 
 /** The result of one addition. `replaced`: an older one of ours was there. `theirs`: an equivalent one is there that we did not add. */
@@ -54,7 +56,7 @@ export class Installer {
     /** The command to run again after the user has repaired a file. */
     readonly again: string,
   ) {
-    this.manifest = join(home, '.local/share/parley/installed.json');
+    this.manifest = manifestIn(home);
   }
 
   /** The recorded additions of a profile to these clients. Without `by` or `owners`, those of all. */
@@ -140,18 +142,36 @@ function notApplied({ path, what }: Addition, change: Change | NoChange): Applie
   return { path, what, outcome: typeof change === 'string' ? change : 'would add', backup: null };
 }
 
-/** Runs one installer at a time, because two at once would each record only their own additions. */
+function manifestIn(home: string): string {
+  return join(home, '.local/share/parley/installed.json');
+}
+
+/**
+ * Runs one installer at a time, because two at once would each record only their own additions. After the last addition is removed, the lock file
+ * is removed, too, with its folder if that is ours.
+ */
 export function oneAtATime<T>(env: Env, act: () => T): T {
   const folder = lockFolder(env);
-  return folder === null ? act() : locked(`${folder}/${LOCK}`, act);
+  if (folder === null) return act();
+  const path = installLock(env);
+  const isNeeded = (): boolean => existsSync(manifestIn(userHome(env)));
+  try {
+    return lockedWhileNeeded(path, act, isNeeded);
+  } catch (error) {
+    // Another installer has just removed the folder.
+    if (error instanceof Error && 'path' in error && error.path === path && codeOf(error) === 'ENOENT')
+      return oneAtATime(env, act);
+    throw error;
+  } finally {
+    if (!env['XDG_RUNTIME_DIR']) dropFolders([folder]);
+  }
 }
 
 const LOCK = 'parley-install.lock';
 
-/** What `oneAtATime` leaves behind: the folder if it is ours alone, else the lock file. */
+/** The file that `oneAtATime` has while additions are recorded. */
 export function installLock(env: Env): string {
-  const { XDG_RUNTIME_DIR: shared } = env;
-  return shared ? `${shared}/${LOCK}` : ownLockFolder(env);
+  return `${env['XDG_RUNTIME_DIR'] || ownLockFolder(env)}/${LOCK}`;
 }
 
 function ownLockFolder(env: Env): string {

@@ -4,7 +4,7 @@ import type { MessageId } from '../names.ts';
 import { Refusal } from '../refusal.ts';
 import type { Receipt, Evidence } from '../receipt.ts';
 import { PartlyShown } from '../disk.ts';
-import type { Settlement, Mail } from '../ports/journal.ts';
+import type { Settlement, Mail, WaitingCopy, WaitingKind } from '../ports/journal.ts';
 import type { Claim, WaitingMessage } from '../ports/mailboxes.ts';
 import { onlyOne } from './workspace.ts';
 import type { Who } from './workspace.ts';
@@ -188,17 +188,23 @@ const PAGE = 128;
 /** More than this never fits into one text. */
 const ENOUGH = 128;
 
+/** What waits for this reader, of this kind, in order of arrival. It is read page by page, also where other mail waits before it. */
+export async function* allWaiting({ name, home }: Who, kind: WaitingKind): AsyncGenerator<WaitingCopy> {
+  for (let after = 0, isRead = false; !isRead;) {
+    const page = await home.journal.waitingCopies(name, after, PAGE, kind);
+    yield* page;
+    after = page.at(-1)?.seq ?? after;
+    isRead = page.length < PAGE;
+  }
+}
+
 /** What a guard keeps for this reader's next own turn in this context, oldest first. Takes nothing. spec: c2a#loops */
-export async function laterMail({ name, home }: Who, match: string): Promise<Message[]> {
+export async function laterMail(who: Who, match: string): Promise<Message[]> {
   const found: Message[] = [];
-  for (let after = 0; found.length < ENOUGH;) {
-    const page = await home.journal.waitingCopies(name, after, PAGE, 'kept');
-    for (const { seq, text } of page) {
-      after = seq;
-      const message = readMessage(JSON.parse(text));
-      if (message && scopeMatches(message.scope, match)) found.push(message);
-    }
-    if (page.length < PAGE) break;
+  for await (const { text } of allWaiting(who, 'kept')) {
+    const message = readMessage(JSON.parse(text));
+    if (message && scopeMatches(message.scope, match)) found.push(message);
+    if (found.length === ENOUGH) break;
   }
   return found;
 }

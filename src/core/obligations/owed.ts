@@ -29,6 +29,20 @@ export async function owe(who: Who, page: ObligationPage): Promise<Owed> {
   return { obligations, count, more: found.length > page.limit };
 }
 
+/** How many obligations of one page are read. */
+const PAGE = 100;
+
+/** All that this agent owes, the oldest first, page by page. */
+export async function* allOwed(who: Who): AsyncGenerator<Owed['obligations'][number]> {
+  await enterObligations(who.home);
+  for (let after: Obligation | undefined, isRead = false; !isRead;) {
+    const page = await who.home.journal.owed(who.name, { after, limit: PAGE });
+    yield* await stillOpen(who.home, await withoutOffers(who.home, page));
+    after = page.at(-1);
+    isRead = page.length < PAGE;
+  }
+}
+
 /** What others owe to this agent: what it waits for, the oldest first. spec: c2a#duties */
 export async function blocked(who: Who, page: ObligationPage): Promise<Owed> {
   await enterObligations(who.home);

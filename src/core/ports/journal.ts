@@ -135,8 +135,11 @@ export interface Records {
   search(words: string, page: Page, onProgress?: (left: number) => void): Promise<HistoryRow[]>;
   /** One message with all its evidence; null if the id is unknown. */
   trace(id: MessageId): Promise<Trace | null>;
-  /** The receipts of all mailboxes since then (Unix ms), oldest first. Only the newest few thousand are looked through. */
-  receiptsSince(since: number): Promise<(Receipt & { mailbox: AgentName; id: MessageId })[]>;
+  /** The receipts of these steps in all mailboxes since then (Unix ms), oldest first. Costs what was noted since then. */
+  receiptsSince(
+    since: number,
+    steps: readonly Receipt['step'][],
+  ): Promise<(Receipt & { mailbox: AgentName; id: MessageId })[]>;
 }
 
 export interface JournalTroubles {
@@ -175,7 +178,8 @@ export interface Journal extends Records, Obligations {
   waitingCopy(mailbox: AgentName, id: MessageId): Promise<WaitingCopy | null>;
   /**
    * What waits for this mailbox after this sequence number, in order: at most `limit`. Costs a page, not the history. `only`: those that
-   * do not wait quietly, those for a digest, or those that a guard keeps for a digest; of the others no text is read.
+   * do not wait quietly, those of them that are urgent, those for a digest, or those that a guard keeps for a digest; of the others no text is
+   * read.
    */
   waitingCopies(mailbox: AgentName, after: number, limit: number, only?: WaitingKind): Promise<WaitingCopy[]>;
   /** The mailboxes whose names begin so and in which something waits or is held, by name. Costs as many as there are, whatever waits. */
@@ -225,7 +229,7 @@ export interface WaitingCopy extends Mail {
 }
 
 /** Which of the waiting copies are meant. */
-export type WaitingKind = 'loud' | 'digest' | 'kept';
+export type WaitingKind = 'loud' | 'immediate' | 'digest' | 'kept';
 
 /** A waiting copy that somebody should write a file for. */
 export type Unexported = WaitingCopy & CopyNumber;

@@ -22,7 +22,7 @@ import { readAlias } from './shapes.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { c2cProfile, defaultAlias, isForProject } from './install-profile.ts';
 import type { C2cOrder } from './install-profile.ts';
-import { recordChangedHooks, tablesLine } from '../../clients/codex/trust.ts';
+import { isUserAsked, recordChangedHooks, tablesLine } from '../../clients/codex/trust.ts';
 
 export default command({
   usage: `install ${CLIENT_NAMES.join('|')} [--global] [--alias <alias>] [--hooks] [--project-plugin] [--target-dir <folder>] [--broker-root <folder>] [--dry-run] [--uninstall [--yes]] [--json]`,
@@ -157,5 +157,5 @@ function uninstall(
       : `nothing was added to ${client.title} by \`c2c install\` (${installer.manifest})`,
   );
   for (const line of removedLines(removed)) c2c.say(line);
-  for (const one of codexTables) c2c.say(tablesLine(one));
+  for (const one of codexTables) c2c.say(tablesLine(one, !dry && isUserAsked(asking, yes)));
 }

@@ -23,6 +23,7 @@ const waitingSql = (which: string): string => `SELECT c.seq, c.mailbox, m.id, c.
 const WAITING = {
   all: waitingSql(''),
   loud: waitingSql(`AND ${QUIETLY} = 0`),
+  immediate: waitingSql("AND instr(c.attention, ' immediate ') > 0"),
   digest: waitingSql("AND instr(c.attention, ' digest ') > 0"),
   kept: waitingSql("AND c.attention LIKE '% digest loop'"),
 };

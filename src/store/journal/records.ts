@@ -19,8 +19,6 @@ import { COPY_COLUMNS, copyFrom, messageFrom, FILELESS } from './rows.ts';
 import type { CopyRow } from './rows.ts';
 import { metaOf, setMeta } from './meta.ts';
 
-/** How many of the newest receipts `receiptsSince` looks through: they have no index by time. */
-const NEWEST_RECEIPTS = 5000;
 const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
 const WAITING_COUNT = 'SELECT count(*) AS n FROM copies WHERE mailbox = ? AND settled_at IS NULL AND state = 0';
 /** A dead reader leaves an attempt, a release leaves a receipt. Messages that no reader held are not read. */
@@ -201,12 +199,22 @@ export class SqliteRecords implements Records {
     return { message, copies };
   }
 
-  async receiptsSince(since: number): Promise<(Receipt & { mailbox: AgentName; id: MessageId })[]> {
-    const newest = `SELECT n, seq, mailbox, step, at, evidence FROM receipts ORDER BY n DESC LIMIT ${NEWEST_RECEIPTS}`;
-    const sql = `SELECT m.id, r.mailbox, r.step, r.at, r.evidence FROM (${newest}) r JOIN messages m USING (seq)
-      WHERE r.at >= ? ORDER BY r.n`;
-    const rows = this.connection.read((db) => db.query<ReceiptRow & { id: MessageId }, [number]>(sql).all(since));
-    return rows.map((row) => ({ ...receiptFrom(row), mailbox: row.mailbox, id: row.id }));
+  async receiptsSince(
+    since: number,
+    steps: readonly Receipt['step'][],
+  ): Promise<(Receipt & { mailbox: AgentName; id: MessageId })[]> {
+    const newest = `SELECT m.id, r.mailbox, r.step, r.at, r.evidence FROM receipts r CROSS JOIN messages m ON m.seq = r.seq
+      ORDER BY r.n DESC`;
+    return this.connection.read((db) => {
+      const found: (Receipt & { mailbox: AgentName; id: MessageId })[] = [];
+      // They have no index by time, but are noted in its order.
+      for (const row of db.query<ReceiptRow & { id: MessageId }, []>(newest).iterate()) {
+        if (!steps.some((step) => step === row.step)) continue;
+        if (row.at < since) break;
+        found.push({ ...receiptFrom(row), mailbox: row.mailbox, id: row.id });
+      }
+      return found.reverse();
+    });
   }
 
   protected keyed(db: Database, sender: string, key: string): Acceptance | null {
