@@ -15,10 +15,10 @@ import type { Bench, Row } from '../figure.ts';
 import { BODY } from '../mailroom.ts';
 import { interleave } from '../measure.ts';
 
-/** Decisions are too short to be timed one by one. */
+/** Decisions per sample: one decision is too short to be timed. */
 const AT_ONCE = 200;
 
-/** What it costs to decide who is meant, beside storing; and to say what is owed, however much that is. */
+/** The cost of deciding how a message is seen, compared with storing it, and of listing obligations, however many there are. */
 export async function attentionFigure(bench: Bench): Promise<Row[]> {
   bench.tell('attention');
   const { workspace, home } = await aHome(bench);
@@ -64,7 +64,7 @@ export async function attentionFigure(bench: Bench): Promise<Row[]> {
   ];
 }
 
-/** One word about an event, with what it does to the event, beside a plain send. */
+/** A reaction to an event, with its effect on the event, compared with a plain send. */
 async function reactionRow(bench: Bench): Promise<Row> {
   const { workspace, home } = await aHome(bench, true);
   const draft = Draft.parse({ to: '@bob', body: BODY });
@@ -85,7 +85,7 @@ async function reactionRow(bench: Bench): Promise<Row> {
   return beside('a reaction that ends what is owed', 'a plain send', 3, times.react, times.send);
 }
 
-/** A post to a channel that very many people read at a surface, beside one that one person does. */
+/** A post to a channel that very many people read at a surface, compared with a channel that one person reads. */
 async function channelRow(bench: Bench): Promise<Row> {
   const many = bench.quick ? 200 : 1000;
   const { workspace, home } = await aHome(bench, true);
@@ -113,7 +113,7 @@ async function closeAll(workspace: Workspace): Promise<void> {
   }
 }
 
-/** The first page of what is owed, where very much is, beside where little is. */
+/** The first page of very many obligations, compared with the first page of few. */
 async function owedRow(bench: Bench): Promise<Row> {
   const many = bench.quick ? 10_000 : 100_000;
   const { workspace, home } = await aHome(bench);

@@ -11,7 +11,7 @@ import { interleave, summary } from '../measure.ts';
 import { run } from '../program.ts';
 import { wakeRows } from './wake.ts';
 
-/** The program under its c2c name, with three sessions in a broker of its own. */
+/** The program under its c2c name, with three sessions in a separate broker. */
 interface Place {
   c2c: string;
   env: Record<string, string>;
@@ -33,17 +33,17 @@ function aBroker(bench: Bench): Place {
   return { c2c, env };
 }
 
-/** One call of each command, beside the empty start of the runtime. */
+/** One call of each command, compared with an empty start of the runtime. */
 export async function c2cFigure(bench: Bench): Promise<Row[]> {
   const { c2c, env } = aBroker(bench);
   const still = aBroker(bench);
-  // The first look also records that the folders are in order.
+  // The first call also records that every file has its row.
   run([still.c2c, 'poll-inbox'], still.env);
   const times = await interleave(bench.quick ? 30 : 150, {
     node: () => run(['node', '-e', '0'], env),
     poll: () => run([still.c2c, 'poll-inbox', '--json'], still.env),
     send: () => run([c2c, 'send', 'bob', BODY], env),
-    // Nobody reads here, so each send finds one more message waiting.
+    // No session reads here, so each send finds one more waiting message.
     heap: () => run([c2c, 'send', 'carol', BODY], env),
     take: () => run([c2c, 'poll-inbox', '--json'], { ...env, C2C_MCP_SESSION_ID: 's-bob' }),
     mcp: () => initialized([c2c, 'mcp'], env),
@@ -98,7 +98,7 @@ async function hookRows(bench: Bench): Promise<Row[]> {
   const text = `${JSON.stringify({ ...event, tool_input: { command: 'git status' } })}\n`;
   const fifo = `${env['HOME']}/events`;
   run(['mkfifo', fifo], env);
-  // As a client does it: the event comes through a pipe that is then closed.
+  // As with a client, the event comes through a pipe that is then closed.
   const call = (command: string[]): void => {
     const writer = openSync(fifo, constants.O_RDWR);
     writeSync(writer, text);
@@ -130,7 +130,7 @@ function aRoom(bench: Bench, count: number): Room {
   return { mailboxes, members, close: async () => journal.close() };
 }
 
-/** The same twenty inboxes get one message: together as a room's, or by twenty sends. */
+/** One message to the same twenty inboxes: as one send to a room, or as twenty sends. */
 async function roomRows(bench: Bench): Promise<Row[]> {
   const room = aRoom(bench, 20);
   const direct = aRoom(bench, 20);
@@ -149,7 +149,7 @@ async function roomRows(bench: Bench): Promise<Row[]> {
   return [beside('a room’s message to 20 members', '20 direct sends into the same spool', 3, times.room, times.direct)];
 }
 
-/** From the moment at which a message is stored to the line that tells a client of it which can show it. */
+/** The time from storing a message to the line that notifies a client that can show it. */
 async function channelRow(bench: Bench): Promise<Row> {
   const { c2c, env } = aBroker(bench);
   const root = env['C2C_MCP_BROKER_ROOT'] ?? '';

@@ -9,17 +9,17 @@ const BECAUSE =
   'about a third is the start of the runtime, a tenth loading our own code, a tenth opening and healing the ledger, and the ' +
   'rest deciding who sees it how, and storing it with two flushes';
 
-/** What a command may take beside the empty start of Node. */
+/** How long a command may take, compared with an empty start of Node. */
 export const COMMAND_LIMIT = 0.75;
 export const START = '`node -e 0`';
 
-/** Commands of the compiled program beside the empty start of Node. */
+/** Commands of the compiled program, compared with an empty start of Node. */
 export async function commandFigure(bench: Bench): Promise<Row[]> {
   const env = envOf(bench.fresh());
   for (const name of ['alice', 'bob']) run([bench.program(), 'init', name], env);
   const send = [bench.program(), 'send', '@bob', BODY];
   const bch = (...words: string[]): string[] => [bench.program(), 'bch', ...words];
-  // In a home of its own: a name that two homes know would have to be written out.
+  // In a separate home: a name that two homes know would need its full address.
   const bchEnv = envOf(bench.fresh());
   for (const name of ['alice', 'bob']) run(bch('init', name), bchEnv);
   const times = await interleave(bench.quick ? 30 : 150, {
@@ -39,7 +39,7 @@ export async function commandFigure(bench: Bench): Promise<Row[]> {
   ];
 }
 
-/** How often a send waits for the disk. Counted, not timed: the floor is the file and its folder. */
+/** How often a send waits for the disk: counted, not timed. The floor is one flush. */
 function flushes(send: string[], env: Record<string, string>, bench: Bench): Row {
   const what = 'flushes of one `parley send`';
   const floor = 'one flush';

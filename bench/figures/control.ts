@@ -11,7 +11,7 @@ const HISTORY_BYTES = 2 ** 30;
 const IDLE_MS = 20_000;
 const LOOK_MS = 1;
 
-/** Control of sessions of the stand-in for Claude Code: what the server adds to what the client takes itself. */
+/** Control of sessions of the stand-in for Claude Code: the time that the server adds to the client's own time. */
 export async function controlFigure(bench: Bench): Promise<Row[]> {
   if (!Bun.which('tmux') || process.platform !== 'linux')
     return [notMeasured('control: ping while 50 asks wait', BARE, null, 'tmux is not installed, or this is not Linux')];
@@ -120,7 +120,7 @@ async function oneSession(bench: Bench): Promise<Row[]> {
   }
 }
 
-/** Between the client's own word for it and the event. */
+/** The time from a status change in the client's own record to our event. */
 async function statusChanges(home: ControlHome, server: LineServer, rounds: number): Promise<Times> {
   const caller = await server.caller();
   let event = await caller.ask({ cmd: 'subscribe', sessions: home.names });
@@ -131,7 +131,7 @@ async function statusChanges(home: ControlHome, server: LineServer, rounds: numb
       ['busy', 'active'],
       ['idle', 'idle'],
     ] as const) {
-      // Not in step with the server's own looks.
+      // A random pause, so that the changes are not in step with the server's polls.
       await Bun.sleep(200 + Math.random() * 500);
       const start = performance.now();
       const ordered = home.claude.order({ status });
@@ -144,7 +144,7 @@ async function statusChanges(home: ControlHome, server: LineServer, rounds: numb
   return summary(changes);
 }
 
-/** The client started in tmux without a server, until it says that it is at its prompt. */
+/** Starts the client in tmux without a server, and waits until it reports that it is at its prompt. */
 async function startOfItsOwn({ claude, home }: ControlHome): Promise<void> {
   const pane = await claude.tmux(
     'new-session',
@@ -172,7 +172,7 @@ async function longHistory(bench: Bench): Promise<Row[]> {
   if (bavail * bsize < 4 * bytes) return [notMeasured(what, '300 ms', 1, 'there is too little room on the disk')];
   bench.tell(`control: ${bytes / 2 ** 20} MB of history`);
   fillFiles(full.home, full.names.length, bytes);
-  // Once, and never again: the first start looks for the ids of the earlier ccc.
+  // Not measured: only the first start looks for the ids of the earlier ccc.
   const first = await firstPing(full);
   await firstPing(empty);
   const rounds = bench.quick ? 3 : 15;
@@ -197,7 +197,7 @@ async function longHistory(bench: Bench): Promise<Row[]> {
   ];
 }
 
-/** How long a server takes from its start to its first answer. It is stopped before the next one starts, and that is not counted. */
+/** The time from the start of a server to its first answer. Then stops the server, which is not counted. */
 async function firstPing(home: ControlHome): Promise<number> {
   const start = performance.now();
   const server = await home.listen();
@@ -221,7 +221,7 @@ async function times(rounds: number, act: (n: number) => Promise<unknown>): Prom
   return summary(taken);
 }
 
-/** A row for times that have a bound of their own: what counts is the median. */
+/** A row for times with an absolute limit, which the median must keep. */
 function bounded(what: string, taken: Times, limit: number): Row {
   return { ...within(what, taken.median, limit, 'ms'), ours: spoken(taken), tail: taken.p99 / limit };
 }
@@ -232,7 +232,7 @@ async function emptied(server: LineServer): Promise<void> {
   while (((await server.ask({ cmd: 'queue' }))['queue'] as unknown[]).length > 0) await Bun.sleep(10);
 }
 
-/** Of all history files of the one session. */
+/** The size of all history files of the session. */
 function linesSize({ home }: ControlHome): number {
   const root = `${home}/.ccc/history`;
   const names = [...new Bun.Glob('*/messages/*.jsonl').scanSync(root)];

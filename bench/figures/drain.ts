@@ -11,7 +11,7 @@ import { interleave } from '../measure.ts';
 
 const FLOOR = 'readdir, then rename, read, parse, unlink each';
 
-/** Emptying a full mailbox the way `parley drain` does, beside the barest loop that could do it. */
+/** Emptying a full mailbox as `parley drain` does, compared with the shortest loop that could do it. */
 export async function drainFigure(bench: Bench): Promise<Row[]> {
   const count = countFor(bench);
   const flushed = await drains(bench, bench.quick ? 3 : 4, flushAll);
@@ -23,7 +23,7 @@ export async function drainFigure(bench: Bench): Promise<Row[]> {
   return [flushed(what, 2), young(other, null, note)];
 }
 
-/** Looking at a full mailbox, beside reading the files. */
+/** Peeking into a full mailbox, compared with reading its files. */
 export async function peekFigure(bench: Bench): Promise<Row[]> {
   const count = countFor(bench);
   const root = bench.fresh();
@@ -48,7 +48,7 @@ function countFor(bench: Bench): number {
   return bench.quick ? 2000 : 10_000;
 }
 
-/** All homes are made beforehand, because creating files is slow after mass deletions. */
+/** Measures drains. All homes are made beforehand, because creating files is slow after mass deletions. */
 async function drains(bench: Bench, rounds: number, settleDown: () => void) {
   const count = countFor(bench);
   const warmUp = 1;
@@ -78,7 +78,7 @@ function drainBare(folder = ''): void {
   }
 }
 
-/** Looks first, then takes everything and shows it in one piece. */
+/** Peeks first, then takes all messages and shows them together. */
 async function drainAsCommand(count: number, room?: Mailroom): Promise<void> {
   if (!room) throw new Error('the bench made too few rooms');
   const { root, mailboxes, journal } = room;

@@ -10,7 +10,7 @@ const FEW = 10_000;
 const MANY = 1_000_000;
 const FLOOR = 'the same at 10,000';
 
-/** What each act costs when the ledger is a hundred times as long, and how much more is allowed. */
+/** The acts that are measured with a journal that is a hundred times as long, and how much slower each may be. */
 const ACTS: { what: string; limit: number; rounds: number; act: (room: Mailroom) => Promise<void> }[] = [
   { what: 'send', limit: 2, rounds: 200, act: send },
   { what: 'take', limit: 2, rounds: 200, act: take },
@@ -61,7 +61,7 @@ async function send({ mailboxes }: Mailroom): Promise<void> {
   await mailboxes.put({ message: aMessage({ body: BODY }), copies: copiesFor(bob) });
 }
 
-/** What the sends before it left. */
+/** Takes a message that an earlier send left. */
 async function take({ mailboxes }: Mailroom): Promise<void> {
   const [id] = await mailboxes.ids(bob);
   if (!id) throw new Error('nothing waits');
@@ -76,7 +76,7 @@ function searchFor(words: string): (room: Mailroom) => Promise<void> {
   };
 }
 
-/** A home whose ledger has a long past, all of it settled and indexed. Written in bulk: as sends it would take an hour. */
+/** A home whose journal has a long history, all of it settled and indexed. Written with SQL: as sends it would take an hour. */
 async function longRoom(root: string, count: number): Promise<Mailroom> {
   const room = await openMailroom(root);
   await room.journal.close();

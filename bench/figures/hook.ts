@@ -7,7 +7,7 @@ import { envOf, run } from '../program.ts';
 
 const FLOOR = '`/bin/true`, started the same way';
 
-/** A hook that has nothing to say, beside the cheapest process there is. */
+/** A hook without mail, compared with the cheapest process there is. */
 export async function hookFigure(bench: Bench): Promise<Row[]> {
   if (!existsSync('/bin/true') || !Bun.which('dash')) {
     return [notMeasured('empty hook under dash', FLOOR, 1.6, 'dash or /bin/true is not installed')];
@@ -51,7 +51,7 @@ interface BoundSession {
   call: (command: string[], event: string) => void;
 }
 
-/** A session whose hook was called before, so that it knows its mailbox; `isNamed`: as after `parley install`, it reads two. */
+/** A session whose hook was called before, so that it knows its mailbox. `isNamed`: it has two mailboxes, as after `parley install`. */
 function boundSession(bench: Bench, quiet: number, isNamed = false): BoundSession {
   const home = bench.fresh();
   const env = { ...envOf(home), ...(isNamed && { PARLEY_AGENT: '' }) };
@@ -81,7 +81,7 @@ interface Pipe {
   empty: () => void;
 }
 
-/** Clients hand the event over in a pipe, which a shell must read byte by byte; a file would flatter us. */
+/** Clients pass the event in a pipe, which a shell must read byte by byte. Reading a file would be faster than in real use. */
 function openPipe(path: string): Pipe {
   run(['mkfifo', path], { PATH: process.env['PATH'] ?? '' });
   // Open for reading and writing: neither end waits for the other, and the child's input ends with its line.

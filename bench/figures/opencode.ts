@@ -17,10 +17,10 @@ const WHAT = `what the plugin adds to the loading of a project in OpenCode ${dep
 const LIMIT_MS = 50;
 const NOTE =
   'OpenCode loads plugins with the first request for a project. One that runs is asked for fresh projects in turns, with this plugin and with an empty one: whole starts take seconds, and differ by more than what is measured here.';
-/** Loading plugins at all is OpenCode's own work: the other side has one too. */
+/** The floor loads an empty plugin, because loading a plugin at all is OpenCode's own work. */
 const EMPTY = 'export default async () => ({});\n';
 
-/** The real OpenCode loads project after project, each with our plugin or with one that does nothing. */
+/** The real OpenCode loads one project after the other, each with our plugin or with an empty one. */
 export async function openCodeFigure(bench: Bench): Promise<Row[]> {
   try {
     void client('opencode').program;
@@ -74,7 +74,7 @@ async function anOffice(bench: Bench): Promise<Office> {
       const ms = await timed(async () => {
         await server.call('GET', `/session/status?${folder}`);
       });
-      // It did start. Its children would slow the next one.
+      // It has answered. Its child processes would slow the next measurement.
       if (plugin === 'ours') await until(20_000, async () => isRegistered(`${place.home}/broker`, sidecar.alias));
       await server.call('POST', `/instance/dispose?${folder}`);
       await endAll(processesOf(place.home).filter(isChild));

@@ -5,7 +5,7 @@ import { interleave } from '../measure.ts';
 import type { Act } from '../measure.ts';
 import { envOf, run } from '../program.ts';
 
-/** Another program that does the same job. It is never part of this project: the caller names a copy that runs. */
+/** Another program for the same task. It is no part of this project: the caller gives the path of an installed copy. */
 interface Peer {
   name: string;
   variable: 'PEER_BCH' | 'PEER_C2C';
@@ -41,7 +41,7 @@ const PEERS: Peer[] = [
   },
 ];
 
-/** Our commands beside theirs, in one run. */
+/** Our commands compared with theirs, in one run. */
 export async function peersFigure(bench: Bench): Promise<Row[]> {
   const rows: Row[] = [];
   for (const peer of PEERS) rows.push(...(await besidePeer(bench, peer)));
@@ -58,13 +58,13 @@ async function besidePeer(bench: Bench, peer: Peer): Promise<Row[]> {
   const program = process.env[peer.variable];
   if (!program) return skipped(`${peer.variable} names no copy of ${peer.name}`);
   const env = envOf(bench.fresh());
-  // A home of its own: otherwise we would look into theirs too.
+  // A separate home: otherwise our commands would read theirs too.
   const theirHome = bench.fresh();
   const theirEnv = { ...envOf(theirHome), ...peer.env(theirHome) };
   try {
     for (const name of ['alice', 'bob']) run([bench.program(), 'init', name], env);
     for (const words of peer.prepare) run([program, ...words], theirEnv);
-    // Looking comes first: afterwards mail waits.
+    // Measure reading first, while no mail waits.
     const look = await race(
       bench,
       () => run([bench.program(), 'inbox'], env),

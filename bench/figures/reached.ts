@@ -6,15 +6,15 @@ import { summary } from '../measure.ts';
 
 const ROUNDS = 20;
 const LIMIT_MS = 300;
-/** Nothing is typed within a second after a key of the user, and the round before ends with one. */
+/** The pause before each round: Parley types nothing within a second after a key of the user, and each round ends with one. */
 const QUIET_MS = 1100;
 const FLOOR = `a typed prompt + ${LIMIT_MS} ms`;
 const NOTE =
   'From the start of `parley send` to the request of the idle client to its model, with the daemon of Parley; and from Enter after a typed prompt to that request. In turns, in one session.';
 
-/** From a send to the request of a real client to its model, beside a prompt that is typed there. */
+/** The time from a send to the real client's request to its model, compared with a prompt typed in its window. */
 export async function reachedFigure(bench: Bench): Promise<Row[]> {
-  // The machine starts the program that this names, and looks at it when it is loaded.
+  // Read when the module of the machine is loaded, so set it before the import.
   process.env['PARLEY_TEST_PROGRAM'] ??= bench.program();
   const { REACHED } = await import('../../test/clients/support/reached-clients.ts');
   const rows: Row[] = [];

@@ -5,7 +5,7 @@ import { startRelay } from '../relay/process.ts';
 import { inTurn, rates } from '../relay/turns.ts';
 
 const ORIGINAL = 'the original `bch relay`, which flushes nothing';
-/** How many times as fast as the original ours should be. All sends have a key, and follow each other without a pause: files are written meanwhile. */
+/** How many times as fast as the original ours should be. All sends have a key and follow without a pause, so ours writes files meanwhile. */
 const TIMES_AS_FAST = [
   { connections: 64, agents: 1, times: 2, requests: 30_000, floorRequests: 10_000 },
   { connections: 16, agents: 1, times: 1.5, requests: 20_000, floorRequests: 10_000 },
@@ -14,7 +14,7 @@ const TIMES_AS_FAST = [
   { connections: 64, agents: 1000, times: 50, requests: 15_000, floorRequests: 300, rounds: 3 },
 ];
 
-/** Our relay beside the original one, if PEER_BCH names a copy of it. */
+/** Our relay compared with the original one, if PEER_BCH is the path of a copy of it. */
 export async function relayOriginalFigure(bench: Bench): Promise<Row[]> {
   const program = process.env['PEER_BCH'];
   const rows: Row[] = [];

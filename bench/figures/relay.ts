@@ -12,7 +12,7 @@ import { sendRequest, Wire } from '../relay/wire.ts';
 
 const BODY = 'x'.repeat(500);
 
-/** A durable send over HTTP, beside the same server without storage and beside the bare disk. */
+/** A durable send over HTTP, compared with the same server without storage and with the disk alone. */
 export async function relayFigure(bench: Bench): Promise<Row[]> {
   bench.tell('the relay: sends');
   const durable = await startRelay({ home: bench.fresh(), agents: 1, storage: true });
@@ -26,7 +26,7 @@ export async function relayFigure(bench: Bench): Promise<Row[]> {
   return [...rows, await crowdRow(bench)];
 }
 
-/** The time per send with this many connections: both sides take turns, and the median round of each counts. */
+/** The time per send with this many connections. Both relays are measured in turn, and the median round of each counts. */
 async function rateRow(bench: Bench, ours: Relay, floor: Relay, connections: number, limit: number): Promise<Row> {
   const [mine, theirs] = await inTurn(bench, { ours, floor, connections });
   return {
@@ -37,7 +37,7 @@ async function rateRow(bench: Bench, ours: Relay, floor: Relay, connections: num
   };
 }
 
-/** How many fresh relays of each kind are measured: of two identical ones, one can be a tenth slower throughout. */
+/** How many new relays of each kind are measured: of two identical ones, one can be a tenth slower in all rounds. */
 const PAIRS = 15;
 const LUCK = `the middle one of ${PAIRS} ratios, each of two fresh relays: of two that are alike, one can be a tenth slower than the other from its start to its end`;
 
@@ -61,7 +61,7 @@ async function crowdRow(bench: Bench): Promise<Row> {
   };
 }
 
-/** One connection waits for every flush: beside a program that appends the same bytes to a file and flushes. */
+/** Sends on one connection, which wait for every flush, compared with a program that appends the same bytes to a file and flushes it. */
 async function aloneRow(bench: Bench, relay: Relay): Promise<Row> {
   const fd = openSync(`${bench.fresh()}/log`, 'a');
   const bytes = new TextEncoder().encode(JSON.stringify({ id: crypto.randomUUID(), to: '@agent-0', body: BODY }));
@@ -95,7 +95,7 @@ async function aloneRow(bench: Bench, relay: Relay): Promise<Row> {
   };
 }
 
-/** From the request of a send to its event at a listener; what listeners and messages cost in memory. */
+/** The time from the request of a send to its event at a listener, and the memory for listeners and messages. */
 export async function eventsFigure(bench: Bench): Promise<Row[]> {
   bench.tell('the relay: events');
   const waiting = bench.quick ? 1000 : 10_000;
@@ -148,7 +148,7 @@ async function fileTimes(bench: Bench, relay: Relay, home: string, agent: number
     const ms = await timed(async () => {
       while (filesIn(folder) < n * atOnce) await Bun.sleep(1);
     });
-    // The first makes the mailbox.
+    // The first message makes the mailbox.
     if (n > 1) times.push(ms);
     // A pause, as between two unrelated sends.
     await Bun.sleep(100);
@@ -191,7 +191,7 @@ async function eventTimes(bench: Bench, relay: Relay, agent: number): Promise<{ 
   return summary(times);
 }
 
-/** One listener that reads everything: what the relay has in memory while the last messages come, beside the first; and when it has been idle. */
+/** Memory of a relay with one listener that reads all messages: during the last messages compared with the first, and after an idle time. */
 async function floodRows(bench: Bench, messages: number): Promise<Row[]> {
   const relay = await startRelay({ home: bench.fresh(), agents: 1, storage: true });
   const stream = await listen(relay, 0, () => {});
@@ -205,7 +205,7 @@ async function floodRows(bench: Bench, messages: number): Promise<Row[]> {
   stream.close();
   await relay.stop();
   const tenth = Math.ceil(seen.length / 9);
-  // At any one moment much or little of it may be waiting to be cleared away.
+  // Several samples: at one moment, much or little of the memory may be garbage.
   const [early, late] = [summary(seen.slice(0, tenth)).median, summary(seen.slice(-tenth)).median];
   const mb = (bytes: number): string => `${Math.round(bytes / 2 ** 20)} MB`;
   const row = (what: string, floor: string, after: number, before: number): Row => ({

@@ -5,7 +5,7 @@ import type { Bench, Row } from '../figure.ts';
 import { BODY, openMailroom } from '../mailroom.ts';
 import { interleave } from '../measure.ts';
 
-/** What a durable send must do at least: write, flush, rename, flush the folder. */
+/** A durable send, compared with the least that it must do: write, flush, rename, flush the folder. */
 export async function storeFigure(bench: Bench): Promise<Row[]> {
   const rounds = bench.quick ? 150 : 1000;
   const normal = await openMailroom(bench.fresh());

@@ -8,7 +8,7 @@ import { interleave } from '../measure.ts';
 
 const FLOOR = 'one rename and one transaction';
 
-/** A claim, and a whole take, beside one rename and one transaction. */
+/** A claim, and a whole take, compared with one rename and one transaction. */
 export async function takeFigure(bench: Bench): Promise<Row[]> {
   const rounds = bench.quick ? 500 : 2000;
   const count = rounds * 1.2;
@@ -24,7 +24,7 @@ export async function takeFigure(bench: Bench): Promise<Row[]> {
   ];
 }
 
-/** The same with mail that lies on the disk, beside a floor that deletes too. */
+/** A take of flushed mail, compared with a floor that also deletes. */
 async function flushedTake(bench: Bench, rounds: number): Promise<Row> {
   const count = rounds * 1.2;
   const bare = bareRoom(bench.fresh(), count);
@@ -39,7 +39,7 @@ interface FullRoom {
   take: () => Promise<void>;
 }
 
-/** A mailbox with mail in it, and what a reader does with the next message. */
+/** A mailbox with mail, and functions that claim or take the next message. */
 async function fullRoom(bench: Bench, count: number): Promise<FullRoom> {
   const { mailboxes, ...room } = await openMailroom(bench.fresh());
   const left = (await fill({ mailboxes, ...room }, count)).values();
@@ -61,7 +61,7 @@ interface BareRoom {
   takeAndDelete: () => void;
 }
 
-/** One row per message, and a file that moves when its row changes. */
+/** The floor: one row per message, and a file that is renamed when its row changes. */
 function bareRoom(root: string, count: number): BareRoom {
   const names = fillFolder(`${root}/new`, count);
   mkdirSync(`${root}/held`);

@@ -21,7 +21,7 @@ const BOB = 'bob' as AgentName;
 const SESSION = 's-bob';
 
 /**
- * The time from a stored message until its idle session is woken. A file event announces the mail; after the paste the loop reads the screen
+ * The time from storing a message until its idle session is woken. A file event reports the mail; after the paste the loop reads the screen
  * until it shows the text.
  */
 export async function wakeRows(bench: Bench): Promise<Row[]> {
@@ -96,7 +96,7 @@ async function aPlace(bench: Bench): Promise<Place> {
   return { agent, inbox, woken: () => until('wake_woken'), close };
 }
 
-/** The inbox of the session, for its sender and for its reader. */
+/** The inbox of the session. Sends and takes its mail. */
 class Inbox {
   readonly #open: ReturnType<typeof openInboxes>;
   #arrivedAt = 0;
@@ -115,7 +115,7 @@ class Inbox {
     return this.#arrivedAt;
   }
 
-  /** Takes the mail as a woken reader does. */
+  /** Takes the mail as the woken session does. */
   async takeAll(): Promise<void> {
     const claim = await this.#open.mailboxes.claim(BOB, await this.#open.mailboxes.ids(BOB), { ms: 10_000 });
     const ids = claim.copies.map(({ message }) => message.id);
@@ -129,7 +129,7 @@ class Inbox {
 
 async function wakes({ agent, inbox, woken }: Place, count: number): Promise<{ text: number[]; enter: number[] }> {
   const [text, enter]: [number[], number[]] = [[], []];
-  // The first ones are not counted: they let the compiler do its work.
+  // The first wakes are not counted: Bun compiles the code meanwhile.
   for (let n = -Math.ceil(count / 10); n < count; n += 1) {
     const [pasted, entered, idle] = [agent.says('pasted'), agent.says('entered'), agent.says('idle')];
     const heard = woken();
@@ -137,27 +137,27 @@ async function wakes({ agent, inbox, woken }: Place, count: number): Promise<{ t
     const [got, ended] = await soon(Promise.all([pasted, entered]));
     if (got.text !== sentinel(CLIENT)) throw new Error(`something else was pasted: ${got.text}`);
     if (n >= 0) {
-      // The loop may be quicker than the sender, which returns only after it has released the lock of the inbox.
+      // The loop may wake the session before the sender returns, which first releases the lock of the inbox.
       text.push(Math.max(0, got.at - arrivedAt));
       enter.push(Math.max(0, ended.at - arrivedAt));
     }
     await Promise.all([idle, heard]);
     await inbox.takeAll();
-    // The loop notices that too and becomes idle: in use there are 15 s between two wakes of one session.
+    // The loop sees that too and becomes idle. In real use there are 15 s between two wakes of one session.
     await Bun.sleep(60 + Math.random() * 60);
   }
   return { text, enter };
 }
 
-/** A missing wake is an error, not a figure. */
+/** Waits for a wake. A missing wake is an error, not a figure. */
 async function soon<T>(comes: Promise<T>): Promise<T> {
   const late = AbortSignal.timeout(30_000);
   const { promise, reject } = Promise.withResolvers<never>();
-  late.addEventListener('abort', () => reject(new Error('nobody was woken within 30 s')));
+  late.addEventListener('abort', () => reject(new Error('the session was not woken within 30 s')));
   return Promise.race([comes, promise]);
 }
 
-/** The same without a terminal: as far as the moment at which something would be typed. */
+/** The same without a terminal, up to the moment at which a wake would be typed. */
 async function handedRow(bench: Bench): Promise<Row> {
   const root = bench.fresh();
   const { mailboxes, journal } = openInboxes(root, { fileOf: (mailbox) => mailbox, mailboxes: () => [BOB] });

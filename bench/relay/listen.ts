@@ -1,6 +1,6 @@
 import type { Relay } from './process.ts';
 
-/** An SSE stream of one agent, read from a bare socket, piece by piece. Resolves when the headers are there. */
+/** Opens the SSE stream of one agent on a plain socket, and passes each chunk to `onText`. Resolves when the headers have arrived. */
 export async function listen(relay: Relay, agent: number, onText: (text: string) => void): Promise<{ close(): void }> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const decoder = new TextDecoder();

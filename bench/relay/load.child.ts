@@ -1,4 +1,4 @@
-// Drives a relay over some connections until so many sends are answered; says how long they took.
+// Sends to a relay over several connections until all sends are answered, and prints how long they took.
 import type { AgentName } from '../../src/core/names.ts';
 import { newSenderId } from '../../src/core/names.ts';
 import { summary } from '../measure.ts';
@@ -6,16 +6,16 @@ import { keyLines, sendHead, sendRest, Wire } from './wire.ts';
 
 export interface Load {
   port: number;
-  /** Each connection speaks for the next of these. */
+  /** The senders' tokens. Each connection uses the next one. */
   tokens: string[];
   to: string[];
   connections: number;
   requests: number;
-  /** So many before the clock runs: this program is compiled meanwhile, and must not be slower than the server that it measures. */
+  /** Unmeasured requests at the start: they give Bun time to compile this program, which must be faster than the server that it measures. */
   warmUp?: number;
 }
 
-/** What came of it: all sends were answered with 200. */
+/** The result. All sends were answered with 200. */
 export interface Loaded {
   perSecond: number;
   median: number;
@@ -26,12 +26,12 @@ const BODY = 'x'.repeat(500);
 const plan = JSON.parse(process.argv[2] ?? '') as Load;
 const wires = await Promise.all(Array.from({ length: plan.connections }, () => Wire.open(plan.port)));
 /**
- * Made beforehand, and in two parts: whole, the requests of 64 connections to 1,000 agents would be 45 MB, in no cache of any processor.
- * As many for one agent as for a thousand: what it costs this program to have them at hand must not count.
+ * The requests are made beforehand, in two parts: as whole texts, those of 64 connections to 1,000 agents would be 45 MB, more than a
+ * processor's cache. There are as many for one agent as for a thousand, so that the cost of reading them is the same.
  */
 const heads = wires.map((_, at) => sendHead(plan.tokens[at % plan.tokens.length] ?? ''));
 const rests = Array.from({ length: 1000 }, (_, at) => sendRest(plan.to[at % plan.to.length] ?? '', BODY));
-/** As our own clients send: under a key, with an id that only this sender may choose. The original knows neither. */
+/** A key and an id of the sender's own for each request, as our clients send them. The original relay ignores both. */
 const lines = wires.map((_, at) => {
   const from = (plan.to[at % plan.to.length] ?? '').slice(1) as AgentName;
   const many = Math.ceil(((plan.warmUp ?? 0) + plan.requests) / plan.connections) * 2;

@@ -1,14 +1,14 @@
 import type { Relay } from './process.ts';
 import { flushDisk, residentBytes } from './process.ts';
 
-/** The relay of another program that speaks the same protocol, with so many agents. It is never part of this project: `program` is a copy that runs. */
+/** Starts the relay of another program with the same protocol, and registers this many agents. The program is no part of this project: `program` is the path of an installed copy. */
 export async function startPeerRelay(program: string, home: string, agents: number): Promise<Relay> {
   const port = freePort();
   const child = Bun.spawn([program, 'relay', '--port', String(port), '--token', 'room'], {
     env: { PATH: process.env['PATH'] ?? '', HOME: home, BACKCHANNEL_HOME: home },
     stdio: ['ignore', 'pipe', 'ignore'],
   });
-  // It says where it listens.
+  // Its first output has its address.
   await child.stdout.getReader().read();
   const names = Array.from({ length: agents }, (_, n) => `agent-${n}`);
   const tokens: string[] = [];
@@ -35,7 +35,7 @@ async function register(port: number, name: string): Promise<string> {
     body: JSON.stringify({ name }),
   });
   const { token } = (await answer.json()) as { token?: string };
-  if (!token) throw new Error(`it answered ${answer.status} to a registration`);
+  if (!token) throw new Error(`the peer relay answered a registration with status ${answer.status}`);
   return token;
 }
 

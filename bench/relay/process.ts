@@ -3,14 +3,14 @@ import { readFileSync } from 'node:fs';
 import type { Load, Loaded } from './load.child.ts';
 import type { Serving } from './server.child.ts';
 
-/** A relay in a process of its own. */
+/** A relay in a separate process. */
 export interface Relay {
   port: number;
   tokens: string[];
   names: string[];
-  /** What it has in memory now, in bytes. */
+  /** Its resident memory now, in bytes. */
   memory(): number;
-  /** Resolves when everything that it accepted has its file, and all of that is on disk: what one relay left to do later must not slow the next one. */
+  /** Resolves when every accepted message has its file and the disk is flushed: late work of one relay must not slow the next one. */
   settled(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -40,7 +40,7 @@ export async function startRelay(plan: Serving): Promise<Relay> {
   };
 }
 
-/** Drives a relay from another process: a client in ours would share its time with the measuring. */
+/** Sends to a relay from another process: in this one, the sending would compete with the measuring. */
 export async function drive(relay: Relay, plan: Omit<Load, 'port' | 'tokens' | 'to'>): Promise<Loaded> {
   const { port, tokens, names } = relay;
   const load: Load = { port, tokens, to: names.map((name) => `@${name}`), ...plan };
@@ -48,7 +48,7 @@ export async function drive(relay: Relay, plan: Omit<Load, 'port' | 'tokens' | '
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const said = await new Response(child.stdout).text();
-  if ((await child.exited) !== 0) throw new Error('the load ended early');
+  if ((await child.exited) !== 0) throw new Error('the load process failed');
   return JSON.parse(said) as Loaded;
 }
 

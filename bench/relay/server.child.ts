@@ -1,4 +1,4 @@
-// A relay by itself, to be measured: with its storage, or with a spool that keeps nothing.
+// A relay to be measured: with its storage, or with mailboxes that store nothing.
 import { openRelayRooms } from '../../src/protocols/backchannel/relay-rooms.ts';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { serveRelay } from '../../src/protocols/backchannel/relay-server.ts';
@@ -64,7 +64,7 @@ await server.stop();
 await relay.close();
 process.exit(0);
 
-/** The same relay, in which every message is forgotten as soon as it is accepted. */
+/** The same home, but with mailboxes that accept messages and do not store them. */
 function forgetful({ label, root, directory, journal, mailboxes }: Home): Home {
   if (bare) return bare;
   const nowhere: Mailboxes = Object.create(mailboxes) as Mailboxes;

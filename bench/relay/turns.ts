@@ -2,7 +2,7 @@ import type { Bench, Row } from '../figure.ts';
 import { drive } from './process.ts';
 import type { Relay } from './process.ts';
 
-/** This part of a round is not measured. */
+/** The part of each round that is not measured. */
 const WARM_UP = 0.1;
 
 export interface Rate {
@@ -16,12 +16,12 @@ interface Turns {
   floor: Relay;
   connections: number;
   rounds?: number;
-  /** In each round. */
+  /** Sends per round. */
   requests?: number;
   floorRequests?: number;
 }
 
-/** Rounds in turn, and backwards every other time. None begins before the one before has left nothing to do. */
+/** Measures both relays in alternating rounds, in reverse order every other time. A round begins only after the last one's relay has settled. */
 export async function inTurn(
   bench: Bench,
   { ours, floor, connections, rounds = 5, requests: asked = 15_000, floorRequests }: Turns,
@@ -49,7 +49,7 @@ export function middle(rates: Rate[]): Rate {
   return rates.toSorted((a, b) => a.perSecond - b.perSecond)[Math.floor(rates.length / 2)] as Rate;
 }
 
-/** Two rates as a row tells them: how much longer a send takes here than there. */
+/** The columns of a row for two rates. The ratio is how many times as long a send takes at ours. */
 export function rates(ours: Rate, floor: Rate): Pick<Row, 'ours' | 'beside' | 'ratio' | 'tail'> {
   const spoken = ({ perSecond, median, p99 }: Rate): string =>
     `${Math.round(perSecond)}/s, ${median.toFixed(2)} / ${p99.toFixed(2)} ms`;

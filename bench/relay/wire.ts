@@ -1,4 +1,4 @@
-/** One keep-alive connection that asks and waits for the answer: `fetch` would be slower than the server it measures. */
+/** One keep-alive connection that sends a request and waits for the answer. `fetch` would be slower than the server that it measures. */
 export class Wire {
   readonly #socket: Bun.Socket;
   #answer: (status: number) => void = () => {};
@@ -21,7 +21,7 @@ export class Wire {
     return wire;
   }
 
-  /** Sends a whole request and resolves with the status when the whole answer is there. */
+  /** Sends a request, and resolves with the status when the whole answer has arrived. */
   ask(request: string): Promise<number> {
     return new Promise((resolve) => {
       this.#answer = resolve;
@@ -51,22 +51,22 @@ export class Wire {
   }
 }
 
-/** One send, in plain letters. */
+/** The HTTP request of one send. */
 export function sendRequest(token: string, to: string, body: string): string {
   return sendHead(token) + keyLines(crypto.randomUUID()) + sendRest(to, body);
 }
 
-/** What is the same for every send of one sender. */
+/** The part of the request that is the same for all sends of one sender. */
 export function sendHead(token: string): string {
   return `POST /v1/send HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\n`;
 }
 
-/** A key of one send. A relay drops the id where it is not the sender's to choose. */
+/** The lines with the key and the id of one send. A relay ignores the id if senders may not choose it. */
 export function keyLines(id: string): string {
   return `Idempotency-Key: ${id}\r\nX-Parley-Id: ${id}\r\n`;
 }
 
-/** What is the same for every send to one agent. */
+/** The part of the request that is the same for all sends to one agent. */
 export function sendRest(to: string, body: string): string {
   const json = JSON.stringify({ to, body });
   return `Content-Length: ${json.length}\r\n\r\n${json}`;

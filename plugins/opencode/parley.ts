@@ -1,15 +1,15 @@
-// Parley for OpenCode: says which session a window shows and what it does, and hands it the mail that Parley brings. Without a window
-// (`opencode run`, `serve`, `web`) that is the session that was prompted last, in the folder in which OpenCode was started.
+// Parley for OpenCode: publishes which session a window shows and its state, and gives the session the mail that Parley brings. Without a
+// window (`opencode run`, `serve`, `web`) the session is the one that was prompted last, in the folder in which OpenCode was started.
 //
-// One file without packages. It has one export: OpenCode calls every export of a plugin file as a plugin.
+// One file without packages. It has only one export, because OpenCode calls every export of a plugin file as a plugin.
 //
-//   state   `<Parley's home>/opencode/<pid>.json`, written at each change: the session, what it does, and the socket.
-//   socket  only its user can open it. It takes the calls below, and passes them on inside this process. A window of OpenCode listens on
-//           no port, and none is opened.
-//   crash   the file stays, and the process that it names is gone: Parley sees that.
-// It answers a question only when Parley passes on the answer of the user, and a permission only if the user also turned that on
-// (`control_may_approve` in ~/.ccc.json). Mail never does that.
-// Nothing that fails here reaches OpenCode.
+//   state   `<Parley's home>/opencode/<pid>.json`, written at each change: the session, its state, and the path of the socket.
+//   socket  only its user can open it. It takes the calls below and passes them on within this process. OpenCode opens no port for its
+//           window, and neither does this plugin.
+//   crash   the file stays. Parley sees that the process in it has ended.
+// The plugin answers a question only with an answer of the user that Parley passes on, and a permission only if the user has also turned
+// that on (`control_may_approve` in ~/.ccc.json). Mail never answers either.
+// No error of the plugin reaches OpenCode.
 import { spawnSync } from 'node:child_process';
 import {
   chmodSync,
@@ -27,21 +27,21 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** The home of Parley, if an installer put one here. The environment's PARLEY_HOME goes before it. */
+/** The home of Parley, if an installer wrote one here. PARLEY_HOME in the environment takes precedence. */
 const HOME = '';
-/** A path of a socket must be shorter than this. */
+/** The path of a socket must be shorter than this. */
 const SOCKET_PATH = 100;
-/** Events come in groups. */
+/** Events come in groups and are handled together after this time. */
 const SOON_MS = 10;
-/** A window hears which session it should show once it has drawn: within the time that it took to load this, and so much more. */
+/** A window accepts a session to show only after it has drawn: within twice the time that it took to load this plugin, plus this time. */
 const DRAWN_S = 5;
 const SHOW_MS = 1000;
-/** Limit for Parley to say what is owed after a compaction. The next request of the model waits for it. */
+/** Time for Parley to send what is owed after a compaction. The next request to the model waits for it. */
 const OWED_MS = 5000;
 const BODY_LIMIT = 4_000_000;
-/** Ids of messages that are remembered. */
+/** The most messages that are remembered as given. */
 const KEPT = 10_000;
-/** Commands of OpenCode that have sessions and show no window. They get no mail before they are prompted. */
+/** Commands of OpenCode that have sessions but no window. They get no mail before their first prompt. */
 const NO_WINDOW = 'run serve web'.split(' ');
 /** Commands that get no mail at all. */
 const NO_MAIL =
@@ -49,10 +49,10 @@ const NO_MAIL =
     ' ',
   );
 
-/** Options of OpenCode with a value, which is no command. */
+/** Options of OpenCode that take a value. The word after one is not a command. */
 const WITH_VALUE = /^(-m|-s|--(log-level|port|hostname|mdns-domain|cors|model|session|prompt|agent|replay-limit))$/;
 
-// What is used of OpenCode, in the shapes of its own client.
+// The parts of OpenCode that are used here, in the shapes of its own client.
 type Facts = Record<string, unknown>;
 interface Answer {
   data?: unknown;
@@ -75,41 +75,41 @@ interface RequestMessage {
   parts: Facts[];
 }
 
-/** What a call of Parley gets: a status of HTTP, and JSON. */
+/** The answer to a call of Parley: an HTTP status and JSON. */
 interface Reply {
   status: number;
   body?: unknown;
 }
 
-/** Two copies of this file may be loaded, and one a second time, after its settings were changed. One at a time serves. */
+/** Shared by all copies of this plugin in the process: OpenCode may load two copies, and one again after a change of settings. Only one serves. */
 interface Shared {
   owner: Window | null;
-  /** The session that the window shows, as far as it is known. */
+  /** The session that the window shows, if known. */
   current: string | null;
-  /** What OpenCode was given, by the ends of the ids. */
+  /** The messages that OpenCode was given, by the endings of their ids. */
   given: Map<string, Given>;
-  /** What is owed, by the compaction after which it is shown again. */
+  /** The owed messages, by the compaction after which they are shown again. */
   owed: Map<string, Owed[]>;
 }
 
-/** A message that the model must answer, with the end of its id. */
+/** A message that the model must answer, with the ending of its id. */
 interface Owed {
   ending: string;
   text: string;
 }
 
-/** A message that OpenCode was given. It may answer before it has written it down. */
+/** A message that OpenCode was given. OpenCode may answer the call before it has recorded the message. */
 interface Given {
   id: string;
   session: string;
-  /** When it answered, in ms of `performance.now()`; infinite until then. */
+  /** When OpenCode answered the call, in ms of `performance.now()`; infinite until then. */
   at: number;
 }
 const KEY = Symbol.for('parley.opencode');
 const words = wordsOfThis();
 const command = words.find((word, at) => !word.startsWith('-') && !WITH_VALUE.test(words[at - 1] ?? '')) ?? '';
 const hasWindow = !NO_WINDOW.includes(command);
-/** The process that `parley run` became: npm's script for OpenCode, if that is not this one. */
+/** The process of `parley run`, which became the npm script of OpenCode, if that is not this process. */
 const runBy = Number(process.env['PARLEY_RUN_PID'] ?? 0);
 const world = globalThis as { [KEY]?: Shared };
 const shared: Shared = (world[KEY] ??= { owner: null, current: null, given: new Map(), owed: new Map() });
@@ -126,23 +126,23 @@ class Window {
     process.env['XDG_DATA_HOME'] || join(process.env['HOME'] || homedir(), '.local/share'),
     'opencode',
   );
-  /** The settings of control. Its user alone writes there whether Parley may answer permissions. */
+  /** The settings of control. Only the user writes there whether Parley may answer permissions. */
   readonly #settings = join(process.env['HOME'] || homedir(), '.ccc.json');
   readonly #server: Server;
-  /** The session of which each is a part of the work; null for a session of the user. */
+  /** The parent of each session of a subagent; null for a session of the user. */
   readonly #parents = new Map<string, string | null>();
-  /** The newest message of a user. */
+  /** The id of the newest user message. */
   #prompt = '';
   #state: Facts = {};
-  /** Since when the session has been idle and asked nothing, in ms of `performance.now()`; infinite while it is not. */
+  /** Since when the session has been idle without a question, in ms of `performance.now()`; infinite while it is not. */
   #freeSince = Infinity;
   #opening: Promise<Reply> | null = null;
-  /** How long this process had run when it loaded this, in seconds. */
+  /** The age of this process when it loaded the plugin, in seconds. */
   readonly #loadedAt = process.uptime();
   #written = '';
   #timer: ReturnType<typeof setTimeout> | undefined;
   #looking: Promise<void> = Promise.resolve();
-  /** The compaction after which Parley is asked what is owed, and who waits for the answer. */
+  /** The compaction for which the plugin waits until Parley sends what is owed. `told` ends the wait. */
   #compaction: { id: string; told: () => void } | null = null;
   #isClosed = false;
 
@@ -151,7 +151,7 @@ class Window {
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
     rmSync(this.#socket, { force: true });
     this.#server.on('error', () => this.close());
-    // The socket is made before `listen` returns. It is never open to others, also not until its mode is set.
+    // `listen` creates the socket before it returns. The umask keeps other users out until the mode is set.
     const usual = process.umask(0o077);
     try {
       this.#server.listen(this.#socket, () => {
@@ -172,14 +172,14 @@ class Window {
     if (shared.owner === this) shared.owner = null;
   }
 
-  /** Something happened in this folder. */
+  /** Handles an event of OpenCode in this folder. */
   async heard(type: string, facts: Facts): Promise<void> {
     const info = factsIn(facts['info']);
     const session = wordIn(facts['sessionID']) ?? wordIn(info['id']);
     if (type === 'session.created' && session) this.#parents.set(session, wordIn(info['parentID']));
     if (type === 'session.deleted' && session === shared.current) shared.current = null;
     const prompt = wordIn(info['id']) ?? '';
-    // OpenCode also tells of changes to old prompts. Ids grow with time.
+    // OpenCode also reports changes of old prompts. Ids grow with time.
     const isPrompted = type === 'message.updated' && info['role'] === 'user' && prompt > this.#prompt;
     if (isPrompted) this.#prompt = prompt;
     const isShown = hasWindow && (type === 'tui.session.select' || type === 'session.created');
@@ -191,7 +191,7 @@ class Window {
     if (/^(session\.(status|idle|error|deleted)|permission\.|question\.)/.test(type)) this.#soon();
   }
 
-  /** Null: it is a session of the user. */
+  /** The parent session; null for a session of the user. */
   async #parentOf(session: string): Promise<string | null> {
     if (!this.#parents.has(session)) {
       const { id, parentID } = factsIn((await this.#call('get', `/session/${session}`)).data);
@@ -206,7 +206,7 @@ class Window {
       this.#timer ??= setTimeout(() => ((this.#timer = undefined), void this.#look().catch(() => {})), SOON_MS);
   }
 
-  /** Asks OpenCode what it does, and writes it down. One at a time: an older answer never replaces a newer one. */
+  /** Asks OpenCode for its state and writes it. One look at a time, so an older answer never replaces a newer one. */
   #look(): Promise<void> {
     const look = this.#looking.then(() => this.#ask());
     this.#looking = look.catch(() => {});
@@ -226,7 +226,7 @@ class Window {
     this.#write();
   }
 
-  /** The session that the words of the command line name. */
+  /** The session that the command line names, if any. */
   async #named(): Promise<string | null> {
     const at = words.findIndex((word) => /^(-s|--session)(=|$)/.test(word));
     const word = words[at] ?? '';
@@ -279,7 +279,7 @@ class Window {
     const body = method === 'POST' ? await bodyOf(request) : null;
     if (body === null) return { status: 404 };
     if (/^\/(permission|question)\/[\w-]+\/(reply|reject)$/.test(url)) {
-      // Every process of the user can open the socket, also one that an agent runs.
+      // Every process of the user can open the socket, even one that an agent runs.
       if (url.startsWith('/permission/') && !this.#mayApprove()) return { status: 403, body: { because: 'approving' } };
       return this.#passed('post', url, body);
     }
@@ -300,9 +300,9 @@ class Window {
   }
 
   /**
-   * Gives the session one message that OpenCode's record lacks, or of which a summary took the place: `replaced` is the id that it had. The
-   * id ends as Parley says, so that Parley finds it in the record, and it is made here: OpenCode answers only what has a later id than its
-   * last answer. What was given is given again only if that one was replaced, or if OpenCode lost it.
+   * Gives the session one message that OpenCode's record does not have, or that a summary replaced: `replaced` is the id that it had. The id has
+   * the ending that Parley asks for, so that Parley finds it in the record. The rest is made here, because OpenCode answers only messages with
+   * a later id than its last answer. A message is given again only if it was replaced, or if OpenCode lost it.
    */
   async #hand({ session, ending, text, silentMs, replaced }: Facts): Promise<Reply> {
     if (typeof session !== 'string' || typeof ending !== 'string' || typeof text !== 'string') return { status: 400 };
@@ -312,7 +312,7 @@ class Window {
     if (refusal) return refusal;
     const before = shared.given.get(ending);
     const time = ((BigInt(Date.now()) * 0x1000n + 0xfffn) & 0xffff_ffff_ffffn).toString(16).padStart(12, '0');
-    // With one id, two tries are one message in the record, however late OpenCode writes the first one down.
+    // With the same id, two attempts are one message in the record, however late OpenCode records the first.
     const isLatest = before !== undefined && before.id !== replaced && before.id > this.#prompt;
     const id = isLatest ? before.id : `msg_${time}${ending}`;
     const given: Given = { id, session, at: Infinity };
@@ -335,7 +335,7 @@ class Window {
     return { status: 200, body: { has: typeof ending === 'string' && this.#isUnderWay(ending, silentMs) } };
   }
 
-  /** Whether OpenCode was given a message and may still write it down. A session that is idle for `silentMs` after it writes no more. */
+  /** Was a message given that OpenCode may still record? After the session has been idle for `silentMs`, it will not. */
   #isUnderWay(ending: string, silentMs: unknown, replaced?: unknown): boolean {
     const given = shared.given.get(ending);
     if (!given || given.id === replaced) return false;
@@ -343,7 +343,7 @@ class Window {
     return performance.now() - Math.max(given.at, this.#freeSince) < silentMs;
   }
 
-  /** Lets the session go on with messages that it has and did not answer: its user stopped the turn that they waited for. */
+  /** Makes the session continue with messages that it has not answered, because the user stopped the turn that they waited for. */
   async #nudge({ session }: Facts): Promise<Reply> {
     if (typeof session !== 'string') return { status: 400 };
     const refusal = await this.#refusal(session);
@@ -353,8 +353,8 @@ class Window {
   }
 
   /**
-   * Adds to a request, behind the summary of a compaction, what its session still owes and the request lacks. It is asked for once after each
-   * compaction, and stays there until the next one.
+   * Adds to a request, after the summary of a compaction, the owed messages that the request does not have. Parley is asked for them once after
+   * each compaction, and they stay in all requests until the next one.
    */
   async beforeRequest(messages: RequestMessage[]): Promise<void> {
     const at = messages.findLastIndex(({ parts }) => parts.some(({ type }) => type === 'compaction'));
@@ -377,7 +377,7 @@ class Window {
     messages.splice(Math.max(at, behind) + 1, 0, ...added);
   }
 
-  /** Without a daemon nobody answers, until one is started. */
+  /** Waits until Parley sends what is owed. Without a daemon it does not wait: a daemon that starts later sends it. */
   async #askOwed(id: string): Promise<Owed[]> {
     if (this.#compaction?.id === id) return [];
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -421,21 +421,21 @@ class Window {
     return { status: 200, body: { session: sessionID } };
   }
 
-  /** A window that has not drawn yet does not hear it, and says nothing: so it is told again until then. After that its user chooses. */
+  /** Makes the window show the session. A window that has not drawn yet ignores this silently, so it is repeated until then; after that the user chooses. */
   #show(sessionID: string): void {
     if (this.#isClosed || shared.current !== sessionID) return;
     void this.#call('post', '/tui/select-session', { sessionID }).catch(() => {});
     if (process.uptime() < 2 * this.#loadedAt + DRAWN_S) setTimeout(() => this.#show(sessionID), SHOW_MS).unref();
   }
 
-  /** Mail goes to the session that the window shows, and never while it asks its user something. */
+  /** Refuses mail for a session that the window does not show, and while the window asks its user something. */
   async #refusal(session: string): Promise<Reply | null> {
     await this.#look();
     if (session !== shared.current) return { status: 410, body: { because: 'another session' } };
     return this.#state['asks'] === null ? null : { status: 409, body: { because: 'dialog' } };
   }
 
-  /** The agent and model that its user chose last for the session. Without them OpenCode takes its defaults, which may do more. */
+  /** The agent and model that the user chose last for the session. Without them OpenCode uses its defaults, which may have more rights. */
   async #usual(session: string): Promise<Facts> {
     const { agent, model } = factsIn((await this.#call('get', `/session/${session}`)).data);
     const { providerID, id: modelID, variant } = factsIn(model);
@@ -463,13 +463,13 @@ function socketIn(folder: string): string {
   const user = process.getuid?.() ?? 0;
   const own = join(process.env['XDG_RUNTIME_DIR'] || tmpdir(), `parley-${user}`);
   mkdirSync(own, { recursive: true, mode: 0o700 });
-  // Everybody can make a folder in /tmp, also one with this name.
+  // Any user can create a folder with this name in /tmp.
   const { uid, mode } = lstatSync(own);
   if ((mode & 0o170_077) !== 0o040_000 || uid !== user) throw new Error(`${own} is not a folder of this user alone`);
   return join(own, `opencode-${process.pid}.sock`);
 }
 
-/** When this process started, in the words of the system; null where it does not tell. */
+/** The start time of this process in the system's own format; null if the system has no /proc. */
 function startOfThis(): string | null {
   try {
     const [, rest = ''] = /\)\s(.*)$/s.exec(readFileSync('/proc/self/stat', 'utf8')) ?? [];
@@ -504,7 +504,7 @@ function isFull(value: unknown): boolean {
   return Array.isArray(value) && value.length > 0;
 }
 
-/** The words that OpenCode was started with. A plugin of a window runs in a worker, which is not given them. */
+/** The arguments of OpenCode. The plugin of a window runs in a worker, which does not get them. */
 function wordsOfThis(): string[] {
   try {
     return readFileSync('/proc/self/cmdline', 'utf8').split('\0').slice(1, -1);
@@ -514,7 +514,7 @@ function wordsOfThis(): string[] {
   }
 }
 
-/** A window shows one folder. A server can have many: there the one in which it was started counts. */
+/** A window shows one folder. A server can have many, and only the one in which it was started gets mail. */
 function getsMail(folder: string): boolean {
   return !NO_MAIL.includes(command) && (hasWindow || realpathSync(folder) === realpathSync(process.cwd()));
 }

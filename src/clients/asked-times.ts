@@ -1,16 +1,16 @@
 /**
- * When each question was asked. A caller names the question that it answers by this time, in seconds. Two questions can be asked in one second, one
- * behind the other: the later one gets a later second, so that an answer to the first is never taken for one to the second.
+ * When each question was asked. Callers use this time, in whole seconds, to name the question that they answer. If two questions are asked
+ * in the same second, the second one gets the next second, so an answer to the first never counts for the second.
  */
 export class AskedTimes {
-  #shown = { call: '', askedAt: 0 };
+  #last = { call: '', askedAt: 0 };
 
-  /** `began`: when this call was asked, Unix ms. */
+  /** The time of a question (Unix ms). `began`: when the client asked it. */
   of(call: string, began: number): number {
-    const before = this.#shown;
+    const before = this.#last;
     if (before.call === call) return before.askedAt;
-    const isOneSecond = Math.floor(began / 1000) <= Math.floor(before.askedAt / 1000);
-    this.#shown = { call, askedAt: isOneSecond ? before.askedAt + 1000 : began };
-    return this.#shown.askedAt;
+    const isSameSecond = Math.floor(began / 1000) <= Math.floor(before.askedAt / 1000);
+    this.#last = { call, askedAt: isSameSecond ? before.askedAt + 1000 : began };
+    return this.#last.askedAt;
   }
 }

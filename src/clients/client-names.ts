@@ -1,3 +1,3 @@
-/** The clients by the names that commands and settings use, in the order in which we list them. */
+/** The names of the clients in commands and settings, in the order in which Parley lists them. */
 export const CLIENT_NAMES = ['claude', 'codex', 'opencode', 'kimi', 'gemini'] as const;
 export type ClientName = (typeof CLIENT_NAMES)[number];

@@ -6,7 +6,7 @@ import { codexComposer, codexEnding, codexQuestion } from './codex/state.ts';
 import { kimiComposer } from './kimi/state.ts';
 import { openCodeComposer } from './opencode/state.ts';
 
-// Rows as the real clients drew them in tmux, shortened in their width; `^` stands for ESC.
+// Rows as the real clients drew them in tmux, with less width; `^` is ESC.
 const RULE = '^[38;5;244m────────────────────────';
 const CLAUDE = {
   empty: on(

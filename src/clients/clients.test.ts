@@ -11,7 +11,7 @@ const [claude, codex, kimi, gemini] = [
   hookClient('gemini'),
 ];
 
-/** Clients × events, as they were measured. A dash: whatever is said there reaches no model. */
+/** Clients × events, as measured. A dash: output at this event does not reach the model. */
 const TABLE: [client: HookClient, event: string, form: Form | '-'][] = [
   [claude, 'SessionStart', 'context'],
   [claude, 'UserPromptSubmit', 'context'],
@@ -66,7 +66,7 @@ describe('a form', () => {
 });
 
 describe('a client', () => {
-  it('that is not known is refused with those that are', () => {
+  it('that Parley does not know is refused with a list of the known ones', () => {
     expect(() => hookClient('vim')).toThrow(
       'no client with hooks is called "vim"; use one of claude, codex, kimi, gemini',
     );
@@ -90,7 +90,7 @@ describe('a client', () => {
 });
 
 describe('an event', () => {
-  it('of a subagent is told from one of the agent itself', () => {
+  it('of a subagent is distinguished from one of the agent itself', () => {
     const of = (agent_id?: string): boolean => isSubagent(claude, HookEvent.parse({ agent_id }));
     expect([of(), of(''), of('main'), of('a4d2c8f1')]).toEqual([false, false, false, true]);
   });

@@ -10,12 +10,12 @@ import { opencode } from './opencode/client.ts';
 /** The clients that Parley knows. */
 const CLIENTS: readonly Client[] = [claude, codex, opencode, kimi, gemini];
 
-/** Null: a client that nobody described to us. */
+/** Null for a client that Parley does not know. */
 export function clientNamed(name: string): Client | null {
   return CLIENTS.find((one) => one.name === name) ?? null;
 }
 
-/** The clients of which sessions can be started and given prompts. */
+/** The clients whose sessions Parley can start and prompt. */
 export const SESSION_CLIENTS: readonly string[] = CLIENTS.filter(({ session }) => session).map(({ name }) => name);
 
 /** The running sessions of every client that lets Parley see them, by the client's name. */

@@ -5,7 +5,7 @@ import { kimiSettings } from './kimi/settings.ts';
 import { opencodeSettings } from './opencode/settings.ts';
 import type { ClientSettings } from './settings/client-settings.ts';
 
-/** The clients to which we can be added, in the order of their names. */
+/** The clients that `parley install` can change, in the order of `CLIENT_NAMES`. */
 export const SETTINGS_CLIENTS: readonly ClientSettings[] = [
   claudeSettings,
   codexSettings,

@@ -3,68 +3,68 @@ import type { Env } from '../core/env.ts';
 import type { AgentName } from '../core/names.ts';
 import type { Server } from './settings/client-settings.ts';
 
-/** What a client is started with. */
+/** The input of `Launcher.prepare`. */
 export interface LaunchOrder {
   /** The client's program. */
   program: string;
-  /** The user's own words for it, as they are. */
+  /** The user's arguments for the client, unchanged. */
   args: readonly string[];
   /** The name of the session. */
   name: AgentName;
-  /** Where it works, absolute. */
+  /** The absolute path in which the client runs. */
   folder: string;
   env: Env;
-  /** `parley mcp` for this name. */
+  /** The MCP server of Parley (`parley mcp`) for this name. */
   server: Server;
-  /** The command of Parley's hook, the very one that `parley install` writes. */
+  /** The command of Parley's hook, exactly as `parley install` writes it. */
   hookLine: string;
-  /** The user lets messages in that the client would ask about. */
+  /** The user has allowed messages that the client would otherwise ask about. */
   inbound?: boolean;
 }
 
-/** How a client is started with Parley in place. No settings file is changed for it. */
+/** How to start a client with Parley's hook and tools, without a change of its settings files. */
 export interface Launch {
-  /** Come before the user's own words. */
+  /** Arguments in front of the user's own. */
   added: readonly string[];
   env: Env;
-  /** The client's own id of the session, where we know it before the client runs. */
+  /** The client's own session id, if Parley knows it before the client runs. */
   session?: string;
-  /** It runs in a terminal that Parley holds, if it has one at all. */
+  /** If Parley has a terminal, it keeps that and runs the client in a PTY of its own. */
   isHeld?: boolean;
-  /** Mail can be handed to it while it is idle, if the follower runs. */
+  /** The follower, if it runs, can hand mail to this client while it is idle. */
   canBeWoken: boolean;
-  /** How mail comes otherwise: "mail …". */
+  /** How mail arrives if nothing wakes the client, as a sentence that begins with "mail". */
   otherwise: string;
   notes: readonly string[];
 }
 
-/** What `parley run` knows of a client. */
+/** How `parley run` reads a client's arguments and starts the client. */
 export interface Launcher {
-  /** Do these words begin a session? If not, the client runs as if it was called directly: `claude mcp list`, `codex login`. */
+  /** Do these arguments begin a session? If not (`claude mcp list`, `codex login`), the client runs without additions. */
   beginsSession(args: readonly string[]): boolean;
-  /** The folder that the words name, if they do. */
+  /** The working folder that the arguments name, if any. */
   folderIn?(args: readonly string[]): string | undefined;
-  /** The client's id of the session that the words continue, if they name it. */
+  /** The id of the session that the arguments continue, if they name one. */
   sessionIn(args: readonly string[]): string | undefined;
-  /** Does a session with these words ask its user about each message? By default none does. */
+  /** Does a session with these arguments ask its user about each message? Without this method it does not. */
   holdsMessages?(args: readonly string[], target: Pick<LaunchOrder, 'env' | 'folder'>): boolean;
   prepare(order: LaunchOrder): Promise<Launch>;
 }
 
-/** Is this the id of a session, as clients write it? They also take names. */
+/** Is this a session id? Clients accept names in its place. */
 export function isUuid(word: string): boolean {
   return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(word);
 }
 
 const ASKS = ['-h', '--help', '-v', '-V', '--version'];
 
-/** True unless the words only ask about the program, or begin with one of these commands. */
+/** True unless the arguments ask for help or the version, or begin with one of these commands. */
 export function isSession(args: readonly string[], otherCommands: readonly string[]): boolean {
   const [first = ''] = args;
   return !otherCommands.includes(first) && !beforeDashes(args).some((word) => ASKS.includes(word));
 }
 
-/** Is there an option with this name? `--name`, `--name=…`; of a short one also `-nvalue`. */
+/** Is one of these options given? Finds `--name` and `--name=…`, and `-nvalue` for a short option. */
 export function hasOption(args: readonly string[], ...names: readonly string[]): boolean {
   return beforeDashes(args).some((word) =>
     names.some((name) =>
@@ -73,12 +73,12 @@ export function hasOption(args: readonly string[], ...names: readonly string[]):
   );
 }
 
-/** Does this settings file of a client call Parley's hook? */
+/** Does this settings file name Parley's hook? */
 export function hasHook(path: string, client: string): boolean {
   return existsSync(path) && readFileSync(path, 'utf8').match(new RegExp(`\\bhook ${client}\\b`)) !== null;
 }
 
-/** Does this settings file of a client start Parley's server, which has its tools? */
+/** Does this settings file start Parley's MCP server? */
 export function hasServer(path: string, client: string): boolean {
   return existsSync(path) && new RegExp(`"mcp",\\s*"--client",\\s*"${client}"`).test(readFileSync(path, 'utf8'));
 }

@@ -11,7 +11,7 @@ afterEach(() => {
 });
 
 describe('a call to a server on loopback', () => {
-  it('never goes by a proxy of the environment, which would get the secret', async () => {
+  it('ignores proxy settings of the environment, because the proxy would get the secret', async () => {
     const [proxied, direct] = [aServer(), aServer()];
     for (const name of ['HTTP_PROXY', 'http_proxy']) process.env[name] = `http://127.0.0.1:${proxied.port}`;
     for (const name of ['NO_PROXY', 'no_proxy']) process.env[name] = '';
@@ -19,7 +19,7 @@ describe('a call to a server on loopback', () => {
     expect([proxied.seen, direct.seen]).toEqual([[], ['Bearer secret']]);
   });
 
-  it('goes nowhere else, wherever the server sends it', async () => {
+  it('follows no redirect', async () => {
     const elsewhere = aServer();
     const redirecting = aServer(`http://127.0.0.1:${elsewhere.port}/`);
     expect((await call(redirecting.port)).status).toBe(307);

@@ -1,33 +1,33 @@
 import { readFileSync } from 'node:fs';
 
-/** As /proc/net/tcp writes it. */
+/** The state LISTEN in /proc/net/tcp. */
 const LISTEN = '0A';
-/** 127.0.0.1, and every address of this machine. */
+/** 127.0.0.1 and 0.0.0.0 in /proc/net/tcp. */
 const ADDRESSES = ['0100007F', '00000000'];
 
 interface LoopbackCall {
-  /** The program that should listen there, by its name. */
+  /** The name of the program that should listen there, for errors. */
   program: string;
   port: number;
   path: string;
   method: string;
-  /** How it knows us. */
+  /** The Authorization header. */
   authorization: string;
   body?: object | undefined;
   ms: number;
   signal?: AbortSignal | undefined;
-  /** The user whose program it must be. */
+  /** The listener must be a process of this user. */
   uid: number | undefined;
 }
 
-/** The server cannot be reached, or is not the one that is meant: it was given nothing. */
+/** Nothing listens there, or the listener is another user's. The server got nothing from us. */
 export class NoServer extends Error {
   override readonly name = 'NoServer';
 }
 
 /**
- * One call to a server of this user on loopback. It goes nowhere else, not by a proxy of the environment and not where the server redirects it:
- * that one would get the secret or the text.
+ * One HTTP call to a server of this user on loopback. It ignores proxy settings and follows no redirect: another host would get the secret
+ * or the text.
  */
 export async function callLoopback(call: LoopbackCall): Promise<Response> {
   const { program, port, path, method, body, ms, signal, uid, authorization } = call;
@@ -53,7 +53,7 @@ export async function callLoopback(call: LoopbackCall): Promise<Response> {
   }
 }
 
-/** The user whose program listens on this port of loopback; null if nobody does, undefined where the system does not tell. */
+/** The user whose process listens on this loopback port; null if none listens, undefined if the system has no /proc/net/tcp. */
 function listenerOn(port: number): number | null | undefined {
   const lines = socketLines();
   if (lines === null) return undefined;

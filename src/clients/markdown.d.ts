@@ -1,4 +1,4 @@
-/** A document that is part of the program. */
+/** Markdown files that the build embeds as text. */
 declare module '*.md' {
   const text: string;
   export default text;

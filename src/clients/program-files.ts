@@ -24,12 +24,12 @@ import { Schema } from '../core/schema.ts';
 import type { Described } from '../core/schema.ts';
 import { explained } from '../core/disk.ts';
 
-/** One thing that `self install` put somewhere: the program, by its hash, or a further name, by what it links to. */
+/** A file that `self install` created: the program (`is` has its hash) or a link for a further name (`is` has its target). */
 const Installed = new Schema(() =>
   v.object({
     path: v.string(),
     is: v.string(),
-    /** Where another program is now that was in its place. */
+    /** The new path of another program that was at `path` before. */
     before: v.optional(v.string()),
   }),
 );
@@ -39,13 +39,13 @@ const Manifest = new Schema(() =>
   v.object({
     v: v.literal(1),
     files: v.array(Installed.inner),
-    /** Folders that were not there before, the innermost first. They go when they are empty. */
+    /** Folders that the installation created, innermost first. Uninstalling removes them if they are empty. */
     folders: v.optional(v.array(v.string()), []),
   }),
 );
 type Manifest = Described<typeof Manifest>;
 
-/** What is installed. A file that is not listed is never taken for ours. */
+/** Reads the manifest. A file that is not listed in it does not count as ours. */
 export function readInstalled(path: string): Omit<Manifest, 'v'> {
   if (!existsSync(path)) return { files: [], folders: [] };
   try {
@@ -53,7 +53,7 @@ export function readInstalled(path: string): Omit<Manifest, 'v'> {
   } catch {
     throw new Refusal(
       'bad_config',
-      `${path} cannot be read, so nobody can tell what is ours; remove it and what it installed by hand`,
+      `${path} cannot be read, so Parley does not know which files it installed; remove them and ${path} by hand`,
     );
   }
 }
@@ -68,8 +68,8 @@ function writeManifest(path: string, { files, folders }: Omit<Manifest, 'v'>): v
   renameSync(`${path}.${process.pid}`, path);
 }
 
-/** What is at a path: a link's target, a file's hash, or null for nothing. A folder is never like anything of ours. */
-function whatIs(path: string): string | null {
+/** The target of a link or the hash of a file, to compare with `Installed.is`; null if nothing is there, `other` for a folder. */
+function fingerprint(path: string): string | null {
   const stat = lstatSync(path, { throwIfNoEntry: false });
   if (!stat) return null;
   if (stat.isSymbolicLink()) return `link:${readlinkSync(path)}`;
@@ -80,30 +80,32 @@ function hashOf(path: string): string {
   return `sha256:${new Bun.CryptoHasher('sha256').update(readFileSync(path)).digest('hex')}`;
 }
 
-/** True if both lead to the same existing file. */
+/** Do both paths lead to the same existing file? */
 export function isSameFile(a: string, b: string): boolean {
   return existsSync(a) && existsSync(b) && realpathSync(a) === realpathSync(b);
 }
 
-/** What to install, and where. */
+/** The input of `installProgram`. */
 export interface ProgramInstall {
   /** The compiled program to install. */
   program: string;
   folder: string;
-  /** Further names that the program answers to. */
+  /** Further names for the program: links to it. */
   names: readonly string[];
-  /** May programs of others be moved out of the way? */
+  /** Rename other programs that have one of these names, instead of refusing. */
   force: boolean;
   manifest: string;
 }
 
-/** A file to be made. A link is written as `link:<target>`, the program as its hash. */
+/** A file to create. `is`: `link:<target>` for a link, the hash for the program. */
 interface PlannedFile extends Installed {
+  /** The fingerprint of the file that is at this path now. */
   there: string | null;
+  /** Another program has this path. */
   foreign: boolean;
 }
 
-/** Puts the program and its further names into a folder, or changes nothing: what is not ours is found before anything is done. */
+/** Installs the program and its further names. Checks for other programs under these names first, and then changes nothing if it refuses. */
 export function installProgram(order: ProgramInstall): Installed[] {
   const known = readInstalled(order.manifest);
   const plans = planned(order, known.files);
@@ -125,11 +127,11 @@ function planned(order: ProgramInstall, known: Installed[]): PlannedFile[] {
   const wanted = [{ name: 'parley', is: own }, ...order.names.map((name) => ({ name, is: 'link:parley' }))];
   return wanted.map(({ name, is }) => {
     const path = join(order.folder, name);
-    const there = whatIs(path);
-    const noted = known.find((file) => file.path === path);
-    // Ours: what we recorded and nobody changed since, or what we would put there anyway.
-    const ours = there === null || there === noted?.is || there === is || isSameFile(path, order.program);
-    return { path, is, there, foreign: !ours, ...(noted?.before && { before: noted.before }) };
+    const there = fingerprint(path);
+    const recorded = known.find((file) => file.path === path);
+    // Ours: nothing, an unchanged file that the manifest lists, or exactly the file that this installation would create.
+    const ours = there === null || there === recorded?.is || there === is || isSameFile(path, order.program);
+    return { path, is, there, foreign: !ours, ...(recorded?.before && { before: recorded.before }) };
   });
 }
 
@@ -139,13 +141,13 @@ function refuseForeign(plans: PlannedFile[], force: boolean): void {
     if (!force) {
       throw new Refusal(
         'name_taken',
-        `${path} is another program; nothing was installed: leave its name out, choose another --dir, or say --force to keep it as ${aside(path)}`,
+        `${path} is another program; nothing was installed: leave its name out, choose another --dir, or use --force to rename it to ${aside(path)}`,
       );
     }
-    if (whatIs(aside(path)) !== null) {
+    if (fingerprint(aside(path)) !== null) {
       throw new Refusal(
         'name_taken',
-        `${aside(path)} exists already, so ${path} cannot be kept; nothing was installed: move one of them away`,
+        `${aside(path)} exists already, so ${path} cannot be renamed to it; nothing was installed: move one of them away`,
       );
     }
   }
@@ -154,12 +156,12 @@ function refuseForeign(plans: PlannedFile[], force: boolean): void {
 function putInPlace({ path, is, there, foreign, before }: PlannedFile, program: string): Installed {
   if (foreign) renameSync(path, aside(path));
   const kept = foreign ? aside(path) : before;
-  if (there !== is) put(path, is, program);
+  if (there !== is) replaceFile(path, is, program);
   return { path, is, ...(kept && { before: kept }) };
 }
 
-/** Made under another name and then renamed: a caller gets the old one or the new one, never half of it. */
-function put(path: string, is: string, program: string): void {
+/** Creates the file under another name and renames it, so a caller of `path` gets the old file or the new one, never half of it. */
+function replaceFile(path: string, is: string, program: string): void {
   const draft = `${path}.${process.pid}`;
   try {
     if (is.startsWith('link:')) symlinkSync(is.slice('link:'.length), draft);
@@ -185,24 +187,24 @@ function aside(path: string): string {
 
 interface Uninstalled {
   removed: string[];
-  /** Programs of others that are in their old place again. */
+  /** Other programs that have their old path again. */
   restored: string[];
-  /** What was ours and was changed since. */
+  /** Installed files that somebody has changed: they stay. */
   left: string[];
 }
 
-/** Removes exactly what was installed, and nothing that others put in its place since. */
+/** Removes the installed files that are unchanged, and gives other programs their paths back. */
 export function uninstallProgram(manifest: string): Uninstalled {
   const result: Uninstalled = { removed: [], restored: [], left: [] };
   const { files, folders } = readInstalled(manifest);
   for (const { path, is, before } of files.toReversed()) {
     try {
-      const there = whatIs(path);
+      const there = fingerprint(path);
       if (there === is) {
         rmSync(path);
         result.removed.push(path);
       } else if (there !== null) result.left.push(path);
-      if (before && whatIs(path) === null && whatIs(before) !== null) {
+      if (before && fingerprint(path) === null && fingerprint(before) !== null) {
         renameSync(before, path);
         result.restored.push(path);
       }

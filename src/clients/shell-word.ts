@@ -1,9 +1,9 @@
-/** A path as one word for a shell, in double quotes as people write it, unless something in it would mean more there. */
+/** A path quoted as one shell word: in double quotes, or in single quotes if the shell would expand part of it. */
 export function inShell(path: string): string {
   return /["$`\\!]/.test(path) ? `'${path.replaceAll("'", `'\\''`)}'` : `"${path}"`;
 }
 
-/** The same, without quotes where none are needed. */
+/** A text as one shell word, quoted only if necessary. */
 export function shellWord(text: string): string {
   return /^[\w@%.:/+-]+$/.test(text) ? text : inShell(text);
 }

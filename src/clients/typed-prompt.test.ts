@@ -40,17 +40,17 @@ describe('a prompt for Claude Code', () => {
     ['ends in \\', 'ends in \\ '],
     ['so :smile', 'so :smile '],
     ['ask @bob', 'ask @bob '],
-  ])('is no command of the client: %j [CCC-173]', (text, prepared) => {
+  ])('is never a command of the client: %j [CCC-173]', (text, prepared) => {
     expect(preparePrompt(text)).toBe(prepared);
   });
 
   it.each([
     ['/compact keep the plan', '/compact keep the plan'],
     ['  /compact\n', '/compact'],
-    // A shell is never meant, nor the end of the session.
+    // With `raw`, too, a text never runs a shell and never ends the session.
     ['!echo bang', ' !echo bang'],
     ['exit', 'Message:\nexit'],
-  ])('stays a command where that is meant: %j [CCC-173]', (text, prepared) => {
+  ])('stays a command if that is meant: %j [CCC-173]', (text, prepared) => {
     expect(preparePrompt(text, { raw: true })).toBe(prepared);
   });
 
@@ -68,14 +68,14 @@ describe('a prompt for Claude Code', () => {
     ['hidden letters', 'a\u{E0041}\u{E0042}b', 'ab'],
     ['joiners between Latin letters', 'a\u200Db\u200Cc\u00ADd', 'abcd'],
     ['half a character', 'a\uD800b', 'a\uFFFDb'],
-  ])('has nothing unseen in it: %s [CCC-174]', (_what, text, prepared) => {
+  ])('has no invisible characters: %s [CCC-174]', (_what, text, prepared) => {
     expect(preparePrompt(text)).toBe(prepared);
   });
 
   it.each(['', ' \n\t', '\u200B\uFEFF', `${ESC}[0m`])(
-    'is refused where nothing is left of it: %j [CCC-174]',
+    'is refused if it has no visible characters: %j [CCC-174]',
     (text) => {
-      expect(() => preparePrompt(text)).toThrow('nothing is left');
+      expect(() => preparePrompt(text)).toThrow('no visible characters');
     },
   );
 
@@ -122,7 +122,7 @@ describe('a prompt for Claude Code', () => {
         expect(prepared).not.toMatch(/\\$/);
         if (!raw) expect(prepared).not.toMatch(/^\s*\/[^\s/]*(\s|$)/);
         expect(prepared.trim()).not.toMatch(/^(exit|quit|:q!?|:wq!?)$/);
-        // To prepare it twice is to prepare it once.
+        // A second `preparePrompt` changes nothing.
         expect(isSamePrompt(preparePrompt(prepared, { raw }), prepared)).toBe(true);
       }),
       { numRuns: 2000 },
@@ -130,7 +130,7 @@ describe('a prompt for Claude Code', () => {
   });
 });
 
-describe('what Claude Code wrote down', () => {
+describe('the prompt that Claude Code recorded', () => {
   it.each([
     ['tabs as blanks', 'a\tb', 'a    b', true],
     ['blanks at the ends', 'a\\ ', 'a\\', true],

@@ -6,11 +6,11 @@ import { wayOf as wayOfClient } from './ways.ts';
 
 const NOTHING: WayFacts = { hook: false, server: false, plugin: false, loop: null, hasWire: false };
 
-/** Of a client that we know by this name, or of one that it does not name. */
+/** The way of the client with this name, or of an unknown client. */
 const wayOf = (client: string | null, facts: WayFacts) =>
   wayOfClient(client === null ? null : clientNamed(client), facts);
 
-describe('the way that a session is on', () => {
+describe('the way in that a session uses', () => {
   it.each([
     ['claude', { hook: true }, 'hook', 'primary'],
     ['claude', { loop: 'wake' }, 'wake', 'fallback'],
@@ -29,7 +29,7 @@ describe('the way that a session is on', () => {
     expect(wayOf(client, { ...NOTHING, ...facts })).toMatchObject({ way, rank });
   });
 
-  it('comes with what would be better, if anything would and the client can do it', () => {
+  it('comes with a better way, if there is one and the client can use it', () => {
     expect(wayOf('claude', NOTHING).better).toBe('hook is better: `c2c install claude`');
     expect(wayOf('claude', { ...NOTHING, hook: true }).better).toBeNull();
     expect(wayOf('kimi', { ...NOTHING, hook: true }).better).toBeNull();

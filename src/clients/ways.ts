@@ -5,8 +5,8 @@ export const POLL: PossibleWay = {
   way: 'poll',
   rank: 'baseline',
   isOn: () => true,
-  because: 'nothing brings its mail: that waits until the session asks for it',
-  get: 'nothing has to be done',
+  because: 'no hook, plugin or loop brings its mail: it waits until the session asks for it',
+  get: 'this needs no setup',
 };
 
 export function hook(client: string, rank: Rank, because: string, further = ''): PossibleWay {
@@ -18,12 +18,12 @@ export function wake(client: string, rank: Rank): PossibleWay {
     way: 'wake',
     rank,
     isOn: ({ loop }) => loop === 'wake' || loop === 'deliver',
-    because: 'a loop types into its terminal when it is idle',
+    because: 'a loop types into its terminal while it is idle',
     get: `\`c2c start ${client}\`, or \`c2c-deliver-inbox --client ${client}\` beside it`,
   };
 }
 
-/** The way that a session of this client is on, why, and what would make a better one. The first way that is on counts. */
+/** The way in that a session of this client uses (the first that is on), the reason, and how to get a better one. */
 export function wayOf(
   client: Client | null,
   facts: WayFacts,

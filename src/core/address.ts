@@ -30,7 +30,7 @@ export function parseAddress(text: string): Address {
   throw new Refusal('invalid_request', `"${shown(target)}" is not a recipient; write @agent or #channel`);
 }
 
-/** What comes before the last `%`, and the word after it, if it is one. */
+/** The text before the last `%`, and the word after it. Without a word after it, the text is not split. */
 function splitHome(text: string): [target: string, label?: string] {
   const at = text.lastIndexOf('%');
   const label = text.slice(at + 1);

@@ -4,15 +4,15 @@ export interface Option {
   type: 'boolean' | 'string';
   multiple?: true;
   short?: string;
-  /** What the value is called in the help. */
+  /** The name of the value in the help. */
   value?: string;
   help: string;
-  /** Only Parley itself gives it: it is in no help. */
+  /** Only Parley itself passes this option, so the help leaves it out. */
   isInternal?: true;
 }
 export type Options = Record<string, Option>;
 
-/** The kinds of option, for a dialect whose help is one text that says in its own words what each is for. */
+/** The kinds of option, for a dialect whose help is one text that describes the options itself. */
 export const FLAG = { type: 'boolean', help: '' } as const satisfies Option;
 export const TEXT = { type: 'string', help: '' } as const satisfies Option;
 export const TEXTS = { type: 'string', multiple: true, help: '' } as const satisfies Option;
@@ -22,9 +22,9 @@ type Value<O extends Option> = O['type'] extends 'boolean' ? boolean : O extends
 export type Values<O extends Options> = { [K in keyof O]?: Value<O[K]> };
 
 interface Description<C, V> {
-  /** Its name, and what comes after it. */
+  /** The name of the command, and its arguments. */
   usage: string;
-  /** What it does, for the help of the command. */
+  /** What the command does, for its help. */
   about?: string;
   /** Lines to copy from its help: they are printed below `about` as they are. */
   paste?: string;
@@ -32,14 +32,14 @@ interface Description<C, V> {
   run(context: C, values: V, words: string[]): Promise<void>;
 }
 
-/** How many positional arguments a command takes, at least and at most. */
+/** The fewest and the most positional arguments of a command. */
 type Words = readonly [min: number, max: number];
 
-/** One command of any dialect. Its name and summary are in the table of commands, so that help loads no command. */
+/** One command of any dialect. Its name and summary are in the table of commands, so that the list of commands loads no command. */
 export interface Command<C> extends Description<C, Record<string, unknown>> {
   options: Options;
   words: Words;
-  /** Its first word names a program, and what follows belongs to that program; only its own options with a value may come between. */
+  /** The first word names a program, and the words after it belong to that program. Only options of this command with a value may come between. */
   passes?: true;
 }
 
@@ -50,36 +50,36 @@ export function command<C, const O extends Options = Record<string, never>>(
   return { options: {}, words: [0, 0], ...spec };
 }
 
-/** One row of the table of commands. What is behind it is loaded when it is called. */
+/** One row of the table of commands. The command is loaded when it is called. */
 export interface Row<C> {
   name: string;
   load: () => Promise<Command<C>>;
 }
 
-/** What is wrong with a command line: an option, in Node's words, which other programs rely on; or the number of words. */
+/** What is wrong with a command line: an option, in Node's words, on which other programs rely; or the number of words. */
 type Problem = { option: string } | { words: readonly string[] };
 
-/** How the program speaks under one of its names: which command is meant, what it works with, and how "no" is worded. */
+/** The behaviour of the program under one of its names: how it reads the command line, opens the context, and words refusals. */
 export interface Dialect<C> {
   name: string;
-  /** Every command takes these, too. */
+  /** Options that every command takes. */
   common: Options;
-  /** Which command a command line means, what is left for it, and whether only help is asked for. An empty name means none. */
+  /** The command of a command line, the words left for it, and whether only its help is wanted. An empty name means no command. */
   read(argv: readonly string[]): { name: string; rest: string[]; help?: boolean };
-  /** What its commands work with. Nothing in it is opened before it is asked for. */
+  /** The context of the commands. Its parts are opened only when they are used. */
   open(values: Record<string, unknown>): C;
-  /** The help of one command, or of all. `options` is what was left of the command line. */
+  /** The help of one command, or of all. `options` is the rest of the command line. */
   help(command: Command<C> | null, options?: readonly string[]): string;
   unknown(name: string): string;
   wrong(problem: Problem, command: Command<C>): string;
-  /** Says a refusal on stderr and returns its exit code; null for anything that is no refusal. */
+  /** Prints a refusal on stderr and returns its exit code; null for any other error. */
   refused(error: unknown): number | null;
   say(text: string): void;
-  /** After a command that succeeded. */
+  /** Called after a command that succeeded. */
   done?(context: C): Promise<void>;
 }
 
-/** Runs one command line. Anything that is no refusal is thrown: it is our bug. */
+/** Runs one command line. Throws every error that is not a Refusal: it is our bug. */
 export async function run<C>(dialect: Dialect<C>, rows: readonly Row<C>[], argv: readonly string[]): Promise<void> {
   try {
     await runRow(dialect, rows, argv);
@@ -133,7 +133,7 @@ export function parseArguments(
   return { values, words };
 }
 
-/** `--as`, or `--as=name`, among options of ours. */
+/** Is this one of the command's own options with a value, such as `--as` or `--as=name`? */
 function takesValue(options: Options, arg: string): boolean {
   const [, name = ''] = /^--([^=]+)/.exec(arg) ?? [];
   return Object.hasOwn(options, name) && options[name]?.type === 'string';

@@ -1,16 +1,16 @@
 import { Refusal } from './refusal.ts';
 
-/** The system's own word for what went wrong, such as ENOENT. */
+/** The error code of the system, such as ENOENT. */
 export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }
 
-/** Something that is no plain file, or is larger than any of ours. */
+/** Thrown for a path that is not a plain file, or a file that is larger than any of ours. */
 export class NoPlainFile extends Error {
   override readonly name = 'NoPlainFile';
 }
 
-/** A link, a folder or a socket: whatever rights we have, it is no plain file. */
+/** Does this error mean that the path is a link, a folder, a socket or anything else but a plain file? */
 export function isNoPlainFile(error: unknown): boolean {
   return (
     error instanceof NoPlainFile || ['ELOOP', 'EISDIR', 'ENXIO', 'ENODEV', 'EOPNOTSUPP'].includes(codeOf(error) ?? '')
@@ -21,7 +21,7 @@ export function isMissing(error: unknown): boolean {
   return codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR';
 }
 
-/** What `act` finds out about a file; null if there is none. */
+/** The result of `act`; null if it fails because a file is missing. */
 export function ifThere<T>(act: () => T): T | null {
   try {
     return act();
@@ -42,7 +42,7 @@ export class PartlyShown extends Error {
   }
 }
 
-/** What happened at a place, and what to do about it. */
+/** What happened at a place, and what the user can do about it. */
 interface Answer {
   what: (place: string, code: string) => string;
   todo: string;
@@ -78,7 +78,7 @@ const BUSY: Answer = {
   todo: 'run it again',
 };
 
-/** The one table of what the system and SQLite say of a disk, and what we answer. A longer code counts before a shorter one. */
+/** Our texts for the error codes of the system and of SQLite. A longer code counts before a shorter one. */
 const ANSWERS: Readonly<Record<string, Answer>> = {
   ENOSPC: FULL,
   EDQUOT: FULL,
@@ -105,7 +105,7 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   ENOTDIR: NO_FOLDER,
   EEXIST: NO_FOLDER,
   EIO: FAILING,
-  // What Bun's `rm` says of every error that it does not expect.
+  // Bun's `rm` reports every unexpected error with this code.
   EFAULT: FAILING,
   EFBIG: FAILING,
   ESTALE: FAILING,
@@ -118,7 +118,7 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   SQLITE_BUSY: BUSY,
 };
 
-/** A disk that failed us. Who knows more of what came of it says so with `explained`. */
+/** A failure of the disk. A caller that knows the outcome makes it with `explained`. */
 export class StorageFailure extends Refusal {
   constructor(
     readonly what: string,
@@ -130,7 +130,7 @@ export class StorageFailure extends Refusal {
   }
 }
 
-/** What a failing disk says, in one line that says what to do. Anything else is our bug and goes on as it is. */
+/** Turns an error of the disk into a Refusal of one line that says what to do. Returns any other error unchanged: it is our bug. */
 export function explained(error: unknown, place: string, outcome = 'nothing was stored'): unknown {
   const code = codeOf(error) ?? '';
   if (code === 'ENAMETOOLONG') {
@@ -141,7 +141,7 @@ export function explained(error: unknown, place: string, outcome = 'nothing was 
   return new StorageFailure(answer.what(place, code), outcome, answer.todo, answer === FULL);
 }
 
-/** The same where nobody knows more than the error: it names its own place. */
+/** Like `explained`, for a caller that does not know the place: the error names it. */
 export function storageTrouble(error: unknown, outcome = 'it was not finished'): unknown {
   const path = error instanceof Error && 'path' in error && typeof error.path === 'string' ? error.path : 'this home';
   return explained(error, path, outcome);

@@ -1,2 +1,2 @@
-/** What a program was started with. */
+/** The environment variables of a program. */
 export type Env = Record<string, string | undefined>;

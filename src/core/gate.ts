@@ -1,8 +1,8 @@
 import { masked } from './attention/secrets.ts';
 
 /**
- * A body as it may be shown to a person or a model: control characters, invisible characters and changes of writing direction
- * become visible, so that no text can move a cursor, hide, or read otherwise than it is.
+ * A text that is safe to show to a person or a model. Control characters, invisible characters and changes of writing direction become
+ * visible, so that no text can move a cursor, hide words, or look different from what it is.
  */
 export function visibleText(text: string): string {
   return text.replaceAll('\r\n', '\n').replace(UNSAFE, (character) => {
@@ -11,7 +11,7 @@ export function visibleText(text: string): string {
   });
 }
 
-/** The same on one line: newlines and tabs become spaces. For names, topics and everything in a header. */
+/** Like `visibleText`, on one line: newlines and tabs become spaces. For names, topics and everything in a header. */
 export function visibleLine(text: string, limit = 200): string {
   const line = visibleText(text.replace(/[\n\r\t\u2028\u2029]+/g, ' '));
   return line.length > limit ? `${line.slice(0, limit - 1)}…` : line;
@@ -20,7 +20,7 @@ export function visibleLine(text: string, limit = 200): string {
 // Control characters but tab and newline, separators, and everything that is drawn as nothing or changes how the rest is drawn:
 // such characters can carry text that only a model sees.
 const HIDDEN = '(?!\\t|\\n)[\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}\\u2800]';
-// Where emoji and scripts need a joiner or the emoji selector, it stays.
+// A joiner or emoji selector stays if an emoji or a script needs it.
 const PICTURE = '[\\p{Extended_Pictographic}\\p{Emoji_Modifier}\\ufe0f]';
 const JOINING_LETTER =
   '[\\p{Script=Arabic}\\p{Script=Syriac}\\p{Script=Devanagari}\\p{Script=Bengali}\\p{Script=Gurmukhi}\\p{Script=Gujarati}\\p{Script=Oriya}' +
@@ -46,7 +46,7 @@ function asLatin(text: string): string {
     .replace(/[^\0-\x7f]/g, (letter) => LATIN[FOREIGN.indexOf(letter)] ?? letter);
 }
 
-/** Letters of other alphabets that look like Latin ones, after lower-casing; each above what it looks like. */
+/** Letters of other alphabets that look like Latin ones, after lower-casing. The letter in `LATIN` below each one is what it looks like. */
 const FOREIGN = 'асеорхуіѕјвнкмтԁԍѵԛԝαεορικμντυβηζχςѡƨıɡɑ';
 const LATIN = 'aceopxyisjbhkmtdgvqwaeopikmntybhzxcw2iga';
 
@@ -62,7 +62,7 @@ export function forModel(text: string): string {
     .join('\n');
 }
 
-/** The same on one line of ours: for names, topics and everything in a header. */
+/** Like `forModel`, for a part of one of our own lines: names, topics and everything in a header. */
 export function lineForModel(text: string, limit = 200): string {
   return withoutTags(visibleLine(text, limit));
 }
@@ -79,20 +79,20 @@ function gated(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, part]) => [lineForModel(key), gated(part)]));
 }
 
-/** The same without the look at each line: for texts whose lines are quoted by other rules. */
+/** Like `forModel` without its rule for lines: for texts whose lines are quoted by other rules. */
 function withoutTags(text: string): string {
   return text
     .replace(OPENER, (bracket, at: number) => (readsAsTag(text, at + bracket.length) ? '&lt;' : bracket))
     .replace(/\[(?=\s{0,8}\/?\s{0,8}INST\s{0,8}\])/gi, '&#91;');
 }
 
-/** `<` and what looks like it. */
+/** `<` and characters that look like it. */
 const OPENER = /[<\uff1c\ufe64\u2039\u3008\u2329\u27e8\u276e\u276c\u02c2\u1438\u300a\u00ab\u27ea]/g;
 
-/** Signs that do not separate the letters of a name for a reader who wants to see a tag there. */
+/** Characters between the letters of a name that a model may ignore, so that it still reads a tag. */
 const GAPS = /\s+|\u200c|\u200d|\ufe0f|\\u\{[0-9a-f]+\}/g;
 const LONGEST_NAME = 48;
-/** A tag whose letters lie further apart than this is none. */
+/** Only this many characters are searched for the spaced letters of a tag. */
 const LONGEST_TAG = 400;
 
 function readsAsTag(text: string, from: number): boolean {
@@ -112,7 +112,7 @@ function withoutSeparators(latin: string): string {
   return latin.replace(/[-_.:]/g, '');
 }
 
-/** Names that no comparison in a program has behind its `<`: also found with gaps between their letters. */
+/** Names that never follow a `<` in the code of a program. They are also found with gaps between their letters. */
 const COMPOUND =
   'c2c|system(?:reminder|message|prompt|warning|note)|teammatemessage|ide(?:selection|opened|diagnostics)|newdiagnostics|' +
   '(?:sessionstart|stop|pretooluse|posttooluse)hook|userquery|environmentdetails|(?:start|end)ofturn|crosssession|hook(?:prompt|result|context)|userpromptsubmit|function(?:call|result)|' +
@@ -130,7 +130,7 @@ const COMMON_TAG = new RegExp(`${BEFORE}(?:${COMMON})(?![a-z0-9(])`);
 const JOINED_TAG = new RegExp(`${BEFORE}[a-z][a-z0-9]*(?:[-_][a-z0-9]+)+(?=[\\s>/]|$)`);
 const SPACED_TAG = new RegExp(`${BEFORE}(?:${COMPOUND}|channel(?=>|/|[a-z]+=))`);
 
-/** Would a reader take this line for the beginning of another speaker's turn, or for a line of our hook? */
+/** Could a reader mistake this line for the beginning of another speaker's turn, or for a line of our hook? */
 function readsAsTurn(line: string): boolean {
   return TURN.test(asLatin(line.slice(0, 200)));
 }
@@ -139,15 +139,14 @@ const ROLE = '(?:system|developer|assistant|user|human)(?:[ _-](?:message|prompt
 const TURN = new RegExp(`^[^a-z0-9]*(?:${ROLE}\\s*[:\\]|]|parley [a-z0-9]+\\])`);
 
 /**
- * Text of others below a header: secrets masked, everything visible, and every line that could be read as
- * a line of the protocol begins with `> `. What begins so already gets one more, so that the quoting can be undone.
- * spec: c2a#prompt
+ * Text of others below a header: secrets are masked, everything is visible, and every line that could be read as a line of the protocol
+ * begins with `> `. A line that already begins with `> ` gets one more, so that the quoting can be undone. spec: c2a#prompt
  */
 export function quoted(text: string, limit = Infinity, rest?: (left: number) => string): string {
   return lines(text, (line) => (readsAsProtocol(line) ? `> ${line}` : line), limit, rest);
 }
 
-/** The same with every line quoted: for what is only there to be understood. */
+/** Like `quoted`, with every line quoted: for a text that the model should only understand. */
 export function quotedWhole(text: string, limit = Infinity, rest?: (left: number) => string): string {
   return lines(text, (line) => `> ${line}`.trimEnd(), limit, rest);
 }
@@ -158,20 +157,20 @@ function lines(
   limit: number,
   rest: (left: number) => string = (left) => `… ${left} more characters`,
 ): string {
-  // Masked before it is cut: half a secret is known by nobody.
+  // Mask before the cut: half a secret could not be recognized.
   const whole = masked(text);
-  // Not between the two halves of a character.
+  // Do not cut between the two halves of a character.
   const cut = whole.length > limit ? whole.slice(0, limit).replace(/[\ud800-\udbff]$/, '') : whole;
   const shown = withoutTags(visibleText(cut).split('\n').map(quote).join('\n'));
   return cut === whole ? shown : `${shown}\n${rest(whole.length - cut.length)}`;
 }
 
-/** Our own words that may quote others, on one line: what a refusal says. */
+/** One line in our own words that may quote others, such as the text of a refusal. */
 export function plainLine(text: string, limit = 1000): string {
   return lineForModel(masked(text), limit);
 }
 
-/** Text of others inside a line of ours. */
+/** Text of others, in quotes, inside one of our own lines. */
 export function phrase(text: string, limit = 200): string {
   return JSON.stringify(plainLine(text, limit));
 }
@@ -182,7 +181,7 @@ export function inline(text: string, limit = 120): string {
   return PLAIN.test(line) || TIME.test(line) ? line : JSON.stringify(line);
 }
 
-/** An id of a message, a conversation or a thread: one word, as it is. */
+/** The id of a message, a conversation or a thread: unchanged if it is one word, else in quotes. */
 export function idText(text: string): string {
   const line = lineForModel(masked(text), 200);
   return /^[\p{L}\p{N}@#._%/+:,-]+$/u.test(line) ? line : JSON.stringify(line);
@@ -194,15 +193,15 @@ const PLAIN = /^[\p{L}\p{N}@#._%/+-]+(?: [\p{L}\p{N}@#._%/+()-]+)*$/u;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/;
 
 /**
- * Would a reader, also one that is easily fooled, take this line for ours? Look-alikes and signs before the first letter do not hide
- * anything.
+ * Could a reader mistake this line for one of the protocol? Letters that look alike, and signs before the first letter, do not hide such a
+ * line.
  */
 export function readsAsProtocol(line: string): boolean {
   const start = line.replace(/\\u\{[0-9a-f]+\}|[\u2400-\u2421\u200c\u200d]/g, '').replace(SIGNS, '');
   return PROTOCOL.test(asLatin(start.slice(0, 200)).replace(SIGNS, ''));
 }
 
-/** What may come before the first letter; a letter in a circle or a box is one. */
+/** Signs that may come before the first letter. A letter in a circle or a box counts as a letter. */
 const SIGNS = /^[^\p{L}\p{N}\u24b6-\u24e9\u{1f130}-\u{1f149}]+/u;
 const FIELDS =
   'event[ _-]?id|conversation|thread|author|from|where|directedness|response[ _-]?policy|policy|reason|priority|topic|' +

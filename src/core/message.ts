@@ -5,7 +5,7 @@ import { Directedness } from './attention/attention.ts';
 import { AgentName, MessageId, Scope, SendKey } from './names.ts';
 import { Signal } from './signal.ts';
 
-/** What the sender wants of the reader. spec: message#intent */
+/** What the sender wants from the reader. spec: message#intent */
 const INTENTS = ['none', 'question', 'assignment', 'approval', 'blocker', 'fyi', 'status', 'thanks'] as const;
 export const Intent = new Schema(() => v.picklist(INTENTS));
 export type Intent = Described<typeof Intent>;
@@ -14,7 +14,7 @@ export const Priority = new Schema(() => v.picklist(['normal', 'urgent']));
 export type Priority = Described<typeof Priority>;
 
 /**
- * Where a message comes from in its exchange. Computed at send from the message it answers, never believed.
+ * The place of a message in its exchange. Computed at send from the message that it answers; a value from the sender is ignored.
  * `stale` counts the hops since the last checkable fact, `echoes` the echoes in a row that end with this message. spec: message#lineage
  */
 export const Lineage = new Schema(() =>
@@ -28,19 +28,19 @@ export const Lineage = new Schema(() =>
 );
 export type Lineage = Described<typeof Lineage>;
 
-/** Work that is blocked until this is answered: an obligation that time alone never ends. spec: c2a#obligations */
+/** An obligation: work is blocked until the message is answered, and time alone never ends it. spec: c2a#obligations */
 export const Blocking = new Schema(() =>
   v.object({
     blocks: v.picklist(['halted', 'degraded', 'none']),
     /** What the author will do if nobody answers. */
     defaultAction: v.optional(v.pipe(v.string(), v.maxLength(500))),
-    /** Who besides the author may discharge it. */
+    /** The agent that may discharge the obligation, besides the author. */
     delegate: v.optional(AgentName.inner),
   }),
 );
 export type Blocking = Described<typeof Blocking>;
 
-/** What waits for a person's yes: then its text is said there, by its author and under the author's key. spec: c2a#private */
+/** Where and how a held text is sent if a person agrees: by its author, under the author's own key. spec: c2a#private */
 const Held = new Schema(() =>
   v.object({
     to: v.string(),
@@ -52,7 +52,7 @@ const Held = new Schema(() =>
   }),
 );
 
-/** A file, picture or anything else that came with a message: what one of its refs is. spec: message#extras */
+/** Describes one of the refs of a message: a file, a picture or anything else that came with it. spec: message#extras */
 export const Attachment = new Schema(() =>
   v.object({
     type: v.pipe(v.string(), v.regex(/^[a-z][a-z0-9_-]{0,31}$/, 'use one word such as image or file')),
@@ -64,28 +64,28 @@ export const Attachment = new Schema(() =>
 );
 export type Attachment = Described<typeof Attachment>;
 
-/** What makes a message more than words: a reaction, an edit, an obligation, a word on whom it is meant for. spec: message#extras */
+/** The fields of our own that a draft and a message share. spec: message#extras */
 const said = () => ({
-  /** It is a reaction to the message that it answers (`thread`). */
+  /** The message is a reaction to the one that `thread` names. */
   signal: v.optional(Signal.inner),
   eta: v.optional(v.pipe(v.string(), v.maxLength(200))),
-  /** Whose obligation a `done` ends, if the author or delegate says so. */
+  /** The agent whose obligation a reaction of the author or delegate is about. */
   recipient: v.optional(AgentName.inner),
-  /** It takes the place of this earlier message of the same author. */
+  /** The message replaces this earlier one of the same author. */
   replaces: v.optional(MessageId.inner),
   obligation: v.optional(Blocking.inner),
-  /** Whom the sender means: with `ambient` a name in the text calls nobody. */
+  /** The directedness that the sender means. With `ambient` a name in the text addresses nobody. */
   aim: v.optional(Directedness.inner),
-  /** It was said where a surface lets only some in. */
+  /** The message was written in a conversation of a surface with restricted access. */
   private: v.optional(v.literal(true)),
-  /** It is the final text of a turn, which its author did not send itself. */
+  /** The body is the final text of a turn, which its author did not send itself. */
   captured: v.optional(v.literal(true)),
-  /** Whom it calls, as a surface says: then a name in the text calls nobody. */
+  /** The names that the message mentions, as a surface gives them. Names in the text then do not count. */
   mentions: v.optional(v.array(AgentName.inner)),
   attachments: v.optional(v.array(Attachment.inner)),
-  /** The platform's id of the conversation in which it was written, where that is no channel here. */
+  /** The platform's id of the conversation in which the message was written, if that is not a channel here. */
   conversation: v.optional(v.string()),
-  /** It asks whether its text may be said: where and how that is then done. */
+  /** The message asks a person whether its text may be sent. Says where and how it is then sent. */
   held: v.optional(Held.inner),
 });
 
@@ -103,8 +103,8 @@ export const Extras = new Schema(() =>
 export type Extras = Described<typeof Extras>;
 
 /**
- * A message as it is on disk and on the wire. Files are written by other programs too: what can be
- * missing there gets its default here, and fields we do not know are left out. spec: message#message
+ * A message as it is on disk and on the wire. Other programs write files too: a missing field gets its default here, and unknown fields are
+ * left out. spec: message#message
  */
 export const Message = new Schema(() =>
   v.object({
@@ -112,7 +112,7 @@ export const Message = new Schema(() =>
     from: v.string(),
     to: v.string(),
     body: v.fallback(v.string(), ''),
-    // Other programs may write other words: they are passed on, and only `urgent` means anything.
+    // Other programs may write other words. They are kept, but only `urgent` has a meaning.
     priority: v.fallback(v.string(), 'normal'),
     scope: v.fallback(v.optional(v.string()), undefined),
     thread: v.fallback(v.optional(v.string()), undefined),
@@ -123,7 +123,7 @@ export const Message = new Schema(() =>
 );
 export type Message = Described<typeof Message>;
 
-/** A message from anywhere, or null. */
+/** Parses a message from any source. Null if it is not a message, or is nested too deeply. */
 export function readMessage(value: unknown): Message | null {
   const message = isTooDeep(value) ? null : Message.safeParse(value);
   return message?.success ? message.data : null;
@@ -137,12 +137,12 @@ export function byTime(a: Pick<Message, 'ts'>, b: Pick<Message, 'ts'>): number {
 /** The largest body that is accepted unless the user sets another limit (bytes of UTF-8). spec: message#limits */
 export const BODY_LIMIT = 256 * 1024;
 
-/** Does a text say nothing: only blanks, line ends and characters that nobody sees? */
+/** Does a text consist only of blanks, line ends and invisible characters? */
 export function isBlank(text: string): boolean {
   return /^[\s\p{Cc}\p{Cf}]*$/u.test(text);
 }
 
-/** What a sender hands in; everything else about a message is decided by us. spec: message#draft */
+/** The part of a message that its sender decides. Parley decides the rest. spec: message#draft */
 export const Draft = new Schema(() =>
   v.object({
     to: v.pipe(v.string(), v.minLength(1, 'name a recipient: @agent or #channel')),
@@ -154,7 +154,7 @@ export const Draft = new Schema(() =>
     intent: v.optional(Intent.inner, 'none'),
     deadline: v.optional(v.pipe(v.string(), v.isoTimestamp())),
     key: v.optional(SendKey.inner),
-    /** When this key was first tried: lets a rebuilt journal say "unknown" instead of storing it a second time. */
+    /** When this key was first tried. A rebuilt journal then refuses with "unknown" instead of storing the message a second time. */
     firstTried: v.optional(v.pipe(v.string(), v.isoTimestamp())),
     ...said(),
   }),
@@ -195,12 +195,12 @@ export function composeMessage(
   if (thread) message.thread = thread;
   if (refs?.length) message.refs = refs;
   message.ts = stamp.ts;
-  // A plain message carries nothing of ours: byte for byte what the original writes.
+  // A plain message has no fields of our own: it is byte for byte what the original writes.
   if (Object.keys(extras).length > 1) message.parley = extras;
   return message as Message;
 }
 
-/** How deep the fields of what another program wrote may be nested. What is deeper can be read, but not written again. */
+/** How deep a value of another program may be nested. A deeper one can be parsed, but not written again. */
 const DEEPEST = 100;
 
 export function isTooDeep(value: unknown, levels = DEEPEST): boolean {

@@ -20,17 +20,17 @@ export const ChannelName = word(
 );
 export type ChannelName = Described<typeof ChannelName>;
 
-/** Any id that is safe as a file name is accepted from others; ours are UUIDs, version 4. spec: message#ids */
+/** Other programs may use any id that is safe as a file name. Our own ids are UUIDs, version 4. spec: message#ids */
 const ID = /^[A-Za-z0-9._-]{1,128}$/;
 export const MessageId = word('MessageId', ID, 'use letters, digits, . _ -');
 export type MessageId = Described<typeof MessageId>;
 
-/** The same test, faster, for long lists. */
+/** The same test as `MessageId.safeParse`, but faster, for long lists. */
 export function isMessageId(value: unknown): value is MessageId {
   return typeof value === 'string' && ID.test(value);
 }
 
-/** A sender's own name for one send; the same key again is the same message. spec: message#keys */
+/** A sender's own name for one send. A second send with the same key is the same message. spec: message#keys */
 export const SendKey = word(
   'SendKey',
   /^[^\p{Cc}]{1,200}$/u,
@@ -42,7 +42,7 @@ export type SendKey = Described<typeof SendKey>;
 export const RoomId = word('RoomId', /^[A-Za-z0-9_-]{1,64}$/, 'use 1 to 64 letters, digits, _ -');
 export type RoomId = Described<typeof RoomId>;
 
-/** Which of the recipient's contexts is meant, usually a repository. It is never a path of ours. spec: message#scope */
+/** The context of the recipient that the message is for, usually a repository. We never use it as a path. spec: message#scope */
 export const Scope = new Schema(() =>
   v.pipe(
     v.string(),
@@ -53,12 +53,12 @@ export const Scope = new Schema(() =>
 );
 export type Scope = Described<typeof Scope>;
 
-/** A text of one pattern. */
+/** A branded text that matches a pattern. */
 function word<const Name extends string>(name: Name, pattern: RegExp, why: string) {
   return new Schema(() => v.pipe(v.string(), v.regex(pattern, why), v.brand(name)));
 }
 
-/** The first 8 characters: what people type. */
+/** The first 8 characters of an id, which people type. */
 export function shortId(id: string): string {
   return id.slice(0, 8);
 }
@@ -89,8 +89,8 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{1
 const HEAD = 24;
 
 /**
- * A new id that a relay takes from this sender and from nobody else: the last 12 digits are bound to its name. So no sender can
- * choose the id of another's message, to overwrite it or to learn whether it exists. spec: relay#ids
+ * A new id that a relay accepts only from this sender: the last 12 digits are bound to its name. So no sender can choose the id of another's
+ * message, to overwrite it or to learn whether it exists. spec: relay#ids
  */
 export function newSenderId(from: AgentName): MessageId {
   const head = crypto.randomUUID().slice(0, HEAD);

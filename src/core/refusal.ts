@@ -1,6 +1,6 @@
 /**
- * Every "no" that a caller can get, and its code over HTTP, over JSON-RPC and as an exit code.
- * A dialect has its own phrase book. Anything that is not a Refusal is our bug. spec: message#refusals
+ * Every refusal that a caller can get, with its code over HTTP, over JSON-RPC and as an exit code. A dialect has its own texts and codes. Any
+ * error that is not a Refusal is our bug. spec: message#refusals
  */
 export const REFUSALS = {
   invalid_request: { http: 400, rpc: -32602, exit: 64 },
@@ -26,7 +26,7 @@ export const REFUSALS = {
 } as const;
 export type RefusalCode = keyof typeof REFUSALS;
 
-/** A "no" with one line that says what to do next. */
+/** An expected refusal, with one line that says what to do next. */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
   constructor(
@@ -37,7 +37,7 @@ export class Refusal extends Error {
   }
 }
 
-/** What any error says. */
+/** The message of any thrown value. */
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -3,12 +3,12 @@ import type { BaseIssue, GenericSchema, InferOutput } from 'valibot';
 
 type Inner = GenericSchema<unknown, unknown>;
 
-/** What came of parsing: the value, or what to do about which part, in our own words. */
+/** The result of parsing: the value, or the wrong part and what to do about it, in our own words. */
 export type Parsed<T> = { success: true; data: T } | { success: false; path: string; why: string };
 
 /**
- * The shape of something that crosses a wire or a disk, and its type. It is built when it is first used: a short command
- * should not pay for shapes that it never meets.
+ * The shape of a value that crosses a wire or a disk, and its type. It is built at its first use, so that a short command does not pay for
+ * shapes that it does not use.
  */
 export class Schema<S extends Inner> {
   #built: S | undefined;
@@ -28,7 +28,7 @@ export class Schema<S extends Inner> {
     return { success: false, path: v.getDotPath(issue) ?? '', why: issue.message };
   }
 
-  /** For what must fit: anything else is our bug. */
+  /** For a value that must fit: a mismatch is our bug, and throws a TypeError. */
   parse(input: unknown): InferOutput<S> {
     const parsed = this.safeParse(input);
     if (parsed.success) return parsed.data;
@@ -39,7 +39,7 @@ export class Schema<S extends Inner> {
 /** The type that a schema describes. */
 export type Described<T> = T extends Schema<infer S> ? InferOutput<S> : never;
 
-/** What is said where a schema has no words of its own. The library's texts are for programmers and are never shown. */
+/** The text for an issue if the schema has none. The library's own texts are for programmers and are never shown. */
 function adviceFor({ type, expected, received, requirement, input, path }: BaseIssue<unknown>): string {
   const unit = Array.isArray(input) ? 'entries' : 'characters';
   switch (type) {

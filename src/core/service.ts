@@ -2,10 +2,10 @@ import type { Env } from './env.ts';
 import type { Workspace } from './mail/workspace.ts';
 
 export type LogFacts = Record<string, string | number | boolean>;
-/** Notes one event of a program that serves. Never a body, never a token; a secret that came along in an error is masked. */
+/** Logs one event of a service. Never pass a body or a token. Secrets in an error are masked. */
 export type Log = (event: string, facts: LogFacts) => void;
 
-/** What a service is opened with. */
+/** What a service gets when it is opened. */
 export interface ServiceContext {
   env: Env;
   cwd: string;
@@ -16,28 +16,28 @@ export interface ServiceContext {
     wakesPerHour: number;
     captureRemote: 'on' | 'off';
   };
-  /** The homes of the user, for a process that stays. It closes the directories at its end. */
+  /** Opens the homes of the user, for a process that stays. The process closes the directories when it ends. */
   openWorkspace(): Workspace;
 }
 
-/** A service that is open: where it is reached, and how it ends. */
+/** An open service: its address, and how to close it. */
 export interface OpenService {
   name: string;
   address: string;
-  /** What the one who opened it should know, a line each. */
+  /** Lines of information for the user who opened the service. */
   about: readonly string[];
-  /** What they should mend, a line each. */
+  /** Lines about problems that the user should fix. */
   warnings: readonly string[];
-  /** Reads again what may have changed on disk: certificates. */
+  /** Reads files again that may have changed: certificates. */
   renew(): void;
-  /** Takes nothing new, finishes what it has, and returns. `telling` hears what is still to be done. */
+  /** Takes no new work, finishes the work in progress, and returns. Calls `telling` with what is still to be done. */
   close(telling: (what: string) => void): Promise<void>;
 }
 
-/** How a service is opened, and how another process finds out whether it is. */
+/** How a service is opened, and how another process tests whether it runs. */
 export interface Service {
   open(context: ServiceContext, values: Record<string, unknown>, log: Log): Promise<OpenService>;
   answers(address: string): Promise<boolean>;
-  /** What runs in it, a line each, for a service that runs several things. */
+  /** One line for each part, for a service with several parts. */
   details?(address: string, env: Env): Promise<readonly string[]>;
 }

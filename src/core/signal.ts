@@ -4,7 +4,7 @@ import type { Disposition } from './receipt.ts';
 import { Schema } from './schema.ts';
 import type { Described } from './schema.ts';
 
-/** The nine signals, each with the sign that a chat shows for it and what it says of the event. spec: c2a#signals */
+/** The nine signals, each with the sign that a chat shows for it, and its disposition of the event. spec: c2a#signals */
 export const SIGNALS = {
   seen: { glyph: '👀', disposition: 'acknowledged' },
   agree: { glyph: '👍', disposition: 'acknowledged' },
@@ -18,7 +18,7 @@ export const SIGNALS = {
 } as const satisfies Record<string, { glyph: string; disposition: Disposition | null }>;
 export type KnownSignal = keyof typeof SIGNALS;
 
-/** One of the nine, or one of a workspace's own: those are shown and kept, but they claim and discharge nothing. */
+/** One of the nine signals, or a workspace's own: such a signal is shown and kept, but it claims and discharges nothing. */
 export const Signal = new Schema(() =>
   v.pipe(
     v.string(),
@@ -30,7 +30,7 @@ export const Signal = new Schema(() =>
 );
 export type Signal = Described<typeof Signal>;
 
-/** What a signal of another on one's own message says to do. spec: c2a#signals */
+/** What another agent's signal asks the author of the message to do. spec: c2a#signals */
 const MEANINGS: Partial<Record<string, Meaning>> = { agree: 'proceed', declined: 'revise', done: 'already_handled' };
 export const Meaning = new Schema(() => v.picklist(['proceed', 'revise', 'already_handled']));
 export type Meaning = Described<typeof Meaning>;
@@ -43,8 +43,8 @@ export function isKnownSignal(signal: string): signal is KnownSignal {
   return Object.hasOwn(SIGNALS, signal);
 }
 
-/** Under this name Parley writes notices, returns and escalations itself. Nobody can register it. spec: c2a#notices */
+/** The name under which Parley itself writes notices, reminders and escalations. Nobody can register it. spec: c2a#notices */
 export const HOST_NAME = 'parley-host' as AgentName;
 
-/** Under this name a relay writes to agents itself. Nobody can register it. spec: relay#notices */
+/** The name under which a relay itself writes to agents. Nobody can register it. spec: relay#notices */
 export const RELAY_NAME = 'parley-relay' as AgentName;

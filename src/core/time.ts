@@ -2,7 +2,7 @@ import { Refusal } from './refusal.ts';
 
 export const DAY = 24 * 60 * 60 * 1000;
 const YEAR = 366 * DAY;
-/** The last time that can be written down. */
+/** The latest time that a Date can hold (ms). */
 const LATEST = 8.64e15;
 
 /** A span of time in milliseconds; null means forever. */
@@ -25,7 +25,7 @@ const UNITS: readonly [unit: string, ms: number][] = [
   ['m', 60 * 1000],
 ];
 
-/** A deadline as an ISO time: from now on for spans such as 30m. */
+/** Parses a deadline, as an ISO time. A span such as 30m counts from now. */
 export function deadlineFrom(text: string | undefined, now: number): string | undefined {
   if (text === undefined) return undefined;
   const at = /^\d+[dhm]$/.test(text) ? now + (spanMs(text) ?? 0) : Date.parse(text);
@@ -34,7 +34,7 @@ export function deadlineFrom(text: string | undefined, now: number): string | un
   return new Date(at).toISOString();
 }
 
-/** A time to come, as an ISO time: after a span such as 2h, at the next 07:30 of this machine's clock, or an ISO time. */
+/** Parses a future time, as an ISO time: a span such as 2h from now, the next 07:30 of this machine's clock, or an ISO time. */
 export function momentFrom(text: string, now: number): string {
   const [, hours, minutes] = /^([01]\d|2[0-3]):([0-5]\d)$/.exec(text) ?? [];
   const at = /^\d+[dhm]$/.test(text)
@@ -48,7 +48,7 @@ export function momentFrom(text: string, now: number): string {
   return new Date(at).toISOString();
 }
 
-/** A time that is over, as an ISO time: so long ago as a span such as 2h says, or an ISO time. */
+/** Parses a past time, as an ISO time: a span such as 2h before now, or an ISO time. */
 export function pastFrom(text: string, now: number): string {
   const at = /^\d+[dhm]$/.test(text) ? now - (spanMs(text) ?? 0) : Date.parse(text);
   if (!(Math.abs(at) < LATEST))
@@ -96,12 +96,12 @@ export function clockTime(ms: number): string {
   return Math.abs(ms) > 8.64e15 ? 'an unknown time' : new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
 }
 
-/** Seconds since 1970 as an ISO time. Other programs may have written what no clock shows: that is the beginning of time. */
+/** Seconds since 1970 as an ISO time. An impossible time of another program becomes 1970. */
 export function isoOf(seconds: number): string {
   return new Date(Math.abs(seconds) <= 8.64e12 ? seconds * 1000 : 0).toISOString();
 }
 
-/** The same for people: to the minute. */
+/** Like `isoOf`, to the minute, for people. */
 export function minuteOf(seconds: number): string {
   return isoOf(seconds).slice(0, 16).replace('T', ' ');
 }

@@ -12,7 +12,7 @@ export class Wakeup {
     this.#wake();
   }
 
-  /** Notifies after this time. There is one timer, for the earliest time that was asked for. */
+  /** Notifies after `ms`. There is one timer, for the earliest requested time. */
   notifyIn(ms: number): void {
     const at = Date.now() + Math.max(ms, 0);
     if (at >= this.#at) return;
@@ -35,7 +35,7 @@ export class Wakeup {
     this.#isNotified = false;
   }
 
-  /** The same, but not longer than this, and not once the signal has come. */
+  /** Like `next`, but waits at most `ms`, and returns when the signal aborts. */
   async nextWithin(ms: number, signal: AbortSignal): Promise<void> {
     const stop = (): void => this.notify();
     const timer = setTimeout(stop, ms);
@@ -46,14 +46,14 @@ export class Wakeup {
     clearTimeout(timer);
   }
 
-  /** Ends its timer. */
+  /** Ends the timer. Later calls of `notifyIn` do nothing. */
   close(): void {
     clearTimeout(this.#timer);
     this.#at = -Infinity;
   }
 }
 
-/** Waits for it, but not longer than this. Null: it took longer. */
+/** Waits for a promise, but at most `ms`. Null if it took longer. */
 export async function withLimit<T>(promise: Promise<T>, ms: number): Promise<T | null> {
   const { promise: late, resolve } = Promise.withResolvers<null>();
   const timer = setTimeout(() => resolve(null), Math.min(ms, LONGEST_TIMER_MS));

@@ -21,11 +21,11 @@ import type { NamedSession } from '../delivery/session-names.ts';
 import { parleyHome } from '../platform/env.ts';
 import { gitOrigin } from '../platform/git.ts';
 
-/** Without a session for so long it ends, if it was started for one. */
+/** With `--ends-when-idle`, the daemon ends after this time without work. */
 const IDLE_MS = 30 * 60 * 1000;
 const IDLE_LOOK_MS = 10_000;
 
-/** Gives running sessions their mail. Nobody connects to it. */
+/** The service that gives running sessions their mail. It has no socket or port. */
 export const follow: Service = {
   async open(context, values, log) {
     const home = parleyHome(context.env);
@@ -34,7 +34,7 @@ export const follow: Service = {
     if (!own) throw new Error('the home could not be opened');
     const names = new SessionNames(home);
     const idleTimes = new IdleTimes();
-    /** The names as of the look that has this list of sessions. */
+    /** The names of sessions, read once for each list of sessions. */
     let known: { all: readonly LiveSession[]; named: NamedSession[] } = { all: [], named: [] };
     const follower = new Follower({
       workspace: { ...workspace, homes: [own] },
@@ -66,7 +66,7 @@ export const follow: Service = {
     };
   },
 
-  /** It has no address of its own: that its process runs is all there is to know. */
+  /** The service has no address to ask: if its process runs, it answers. */
   async answers(address) {
     return address !== '';
   },
@@ -85,13 +85,13 @@ export const follow: Service = {
   },
 };
 
-/** Tells a folder from a later one at the same path: what still runs may have made that. */
+/** Identifies a folder. A folder that was deleted and made again at the same path has another id. */
 function folderId(path: string): string | null {
   const found = statSync(path, { throwIfNoEntry: false });
   return found ? `${found.ino} ${found.birthtimeMs}` : null;
 }
 
-/** Ends this process as a signal would: what is under way is finished. One whose home was deleted has nothing to do. */
+/** Ends this process with SIGTERM, so that work under way is finished, after `IDLE_MS` without work or when its home was deleted. */
 function endWhenIdle(follower: Follower, home: string): ReturnType<typeof setInterval> {
   let since = Date.now();
   const before = folderId(home);
@@ -110,7 +110,7 @@ async function sessionMailboxes(
   const idleSince = idleTimes.note(live, Date.now());
   if (isLeftBehind(names, live, all, named)) return [];
   const known = names.nameOf(live, named) ?? nameByElimination(names, live, all, named);
-  const name = known ?? (isOpening(live, named) ? null : await nameBeforeHook(home, names, live, all));
+  const name = known ?? (isOpening(live, named) ? null : await nameWithoutHook(home, names, live, all));
   if (name === null || !(await home.directory.get(name))) return [];
   const own = named.find((one) => one.name === name);
   const isCertain = own?.pid === live.pid || own?.session === null;
@@ -119,13 +119,13 @@ async function sessionMailboxes(
   const match = bound?.agent === name ? bound.match : (gitOrigin(live.folder) ?? live.folder);
   const shares = sharedMailbox(names.home, name);
   let others: Candidate[] | undefined;
-  // The same for every message of this look, and not asked for where none waits.
+  // Computed once for all messages of this look, and only if one waits.
   const candidates = (): Candidate[] =>
     (others ??= all.flatMap((one) => {
       const other = names.nameOf(one, named);
       return other !== null && sharedMailbox(names.home, other) === shares ? [{ name: other, folder: one.folder }] : [];
     }));
-  const leave = async (shared: Who, message: Message): Promise<number> => {
+  const leaveMs = async (shared: Who, message: Message): Promise<number> => {
     const stored = (await receiptsOf(shared, message.id)).filter(({ step }) => step === 'stored');
     const folder = senderFolder(message.from, stored, named);
     const at = Date.parse(stored[0]?.at ?? message.ts);
@@ -134,15 +134,16 @@ async function sessionMailboxes(
   return mailboxesOf({ name, home, shares }).map((one) =>
     one.taker === undefined
       ? { ...one, match }
-      : { ...one, match, idleSince, waitMs: (message) => leave(one.who, message) },
+      : { ...one, match, idleSince, waitMs: (message) => leaveMs(one.who, message) },
   );
 }
 
 /**
- * A client without hooks, or one that runs the first with the first prompt of its user: nobody sees its session before we do. It gets a
- * name, or the mailbox that somebody chose for all its sessions. Where a project says who its sessions are, the hook decides.
+ * Names a session whose hook has not run yet: its client has no hooks, or runs the first one with the first prompt of its user. The session
+ * gets a name of its own, or the mailbox that was chosen for all sessions of its client. Null: the hook decides, for example by a
+ * `.parley.json` of the project.
  */
-async function nameBeforeHook(
+async function nameWithoutHook(
   home: Home,
   names: SessionNames,
   live: LiveSession,
@@ -172,12 +173,12 @@ function hasProjectFile(folder: string): boolean {
   }
 }
 
-/** Whether the session was begun for a window that may not show it yet. */
+/** Whether the session was begun for a window that does not show it yet. */
 function isOpening({ id, pid }: LiveSession, named: readonly NamedSession[]): boolean {
   return named.some((one) => one.isOpening && (one.session === id || one.pid === pid) && hasLiveProcess(one));
 }
 
-/** Where the sender of a message works: a session in its folder, anybody else where it called `parley send`. */
+/** The folder of a sender: for a session its own folder, for any other sender the one in which `parley send` was called. Null: not known. */
 function senderFolder(from: string, stored: readonly Receipt[], named: readonly NamedSession[]): string | null {
   const session = named.find(({ name }) => name === from);
   if (session) return session.folder;
@@ -185,7 +186,7 @@ function senderFolder(from: string, stored: readonly Receipt[], named: readonly 
   return said ? String(said.evidence['folder']) : null;
 }
 
-/** After `/new` a window of Codex shows another conversation than the one that has its name. */
+/** Whether no window shows this conversation any more: after `/new` a window of Codex shows another conversation than the one with its name. */
 function isLeftBehind(
   names: SessionNames,
   live: LiveSession,
@@ -200,8 +201,8 @@ function isLeftBehind(
 }
 
 /**
- * A client may not say which process has a session. If one session of its folder has no name, and one named process that runs there has
- * no session that is still there, they belong together.
+ * The name of a session whose process the client does not say. If it is the only session without a name in its folder, and only one named
+ * process of that client there has no session, the name is that of the process. Null otherwise.
  */
 function nameByElimination(
   names: SessionNames,

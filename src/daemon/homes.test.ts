@@ -36,7 +36,7 @@ function openFiles(root: string): number {
 const aCopy = () => ({ message: aMessage(), copies: [{ mailbox: bob, attention: LOUD }] });
 
 describe('the rooms of a relay', () => {
-  it('cost no open file before somebody needs their mail, and none after they are closed', async () => {
+  it('have no open file before their mail is needed, and none after they are closed', async () => {
     const { root, relay } = await relayRooms();
     const before = openFiles(root);
     const rooms: RoomId[] = [];
@@ -66,7 +66,7 @@ describe('the rooms of a relay', () => {
     await relay.close();
   });
 
-  it('tell of trouble that nobody waits for', async () => {
+  it('report a failure that no caller waits for', async () => {
     const { relay, troubles } = await relayRooms();
     const { roomId } = await relay.rooms.create();
     // A file stands where bob's mail should be filed.

@@ -13,7 +13,7 @@ import type { AgentName, MessageId } from '../core/names.ts';
 import { Refusal } from '../core/refusal.ts';
 import { MIGRATIONS } from '../store/journal/schema.ts';
 
-/** What a workspace is opened with. `agent` and `relay` choose one of several relays. */
+/** The settings to open a workspace with. `agent` and `relay` choose one of several relays. */
 export interface WorkspaceSettings {
   bodyLimit: number;
   durability: Durability;
@@ -21,7 +21,7 @@ export interface WorkspaceSettings {
   relay?: string | undefined;
 }
 
-/** Every home that exists; Parley's own is made. `stays`: for a process that is asked often and closes the directories at its end. */
+/** Opens every home that exists, and makes Parley's own. `stays`: for a process that runs long and closes the directories at its end. */
 export function openWorkspace(
   env: Env,
   settings: WorkspaceSettings,
@@ -43,7 +43,7 @@ export function openWorkspace(
   };
 }
 
-/** The homes of this machine with a ledger, of which none is in `known`: also those that were made later, and brokers of other folders. */
+/** Opens the other homes of this machine that have a ledger: those made since, and brokers of other folders. Leaves out `known` roots. */
 export function openOtherHomes(env: Env, known: ReadonlySet<string>, durability: Durability): Home[] {
   const brokers = `${brokersFolder(env)}/repos`;
   const repositories = existsSync(brokers) ? readdirSync(brokers) : [];
@@ -53,12 +53,12 @@ export function openOtherHomes(env: Env, known: ReadonlySet<string>, durability:
   return [...bch, ...c2c.map((root) => openBroker(root, durability).home)];
 }
 
-/** A name that only the broker of another folder knows is no unknown name. */
+/** The refusal for a name that only the broker of another folder knows: it says where the name is known. Null: no broker knows it. */
 async function inOtherBroker(env: Env, own: string | undefined, text: string): Promise<Refusal | null> {
   return existsSync(brokersFolder(env)) ? sessionElsewhere(env, own, text) : null;
 }
 
-/** The broker of the working folder, if there is one. Without c2c this costs one look. */
+/** The broker of the working folder, if there is one. Without c2c this costs one `existsSync`. */
 function knownBroker(env: Env, cwd: string): string | undefined {
   const isNamed = env['C2C_MCP_BROKER_ROOT'] || env['C2C_BROKER_ROOT'];
   if (!isNamed && !existsSync(brokersFolder(env))) return undefined;
@@ -66,7 +66,7 @@ function knownBroker(env: Env, cwd: string): string | undefined {
   return existsSync(root) ? root : undefined;
 }
 
-/** Where an agent that joined a relay has its things; undefined for one that lives on this machine. */
+/** The folder of an agent that joined a relay; undefined for an agent of this machine. */
 function relayFolder(home: string, { agent, relay }: WorkspaceSettings): string | undefined {
   if (agent === undefined || !existsSync(`${home}/relays`)) return undefined;
   const own = readdirSync(`${home}/relays`).filter((name) => name.startsWith(`${agent}@`));
@@ -75,10 +75,10 @@ function relayFolder(home: string, { agent, relay }: WorkspaceSettings): string 
   throw new Refusal('ambiguous', `@${agent} is at several relays; set PARLEY_RELAY to one of ${own.join(', ')}`);
 }
 
-/** The newest format of the ledger that this program knows. */
+/** The newest format of the ledger that this version knows. */
 export const JOURNAL_FORMAT = MIGRATIONS.length;
 
-/** How the ledger of a home looks from outside; null if there is none. */
+/** Checks the ledger of a home without opening the home; null if there is none. */
 export function inspectJournal(root: string): JournalState | null {
   return checkJournal(`${root}/ledger.db`);
 }

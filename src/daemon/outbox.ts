@@ -4,17 +4,17 @@ import type { Service } from '../core/service.ts';
 import type { Home } from '../core/mail/workspace.ts';
 import { parleyHome } from '../platform/env.ts';
 
-/** How often sending is tried. */
+/** The pause between two attempts to send. */
 const ROUND_MS = 5000;
 
-/** Sends what waits in the outboxes of this home, as soon as their relay can be reached. Nobody connects to it. */
+/** The service that sends the mail in the outboxes of this home as soon as their relays can be reached. It has no socket or port. */
 export const outbox: Service = {
   async open(context, _values, log) {
     const relays = `${parleyHome(context.env)}/relays`;
     const homes = new Map<string, Home>();
     const ended = new AbortController();
 
-    const carryOut = async (folder: string): Promise<void> => {
+    const sendFrom = async (folder: string): Promise<void> => {
       const home = homes.get(folder) ?? openRemoteHome({ root: folder, durability: context.settings.durability });
       homes.set(folder, home);
       const before = (await home.remote?.outbox())?.length ?? 0;
@@ -28,7 +28,7 @@ export const outbox: Service = {
       while (!ended.signal.aborted) {
         for (const folder of foldersIn(relays)) {
           // One relay that fails does not stop the others.
-          await carryOut(folder).catch((error: unknown) =>
+          await sendFrom(folder).catch((error: unknown) =>
             log('outbox_failed', { identity: folder.slice(relays.length + 1), why: String(error) }),
           );
         }
@@ -50,7 +50,7 @@ export const outbox: Service = {
     };
   },
 
-  /** It has no address of its own: that its process runs is all there is to know. */
+  /** The service has no address to ask: if its process runs, it answers. */
   async answers(address) {
     return address !== '';
   },

@@ -3,16 +3,16 @@ import { HOST_OPTIONS } from '../protocols/c2a/options.ts';
 import type { Options } from '../core/command.ts';
 import type { Service } from '../core/service.ts';
 
-/** One row of the table of services. What is behind it is loaded only when the service is opened or asked for. */
+/** One row of the table of services. The code of a service is loaded only when the service is opened or asked for. */
 export interface ServiceRow {
   name: string;
   summary: string;
-  /** Its options on the command line of `parley up`. */
+  /** The service's options on the command line of `parley up`. */
   options: Options;
   load: () => Promise<Service>;
 }
 
-/** Every service that `parley up --with <name>` can open. A further one is a further row. */
+/** Every service that `parley up --with <name>` can open. A new service is a new row. */
 export const SERVICES: readonly ServiceRow[] = [
   {
     name: 'relay',

@@ -174,7 +174,7 @@ describe('a session that answers a question', () => {
   it('is shown urgent mail by its hook', async () => {
     const { rig, follower } = await asked();
     await follower.close();
-    HookSessionFolder.open(rig.workspace.own.root, 's1')?.keepMail(Date.now() + 60_000);
+    HookSessionFolder.open(rig.workspace.own.root, 's1')?.delayMail(Date.now() + 60_000);
     await rig.send({ body: 'B meanwhile?' });
     await rig.send({ body: 'stop', priority: 'urgent' });
     expect((await rig.hookLook()).bodies).toEqual(['stop']);
@@ -186,9 +186,9 @@ describe('a session that answers a question', () => {
     await rig.send({ body: 'B meanwhile?' });
     expect((await rig.hookLook()).bodies).toEqual(['B meanwhile?']);
     const folder = HookSessionFolder.open(rig.workspace.own.root, 's1');
-    folder?.keepMail(Date.now() - 1);
+    folder?.delayMail(Date.now() - 1);
     expect((await rig.hookLook()).bodies).toEqual(['B meanwhile?']);
-    folder?.keepMail(Date.now() + 60_000);
+    folder?.delayMail(Date.now() + 60_000);
     expect((await rig.hookLook()).bodies).toEqual([]);
     const mark = `${folder?.folder}/answering.json`;
     const text = await Bun.file(mark).text();
@@ -280,7 +280,7 @@ describe('an alarm for a question without an answer', () => {
     await within(10_000, async () => (await rig.steps(id)).includes('escalated'));
   });
 
-  it('comes however many older ones are open', async () => {
+  it('comes however many older questions are open', async () => {
     const rig = await aRig();
     await anOwner(rig.workspace);
     for (let n = 0; n < 101; n += 1) await rig.shownByHook(await rig.send({ body: `${n}?` }), 's2');
@@ -326,7 +326,7 @@ describe('a session whose model did not answer', () => {
     expect(await rig.state(id)).toBe('held');
   });
 
-  it('has its sender told, also if that failed first', async () => {
+  it('causes a notice to the sender, also if sending that failed first', async () => {
     const { rig, id } = await stuck();
     rig.failOnce();
     rig.claude.accept('s1', id, 'out of quota');
@@ -336,7 +336,7 @@ describe('a session whose model did not answer', () => {
   });
 });
 
-it('a wake budget forgets the sessions that it did not wake for an hour', () => {
+it('a wake budget forgets sessions without a wake in the last hour', () => {
   let now = 0;
   const wakes = new WakeBudget(30, () => now);
   wakes.note('s1');

@@ -16,9 +16,9 @@ import { lastHandover } from './hand-over.ts';
 import type { Handover } from './hand-over.ts';
 import { HookSessionFolder, ALONE_MS } from './hook-session.ts';
 
-/** Pause between two looks for answers, ms: the record of a model that writes changes all the time. */
+/** The least time between two looks for answers: a record changes all the time while its model writes. */
 const ANSWERS_MS = 250;
-/** A turn that works longer than this no longer keeps back the notice that its question has no answer, ms. */
+/** The notice that a question has no answer waits while its turn runs, but no longer than this. */
 const LONGEST_WORK_MS = 60 * 60_000;
 
 export interface AnswersDeps {
@@ -27,7 +27,7 @@ export interface AnswersDeps {
   proofOf(handover: Handover): Promise<RecordedProof | null>;
   /** Whether answers go to senders behind a relay, too. */
   captureRemote: boolean;
-  /** What this session does, as of the last look; null if it does not run. */
+  /** The status of this session, as of the last look; null if it does not run. */
   statusOf(session: Handover['to']): LiveSession['status'] | null;
   /** Asks for another look, now or after this time, ms. */
   lookIn(ms: number): void;
@@ -35,13 +35,13 @@ export interface AnswersDeps {
 }
 
 /**
- * Captured answers. The final text of the turn that a question began goes back to its sender, if the agent gave no answer by itself. A turn
- * that something else joined has no such text.
+ * Captured answers: the final text of the turn that a question began is sent to the asker as the reply, if the agent sent none. A turn that
+ * other mail or another prompt joined has no such text.
  */
 export class Answers {
-  /** Questions whose turn may still end, by mailbox and id, with the session that has them. */
+  /** Questions that were shown and may still get a captured answer, by mailbox and id. */
   readonly #questions = new Map<string, { who: Who; handover: Handover }>();
-  /** Sessions that answer a question which we gave them when they were idle: which one, and since when. */
+  /** By session: the question that we handed over alone while the session was idle, and since when its turn runs. */
   readonly #answering = new Map<string, { question: MessageId; since: number }>();
   #takenAt = -Infinity;
 
@@ -51,50 +51,53 @@ export class Answers {
     return this.#questions.size > 0;
   }
 
-  /** Whether a session works on this question now. One that waits for its user, or works for too long, may need help. */
+  /**
+   * Whether a session works on this question now. False if the session waits for its user, or has had the question for longer than
+   * `LONGEST_WORK_MS`: then its owner should hear of it.
+   */
   isWorkedOn({ mailbox, id }: Pick<Obligation, 'mailbox' | 'id'>): boolean {
     const handover = this.#questions.get(keyOf(mailbox, id))?.handover;
     if (!handover || this.deps.workspace.now() - handover.at > LONGEST_WORK_MS) return false;
     return this.deps.statusOf(handover.to) === 'active';
   }
 
-  /** Whether this session works on a question that had a turn of its own, not longer than mail may wait for that. */
+  /** Whether other mail must wait because this session answers a question in a turn of its own: for `ALONE_MS` at most. */
   isAnswering(session: string): boolean {
     const { since } = this.#answering.get(session) ?? { since: -Infinity };
     return Math.abs(this.deps.workspace.now() - since) < ALONE_MS;
   }
 
-  /** The session is about to get this question, alone. Its hook shows it no other mail meanwhile. */
+  /** The session is about to get this question, alone. Until `end` its hook shows only urgent mail. */
   begin(session: string, question: MessageId, since = this.deps.workspace.now()): void {
     this.#answering.set(session, { question, since });
-    this.#folderOf(session)?.keepMail(since + ALONE_MS);
+    this.#folderOf(session)?.delayMail(since + ALONE_MS);
   }
 
-  /** It has answered this one; or it did not get it, or its answer is not looked for. Another question keeps its turn. */
+  /** This question no longer needs the turn: it was answered, did not arrive, or is not captured. Does nothing if another question has the turn. */
   end(session: string, question: MessageId): void {
     if (this.#answering.get(session)?.question !== question) return;
     this.#answering.delete(session);
-    this.#folderOf(session)?.keepMail(null);
+    this.#folderOf(session)?.delayMail(null);
   }
 
   close(): void {
     for (const [session, { question }] of this.#answering) this.end(session, question);
   }
 
-  /** The session was shown this message: if it is a question, its answer is looked for. */
+  /** The session was shown this message. If it is a question, its answer is expected from now on. */
   async expect(mailbox: Who, handover: Handover): Promise<void> {
-    // What was taken from a shared mailbox is its taker's to answer.
+    // A message from a shared mailbox is answered by its taker.
     const who = handover.taker === undefined ? mailbox : { name: handover.taker, home: mailbox.home };
     const message = await who.home.journal.message(handover.id);
     const copy = message && (await who.home.journal.copy(who.name, handover.id));
     if (!copy || !wantsAnswer({ message, attention: copy.attention })) return;
     if (!(await this.#mayCapture(who, message.from))) return this.end(handover.to.id, handover.id);
     this.#questions.set(keyOf(who.name, handover.id), { who, handover });
-    await this.#goOn(handover);
+    await this.#resumeTurn(handover);
   }
 
-  /** A process before this one kept mail from the turn of this question, or its handover was not proven at once: the turn still runs. */
-  async #goOn(handover: Handover): Promise<void> {
+  /** If the turn of this question still runs, keeps other mail out of it: an earlier follower gave the question, or its proof came late. */
+  async #resumeTurn(handover: Handover): Promise<void> {
     const { id: session } = handover.to;
     const age = Math.abs(this.deps.workspace.now() - handover.at);
     if (age >= ALONE_MS || this.#answering.has(session) || this.deps.statusOf(handover.to) !== 'active') return;
@@ -102,7 +105,7 @@ export class Answers {
     if (proof?.step === 'shown' && proof.turn && !proof.turn.end) this.begin(session, handover.id, handover.at);
   }
 
-  /** The same for what a process before this one had shown. */
+  /** Expects the answers to the questions that an earlier follower handed over and settled. */
   async expectOwed(who: Who): Promise<void> {
     for await (const { id } of allOwed(who)) {
       const handover = await lastHandover(who, id);
@@ -110,7 +113,7 @@ export class Answers {
     }
   }
 
-  /** Sends the answers that are there by now. */
+  /** Sends the answers that the records show by now. */
   async take(): Promise<void> {
     const now = performance.now();
     if (this.#questions.size === 0) return;
@@ -118,21 +121,21 @@ export class Answers {
     this.#takenAt = now;
     for (const [key, question] of this.#questions) {
       try {
-        if (await this.#isDone(question)) this.#forget(key, question.handover);
+        if (await this.#finish(question)) this.#forget(key, question.handover);
       } catch (error) {
-        // It stays, and the next look tries again: the key of the answer keeps it from being sent twice.
+        // The question stays, and the next look tries again. The key of the answer keeps it from being sent twice.
         const because = error instanceof Error ? error.message : String(error);
         this.deps.log('answer_trouble', { mailbox: question.who.name, question: question.handover.id, because });
       }
     }
   }
 
-  /** Whether nothing more is to be done: its answer was sent, or there will be none. */
-  async #isDone({ who, handover }: { who: Who; handover: Handover }): Promise<boolean> {
+  /** Sends the answer if its turn has ended. Returns true if nothing is left to do: the answer was sent, or there will be none. */
+  async #finish({ who, handover }: { who: Who; handover: Handover }): Promise<boolean> {
     if (!(await isOwed(who, handover.id))) return true;
     const proof = await this.deps.proofOf(handover);
     const isLive = this.deps.statusOf(handover.to) !== null;
-    // The record does not have it: the session did not keep it, or a hook showed it.
+    // The record does not have the question: the session lost it, or a hook showed it.
     if (proof?.step === 'none') return proof.isOver || !isLive;
     if (proof?.step !== 'shown') return proof?.step === 'declined';
     const end = proof.turn?.end;
@@ -145,7 +148,7 @@ export class Answers {
     if ((await home.directory.get(name))?.parley?.capture === 'off') return false;
     if (this.deps.captureRemote) return true;
     const sender = AgentName.safeParse(from);
-    // Only a relay gives tokens.
+    // Only a relay gives tokens: a sender with one is behind a relay.
     const hasToken = sender.success && (await home.directory.get(sender.data))?.tokenHash !== undefined;
     return home.remote === undefined && !hasToken;
   }
@@ -174,22 +177,22 @@ export class Answers {
       });
       log('answer_captured', { mailbox: who.name, question: id, answer: sent.message.id });
     } catch (error) {
-      // It was answered, withdrawn or is not to be answered: then what the model said stays in its window.
+      // The question was answered or withdrawn, or must not be answered: the model's words stay in its window.
       if (!(error instanceof Refusal)) throw error;
       log('answer_not_sent', { mailbox: who.name, question: id, because: error.message });
     }
   }
 }
 
-/** Whether the final text of its turn is its answer. An answer is never answered so: two sessions would go on for ever. */
+/** Whether this message is a question that may get a captured answer. An answer never does: two sessions would go on for ever. */
 export function wantsAnswer({ message, attention }: Pick<Delivered, 'message' | 'attention'>): boolean {
   const isFirst = message.thread === undefined || message.parley?.intent === 'question';
   return isFirst && attention.policy === 'must_respond';
 }
 
 /**
- * What is handed over together is read together: the first has the greeting. A question that begins a turn of its own has one that does not
- * say that only `reply` reaches its sender.
+ * The texts of messages that are handed over together; the first begins with the greeting. A question that begins a turn of its own gets
+ * another greeting, which does not say that only `reply` reaches its sender.
  */
 export function parcelsOf(say: PushPhrases, copies: readonly FittedMail[], isIdle: boolean): Parcel[] {
   return copies.map((mail, index) => {
@@ -202,13 +205,13 @@ export function parcelsOf(say: PushPhrases, copies: readonly FittedMail[], isIdl
   });
 }
 
-/** What the agent has claimed or put off it answers itself. */
+/** Whether an answer is still open. False if the agent has claimed the question or put it off: then the agent answers it itself. */
 async function isOwed(who: Who, id: MessageId): Promise<boolean> {
   const obligation = await who.home.journal.obligation(who.name, id);
   return !obligation || (obligation.ended === null && obligation.state === 'open');
 }
 
-/** Whether this handover ended the copy. A hook may have shown it after the handover was lost. */
+/** Whether this handover settled the copy. If the handover was lost, a hook may have shown the message. */
 async function isSettledBy(who: Who, { id, to }: Handover): Promise<boolean> {
   const copy = await who.home.journal.copy(who.name, id);
   const by = copy?.state === 'settled' ? copy.settledBy : null;

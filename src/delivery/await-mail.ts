@@ -6,12 +6,12 @@ import type { WaitingMessage } from '../core/ports/mailboxes.ts';
 import { Wakeup } from '../core/wait.ts';
 import { isPushed } from './hand-over.ts';
 
-/** In case a file event was lost. */
+/** Mailboxes are also read at this interval, in case a file event was lost. */
 const LOOK_MS = 5000;
 
 /**
- * Waits until one of these mailboxes has mail that would wake its reader, and says which. It takes nothing. What only waits to be asked for
- * does not count: it would wake the same reader again and again.
+ * Waits until one of these mailboxes has mail that would wake its reader, and returns that mail. Takes nothing. Mail that only waits to be
+ * asked for does not count: it would wake the same reader again and again.
  */
 export async function awaitMail(
   mailboxes: readonly ReadMailbox[],
@@ -34,7 +34,7 @@ export async function awaitMail(
   }
 }
 
-/** Costs nothing what waits quietly, also what a hook has pointed to: its reader knows of that. */
+/** The mail that would wake the reader. Reads no quiet mail: a reader that a hook gave a knock or pointer knows of that message already. */
 async function wakingMail({ who, taker }: ReadMailbox, selection: Selection): Promise<WaitingMessage[]> {
   const { name, home } = who;
   const found: WaitingMessage[] = [];
@@ -42,7 +42,7 @@ async function wakingMail({ who, taker }: ReadMailbox, selection: Selection): Pr
   for (const id of await home.mailboxes.ids(name, true)) {
     const copy = await home.journal.copy(name, id);
     const one = copy?.state === 'stored' && isPushed(copy) ? await home.mailboxes.read(name, id) : null;
-    // Nobody takes its own words.
+    // A session does not take its own messages from a shared mailbox.
     if (one && one.message.from !== taker && isSelected(one, selection)) found.push(one);
   }
   return found.sort((a, b) => byTime(a.message, b.message));

@@ -2,15 +2,15 @@ import type { ReadMailbox } from '../core/mail/shared.ts';
 import type { Message } from '../core/message.ts';
 import type { LiveSession } from '../core/ports/live-session.ts';
 
-/** In this time after it was stored only a session of its sender's folder is woken for a message of a shared mailbox. */
+/** For this long after a message was stored in a shared mailbox, only sessions of the sender's folder are woken for it. */
 const PREFERENCE_MS = 5000;
-/** A sender that is no session says where it is right after it has sent: in this time nobody is woken. */
+/** For this long no session is woken if the sender's folder is unknown: `parley send` records it right after it has stored. */
 const UNKNOWN_MS = 250;
 
 /** A mailbox that a session reads, and the context that its mail must match. */
 export interface SessionMailbox extends ReadMailbox {
   match: string;
-  /** Of a shared mailbox: since when the session is idle, and how long it must leave a message to the others, ms. */
+  /** Both only for a shared mailbox. Since when the session is idle; and how long it must leave a message to other sessions. */
   idleSince?: number | null;
   waitMs?: (message: Message) => Promise<number>;
 }
@@ -24,15 +24,15 @@ export interface Candidate {
 /** A message of a shared mailbox. */
 export interface SharedMessage {
   from: string;
-  /** When it was stored here, Unix ms. What its sender says about the time is not believed. */
+  /** When the message was stored here, Unix ms. The time that its sender gives is not used. */
   at: number;
-  /** Where its sender works; null if nobody said so. */
+  /** The folder in which its sender works; null if it is not known. */
   folder: string | null;
 }
 
 /**
- * How long this session must still leave a message of the shared mailbox to the others, ms; 0: it may be woken for it now. The sender's
- * folder is a preference, not a scope: where no session works there, nobody waits for one.
+ * How long this session must still leave a message of the shared mailbox to the other sessions, ms. 0: it may be woken for the message now.
+ * Infinity: it sent the message itself. The sender's folder is a preference, not a scope: if no session works there, no session waits.
  */
 export function waitMs(
   session: Candidate,
@@ -48,7 +48,7 @@ export function waitMs(
   return left(at, PREFERENCE_MS, now);
 }
 
-/** How much of a time is left that began then. A clock that was set back makes it no longer. */
+/** What is left of a time that began at `begun`. A clock that was set back does not make it longer. */
 function left(begun: number, ms: number, now: number): number {
   return Math.min(ms, Math.max(0, begun + ms - now));
 }
@@ -57,11 +57,11 @@ function isIn(folder: string, parent: string): boolean {
   return folder === parent || folder.startsWith(`${parent}/`);
 }
 
-/** Since when each session is idle, as far as somebody looked. The one that is idle longest is woken first. */
+/** Since when each session is idle, counted from the first look that found it idle. The session that is idle longest is woken first. */
 export class IdleTimes {
   readonly #since = new Map<string, number>();
 
-  /** Notes the state of a session, and returns since when it is idle; null: it is not. */
+  /** Notes the status of a session. Returns since when it is idle; null: it is not idle. */
   note({ id, status }: Pick<LiveSession, 'id' | 'status'>, now: number): number | null {
     if (status !== 'idle') {
       this.#since.delete(id);

@@ -6,7 +6,7 @@ import { Schema } from '../core/schema.ts';
 import { isMissing } from '../core/disk.ts';
 import { changeTable } from '../platform/trust.ts';
 
-/** The mailbox of each client. The settings of a client name only the client, so a new mailbox changes no settings file. */
+/** The mailbox of each client. The client's settings file names only the client, so it stays as it is when the mailbox changes. */
 const ClientBindings = new Schema(() => v.object({ v: v.literal(1), clients: v.record(v.string(), AgentName.inner) }));
 export type ClientBindings = Readonly<Record<string, AgentName>>;
 
@@ -36,14 +36,14 @@ export function unbindClient(home: string, client: string): void {
 }
 
 /**
- * The mailbox that a session of this name shares with the other sessions of its client. Undefined: it is no session, somebody asked for its
- * name, or its client has a mailbox that somebody chose, and every session of it uses that one.
+ * The mailbox that a session of this name shares with the other sessions of its client. Undefined: the name is not a session's, the name was
+ * asked for, or the client has a chosen mailbox that all its sessions use.
  */
 export function sharedMailbox(home: string, name: AgentName): AgentName | undefined {
   try {
     const named = JSON.parse(readFileSync(`${home}/names/${name}.json`, 'utf8')) as { client: string; isChosen?: true };
     const { client, isChosen } = named;
-    // A record of an earlier version does not say that somebody asked for its name.
+    // Records of earlier versions lack `isChosen`, so the form of the name is checked, too.
     const isGiven = !isChosen && name.startsWith(`${client}.`);
     return isGiven && isShared(home, client) ? AgentName.parse(client) : undefined;
   } catch {
@@ -56,7 +56,7 @@ export function isShared(home: string, client: string): boolean {
   try {
     return clientBindings(home)[client] === client;
   } catch {
-    // A file that cannot be read: the hook and `parley doctor` name it.
+    // The hook and `parley doctor` report a file that cannot be read.
     return false;
   }
 }

@@ -10,29 +10,29 @@ import type { Parcel, WayName } from '../core/ports/way-in.ts';
 /** What Parley knows about one client. There is one value per client, in the table of clients/clients.ts. */
 export interface Client {
   name: string;
-  /** Null: it runs no hooks. */
+  /** How the client runs hooks. Null: it runs none. */
   hook: HookClient | null;
-  /** How it is typed to. Null: its screen is not known. */
+  /** How text is typed into the client. Null: its screen is not known. */
   typing: Typing | null;
-  /** Reads the state of one of its sessions. Without it, its hooks leave the state in a file. */
+  /** Reads the state of a session. Without it, the client's hooks write the state into a file. */
   state?: (session: SessionPlace) => StateReader;
-  /** Follows its own record of a session: whether a turn is open there; null without a record. For hooks that may be late. */
+  /** Follows the client's record of a session: whether a turn is open; null without a record. Used because hooks may be late. */
   openTurn?: (session: Pick<SessionPlace, 'session' | 'env'>) => () => boolean | null;
-  /** Its own record of what it showed to the model of a session. */
+  /** Reads in the client's record what its model was shown in a session. */
   evidence?: (folders: readonly string[], session: string) => ShownEvidence;
-  /** Its own record of a session, read for these messages, which our hook printed there after `since` (Unix ms). */
+  /** Searches the client's record of a session for these messages, which our hook printed after `since` (Unix ms). */
   hookRecord?: (place: Pick<SessionPlace, 'session' | 'env'>, ids: readonly MessageId[], since: number) => HookRecord;
-  /** How a session of it is started, followed and given prompts. Without it, it cannot be controlled. `env` has HOME and PATH. */
+  /** Starts and follows a session and gives it prompts. Without it, the client cannot be controlled. `env` has HOME and PATH. */
   session?: (target: SessionTarget, env: SessionPlace['env']) => SessionDriver;
-  /** Whether this process of it may run the hooks and tools of many sessions: then only the client's own id says which one is meant. */
+  /** Whether this process of the client may run the hooks and tools of many sessions: then only the client's own id names the session. */
   sharesProcess?: (client: { pid: number; words: readonly string[] }, env: SessionPlace['env']) => boolean;
-  /** Each window is a process of its own, which its running sessions name, and its first hook runs with the first prompt of its user. */
+  /** Each window is its own process, which the list of running sessions names. Its first hook runs with the first prompt of its user. */
   isWindowed?: true;
-  /** Its running sessions, and how mail reaches them. `env` has HOME. */
+  /** The client's running sessions, and the ways to them. `env` has HOME. */
   live?: (env: SessionPlace['env']) => LiveSessions;
-  /** How mail is typed to it in a terminal that `parley run` holds. Without it, nothing is. */
+  /** How mail is typed into the client in a terminal that `parley run` holds. Without it, no mail is typed there. */
   held?: (place: HeldPlace) => HeldClient;
-  /** Its ways in, the best first. spec: c2c#ways */
+  /** The ways in, the best first. spec: c2c#ways */
   ways: readonly PossibleWay[];
 }
 
@@ -42,26 +42,26 @@ export interface HeldPlace {
   /** Unix ms. */
   startedAt: number;
   folder: string;
-  /** The user's own words for it. */
+  /** The arguments that the user gave to the client. */
   args: readonly string[];
   env: SessionPlace['env'];
 }
 
 export interface HeldClient {
   states: StateReader;
-  /** Its own id of its session, as far as it is known by now. */
+  /** The client's own id of its session; null if it is not known yet. */
   readonly session: string | null;
-  /** Whether it takes prompts by now: many clients draw their composer before that. */
+  /** Whether the client takes prompts already: many clients draw their composer before they do. */
   isReady(screen: Screen): boolean;
-  /** Its screen has changed. */
+  /** Called when the screen has changed. */
   look(screen: Screen): void;
-  /** Whether its composer holds this very text, as far as the screen shows. */
+  /** Whether the composer holds this very text, as far as the screen shows. */
   holds(screen: Screen, text: string): boolean;
   /** As in Typing. */
   enterAfter: number;
   /** As in TypingOptions. */
   shownFor?: number;
-  /** The keys that take back a part of what was typed, and answer no question; Ctrl-U if nothing is said. */
+  /** The keys that erase a part of the typed text and answer no question; Ctrl-U by default. */
   eraseKeys?: string;
 }
 
@@ -81,40 +81,40 @@ export interface ShownEvidence {
   wait(parcels: readonly Parcel[], signal: AbortSignal): Promise<Evidence | null>;
 }
 
-/** What a client wrote down about messages that our hook printed. It asks no other program: a turn waits for it. */
+/** What a client's record says about messages that our hook printed. Asks no other program, because a turn waits for it. */
 export interface HookRecord {
-  /** Those of them that were in a request to the model. Reads on from where the last call ended. */
+  /** The messages that were in a request to the model. Each call reads on from where the last one ended. */
   shown(): ReadonlyMap<MessageId, ShownProof>;
   /** Whether the client keeps a record of this session, as of the last call. */
   readonly isThere: boolean;
   /**
-   * Whether this message is part of the conversation, as of the last call, so that the next request has it: its request failed, or the client
-   * was started again (`isResumed`) and goes on with the conversation. What its user took back with a prompt is none.
+   * Whether this message is part of the conversation, as of the last call of `shown`, so that the next request has it: its request failed, or
+   * the client was started again (`isResumed`) and continues the conversation. False for a message that the user took back with a prompt.
    */
   stays(id: MessageId, isResumed: boolean): boolean;
 }
 
-/** How a client is typed to: what its screen shows, how long after a paste Enter follows, and how a text must end. */
+/** How text is typed into a client: how its screen is read, how long after a paste Enter follows, and how a text must end. */
 export interface Typing {
   composer: ReadComposer;
-  /** In ms, at least. Enter waits in any case until the screen shows the paste; then most clients take it at once, also behind 64 KB. */
+  /** The least time between paste and Enter, ms. Enter also waits until the screen shows the paste; most clients then take it at once. */
   enterAfter: number;
-  /** The same where its screen cannot be read. */
+  /** The same for a terminal whose screen cannot be read. */
   blindEnterAfter: number;
   ending?: (text: string) => string;
 }
 
-/** What is known of a session when it is asked by which way its mail comes. */
+/** The facts that decide by which ways the mail of a session can come. */
 export interface WayFacts {
-  /** Our hook is in the client's settings, and the client runs it as far as that can be seen. */
+  /** Our hook is in the client's settings, and nothing shows that the client does not run it. */
   hook: boolean;
-  /** Our server is there. */
+  /** Our MCP server is in the client's settings. */
   server: boolean;
-  /** Our plugin is where the client loads plugins, and it has said who it is. */
+  /** Our plugin is where the client loads plugins, and has reported its session. */
   plugin: boolean;
   /** The loop that runs for the session. */
   loop: 'wake' | 'deliver' | 'wire' | null;
-  /** The client is one that can be started in wire mode. */
+  /** The client can be started in wire mode. */
   hasWire: boolean;
 }
 
@@ -124,15 +124,15 @@ export interface PossibleWay {
   way: WayName;
   rank: Rank;
   isOn(facts: WayFacts): boolean;
-  /** Could it be on, with this client? */
+  /** Whether this way could be turned on for this client. */
   isPossible?(facts: WayFacts): boolean;
   because: string;
-  /** How it is got. */
+  /** How to turn it on. */
   get: string;
 }
 
 /**
- * How a text must be handed over at one event of a client so that it reaches the model.
+ * The form in which a text must be printed at one event of a client so that it reaches the model.
  * `context`: JSON with additionalContext on stdout. `plain`: the bare text on stdout. `block` and `deny`: a JSON decision on
  * stdout whose reason the model gets. `stderr`: the bare text on stderr, with exit code 2. spec: hook#clients
  */
@@ -141,38 +141,39 @@ export type Form = 'context' | 'plain' | 'block' | 'deny' | 'stderr';
 /** A client that runs hooks. */
 export interface HookClient {
   name: string;
-  /** The events at which a text reaches the model. At every other event nothing is said, so nothing may be taken. */
+  /** The events at which a text reaches the model. At every other event nothing is printed, so no mail may be taken. */
   events: Readonly<Record<string, Form>>;
-  /** Events at which a turn of the session's own begins: what wakes nobody is shown there. */
+  /** Events at which a turn of the session's own begins: mail that wakes no session is shown there. */
   beginsTurn: readonly string[];
-  /** Events after which the model would rest: whatever is said there costs another turn. */
+  /** Events at the end of a turn: a text that is printed there costs another turn. */
   endsTurn: readonly string[];
-  /** It runs no second hook at the end of a turn that a text has prolonged: after that text comes the next prompt. */
+  /** The client runs no second hook at the end of a turn that a text has prolonged: the next event is a prompt. */
   prolongsOnce?: boolean;
-  /** Each of its processes has one session at a time: where another starts, the one before has ended. */
+  /** Each process of the client has one session at a time: when another one starts, the one before has ended. */
   oneSession?: boolean;
-  /** Tools after which the client drops what a hook says. */
+  /** Tools after which the client drops what a hook prints. */
   deafAfter: readonly string[];
   /**
-   * It writes down what it gives its model before it runs the next hook: where there is a record, what that does not show was not given, or
-   * not yet.
+   * The client records what it gives its model before it runs the next hook. So a text that its record does not show was not given, or not
+   * yet.
    */
   recordDecides?: true;
-  /** Whether a subagent runs this hook, where the event itself does not say so. */
+  /** Whether a subagent runs this hook, for clients whose event does not say it by `agent_id`. */
   isSubagent?(event: HookEvent): boolean;
-  /** What the client counts when it decides that a text is too long to be shown whole. */
+  /** The unit in which the client measures whether a text is too long to be shown whole. */
   counts: 'characters' | 'bytes';
-  /** The events at which the hook should be called, and how long it may take, in the unit of the client. */
+  /** The events for which the hook is registered. */
   registers: readonly string[];
+  /** How long the hook may take, in the unit of the client. */
   timeout: number;
-  /** What to paste into which file, for this command. */
+  /** The text that tells a person what to paste into which file, for this command. */
   settings(command: string): string;
 }
 
-/** More than this never reaches a model whole: beyond 10,000 both Claude Code and Codex put the text into a file. */
+/** The longest text that a hook prints. Claude Code and Codex put a text of more than 10,000 into a file, so a model would not see it whole. */
 export const TEXT_LIMIT = 9000;
 
-/** A text in the form of an event: what to write where, and how to exit. */
+/** A text in the form that an event needs: what to write to which descriptor, and the exit code. */
 export interface Framed {
   fd: 1 | 2;
   text: string;
@@ -197,7 +198,7 @@ function json(value: unknown): Framed {
   return { fd: 1, text: `${JSON.stringify(value)}\n`, exit: 0 };
 }
 
-/** How long a text is in the client's own measure. */
+/** The length of a text in the client's own unit. */
 export function lengthFor(client: HookClient, text: string): number {
   return client.counts === 'bytes' ? Buffer.byteLength(text) : text.length;
 }

@@ -75,7 +75,7 @@ describe('much mail that waits', () => {
     expect(together.map((parcels) => parcels.length)).toEqual([3, 2]);
   });
 
-  it('does not keep back an urgent message that came last', async () => {
+  it('does not delay an urgent message that came last', async () => {
     const rig = await aRig();
     const together = handovers(rig);
     const ada = await anOwner(rig.workspace, 'ada');
@@ -88,7 +88,7 @@ describe('much mail that waits', () => {
     expect(together[0]?.map(({ id }) => id)).toContain(message.id);
   });
 
-  it('does not keep other sessions waiting while it is judged', async () => {
+  it('does not delay the mail of other sessions while it is judged', async () => {
     const rig = await aRig(({ id }) => (id === 's2' ? alice : BOB));
     const ids = await sendMany(rig, 210);
     const other = await send(rig.workspace, BOB, aDraft({ to: '@alice', body: 'for alice' }));

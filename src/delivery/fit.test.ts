@@ -14,7 +14,7 @@ function mail(length: number, injection: FittedMail['attention']['injection'] = 
   return { message, attention: { ...LOUD, injection }, attempt: 0 };
 }
 
-describe('a round', () => {
+describe('a text of a hook', () => {
   it('holds whole messages, oldest first, and counts those for which there is no room', () => {
     const waiting = Array.from({ length: 30 }, () => mail(1000));
     const round = planText(voice, waiting.toReversed(), limits);
@@ -24,12 +24,12 @@ describe('a round', () => {
     expect(renderText(voice, round)).toContain(`${round.left} more wait`);
   });
 
-  it('begins with what is pressing', () => {
+  it('begins with urgent messages', () => {
     const [old, pressing] = [mail(10), mail(10, 'immediate')];
     expect(planText(voice, [old, pressing], limits).pieces.map(({ mail }) => mail)).toEqual([pressing, old]);
   });
 
-  it('points at a message that would not fit even alone', () => {
+  it('has a pointer for a message that would not fit even alone', () => {
     const waiting = [mail(10), mail(20_000), mail(10)];
     expect(planText(voice, waiting, limits)).toMatchObject({
       pieces: [{ kind: 'whole' }, { kind: 'pointer' }, { kind: 'whole' }],
@@ -37,7 +37,7 @@ describe('a round', () => {
     });
   });
 
-  it('counts as its client does', () => {
+  it('is measured in the unit of its client', () => {
     const japanese: FittedMail = { ...mail(0), message: aMessage({ body: '本'.repeat(4000) }) };
     expect(planText(voice, [japanese], limits).pieces[0]?.kind).toBe('whole');
     expect(planText(voice, [japanese], { ...limits, length: (text) => Buffer.byteLength(text) }).pieces[0]?.kind).toBe(
@@ -45,14 +45,14 @@ describe('a round', () => {
     );
   });
 
-  it('is not begun for knocks alone where speaking costs a turn', () => {
+  it('is not printed for knocks alone where printing costs a turn', () => {
     const knocks = [mail(10, 'notify'), mail(10, 'notify')];
     expect(planText(voice, knocks, limits).pieces.map(({ kind }) => kind)).toEqual(['knock', 'knock']);
     expect(planText(voice, knocks, { ...limits, free: false }).pieces).toEqual([]);
     expect(planText(voice, [...knocks, mail(10)], { ...limits, free: false }).pieces).toHaveLength(3);
   });
 
-  it('never grows beyond its room, always says something, and keeps count', () => {
+  it('never exceeds its limit, is never empty, and counts what is left', () => {
     const lengths = fc.array(fc.tuple(fc.nat(12_000), fc.constantFrom('buffered', 'immediate', 'notify')), {
       minLength: 1,
       maxLength: 60,

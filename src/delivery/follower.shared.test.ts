@@ -60,7 +60,7 @@ async function aRig(waitMs: (session: string) => number = () => 0, idleSince: Re
 }
 
 describe('mail for a mailbox that sessions share', () => {
-  it('goes to one of them, each message once, and is then that one’s, with its proof', async () => {
+  it('goes to one session, each message once, and then belongs to that session, with its proof', async () => {
     const rig = await aRig();
     rig.claude.add('a').add('b');
     rig.follow();
@@ -78,7 +78,7 @@ describe('mail for a mailbox that sessions share', () => {
     }
   });
 
-  it('comes whole, and not as a digest for one of them, when none may be woken again', async () => {
+  it('comes whole, and not as a digest for one session, when no session may be woken again', async () => {
     const rig = await aRig();
     rig.claude.add('a').add('b');
     rig.follow(1);
@@ -105,7 +105,7 @@ describe('mail for a mailbox that sessions share', () => {
     expect(rig.claude.texts('a')).toEqual([]);
   });
 
-  it('is left to the session that comes first, until its time is over', async () => {
+  it('is left to the preferred session until its time is over', async () => {
     const waits = { a: 60_000, b: 0 };
     const rig = await aRig((session) => waits[session as 'a' | 'b']);
     rig.claude.add('a');
@@ -120,7 +120,7 @@ describe('mail for a mailbox that sessions share', () => {
     await within(10_000, async () => (await rig.taker(second)) !== undefined);
   });
 
-  it('is owed by its taker, whose final words go back under its name', async () => {
+  it('is owed by its taker, whose captured answer goes back under its own name', async () => {
     const rig = await aRig();
     rig.claude.mode = 'silent';
     rig.claude.add('a');
@@ -136,7 +136,7 @@ describe('mail for a mailbox that sessions share', () => {
       expect((await owe(rig.workspace.who(name), { limit: 5 })).obligations).toEqual([]);
   });
 
-  it('waits while the session that would take it wants quiet', async () => {
+  it('waits during a quiet time of the session that would take it', async () => {
     const rig = await aRig();
     await rig.workspace.own.directory.amend('claude.a' as AgentName, () => ({ quiet: { on: true } }));
     rig.claude.add('a');

@@ -32,7 +32,7 @@ describe('the follower', () => {
     await within(10_000, async () => rig.claude.again.get('nobody knows it')?.length === 0);
   });
 
-  it('is handed over once, however often everything is looked at while its text is made', async () => {
+  it('hands a message over once, however many looks there are while its text is made', async () => {
     const rig = await aRig();
     rig.claude.mode = 'silent';
     const ready = Promise.withResolvers<void>();
@@ -58,7 +58,7 @@ describe('the follower', () => {
     expect(await rig.steps(id)).toEqual(['offered', 'shown']);
   });
 
-  it('gives a session what comes later, each message once', async () => {
+  it('gives a session mail that comes later, each message once', async () => {
     const rig = await aRig();
     rig.claude.add('s1');
     rig.follow();
@@ -69,7 +69,7 @@ describe('the follower', () => {
     for (let n = 1; n <= 15; n += 1) expect(all.split(`letter ${n}.`)).toHaveLength(2);
   });
 
-  it('starts a text with who the mail is from and that it is no instruction of the user', async () => {
+  it('begins a text with who wrote the mail, and that it is not an instruction of the user', async () => {
     const rig = await aRig();
     await rig.send();
     rig.claude.add('s1');
@@ -78,7 +78,7 @@ describe('the follower', () => {
     expect(rig.claude.texts('s1')[0]).toStartWith(`[parley abc] Mail for @${BOB}.`);
   });
 
-  it('names a person who wrote as one', async () => {
+  it('marks a sender that is a person as a person', async () => {
     const rig = await aRig();
     const ada = await anOwner(rig.workspace, 'ada');
     await send(rig.workspace, ada, aDraft({ to: `@${BOB}`, body: '\nplease look\nat this' }));
@@ -88,7 +88,7 @@ describe('the follower', () => {
     expect(rig.claude.texts('s1')[0]).toContain("from @ada (a person: your user's mailbox)");
   });
 
-  it('gives one message to one of several sessions: to an idle one before one that works', async () => {
+  it('gives a message to one of several sessions: to an idle one rather than a working one', async () => {
     const rig = await aRig();
     rig.claude.add('busy', { status: 'active' }).add('idle');
     const id = await rig.send();
@@ -98,7 +98,7 @@ describe('the follower', () => {
     expect(rig.claude.texts('idle')).toHaveLength(1);
   });
 
-  it('leaves alone a session that is nobody’s, and one that starts', async () => {
+  it('gives no mail to a session without a mailbox, nor to one that is starting', async () => {
     const rig = await aRig(({ id }) => (id === 'other' ? null : BOB));
     rig.claude.add('other').add('new', { status: 'starting' });
     const id = await rig.send();
@@ -109,7 +109,7 @@ describe('the follower', () => {
     expect(rig.claude.got.size).toBe(0);
   });
 
-  it('does not push what only knocks or waits quietly', async () => {
+  it('does not hand over mail that only knocks or waits quietly', async () => {
     const rig = await aRig();
     rig.claude.add('s1');
     const status = await rig.send({ intent: 'status' });
@@ -119,7 +119,7 @@ describe('the follower', () => {
     expect(await rig.state(status)).toBe('stored');
   });
 
-  it('gives a session only mail for its context', async () => {
+  it('gives a session only mail that matches its context', async () => {
     const rig = await aRig(() => BOB, 'github.com/acme/api');
     rig.claude.add('s1');
     const other = await rig.send({ scope: Scope.parse('github.com/acme/web') });
@@ -129,7 +129,7 @@ describe('the follower', () => {
     expect(await rig.state(other)).toBe('stored');
   });
 
-  it('hands over what waits in the order in which it was sent', async () => {
+  it('hands waiting mail over in the order in which it was sent', async () => {
     const rig = await aRig();
     const bodies = ['first', 'second', 'third', 'fourth'];
     let last = '' as MessageId;
@@ -144,7 +144,7 @@ describe('the follower', () => {
     expect([...all.matchAll(/first|second|third|fourth/g)].map(([word]) => word)).toEqual(bodies);
   });
 
-  it('leaves a body to the reader that is too long to be pushed', async () => {
+  it('does not hand over a body that is too long; its reader fetches it', async () => {
     const rig = await aRig();
     rig.claude.add('s1');
     const [long, longest] = [
@@ -156,7 +156,7 @@ describe('the follower', () => {
     expect(await rig.state(long)).toBe('stored');
   });
 
-  it('keeps what a client has for it, however long that takes', async () => {
+  it('holds a message for the client that has it, however long that takes', async () => {
     const rig = await aRig();
     rig.claude.add('s1').mode = 'silent';
     const id = await rig.send();
@@ -170,7 +170,7 @@ describe('the follower', () => {
     expect([await rig.state(id), rig.claude.texts('s1').length]).toEqual(['held', 1]);
   });
 
-  it('gives what a process before it claimed and did not hand over, unmarked', async () => {
+  it('hands over, unmarked, what an earlier follower claimed and did not hand over', async () => {
     const rig = await aRig();
     const id = await rig.send();
     await rig.workspace.own.mailboxes.claim(BOB, [id], { ms: 60_000, bearer: 'follower' });
@@ -180,7 +180,7 @@ describe('the follower', () => {
     expect(rig.claude.texts('s1')).toEqual([expect.not.stringContaining('redelivered')]);
   });
 
-  it('lets mail wait that could not be handed over, with the reason, and tries again after a pause', async () => {
+  it('records why mail could not be handed over, and tries again after a pause', async () => {
     const rig = await aRig();
     rig.claude.add('s1').mode = { outcome: 'left', because: 'the socket refused it', retry: true };
     const id = await rig.send();
@@ -210,7 +210,7 @@ describe('the follower', () => {
     expect([rig.claude.texts('s1'), rig.claude.texts('s2').length]).toEqual([[], 1]);
   });
 
-  it('ends a message as ignored that the user of the session declined', async () => {
+  it('ends a message as ignored if the user of the session declined it', async () => {
     const rig = await aRig();
     rig.claude.add('s1').mode = { outcome: 'left', because: 'declined', retry: false, isDeclined: true };
     const id = await rig.send();
@@ -294,7 +294,7 @@ describe('the follower', () => {
     await within(10_000, () => settled(rig, id));
   });
 
-  it('gives one mailbox its mail although another one cannot be looked at', async () => {
+  it('hands over the mail of one mailbox although another one cannot be read', async () => {
     const rig = await aRig(({ id }) => (id === 's2' ? alice : BOB));
     const { journal } = rig.workspace.own;
     const heldBy = journal.heldBy.bind(journal);
@@ -307,7 +307,7 @@ describe('the follower', () => {
     await within(10_000, async () => (await rig.workspace.own.journal.copy(alice, message.id))?.state === 'settled');
   });
 
-  it('gives one session its mail although another one can be given no name', async () => {
+  it('gives one session its mail although naming another one fails', async () => {
     const rig = await aRig(({ id }) => {
       if (id === 's1') throw new Error('there is a role of this name');
       return BOB;
@@ -318,7 +318,7 @@ describe('the follower', () => {
     await within(10_000, () => settled(rig, id));
   });
 
-  it('hands over what a process before it claimed and did not hand over, also if it had been handed over before that', async () => {
+  it('hands over what an earlier follower claimed and did not hand over, also if it was handed over once before', async () => {
     const rig = await aRig();
     rig.claude.mode = { outcome: 'left', because: 'its socket is closed', retry: true };
     rig.claude.add('s1');
@@ -332,7 +332,7 @@ describe('the follower', () => {
     await within(10_000, () => settled(rig, id));
   });
 
-  it('does what time brings also after the clock was set back', async () => {
+  it('does what is due by time, also after the clock was set back', async () => {
     onTestFinished(() => void setSystemTime());
     const rig = await aRig();
     await rig.workspace.own.directory.amend(BOB, () => ({ quiet: { on: true } }));
@@ -391,7 +391,7 @@ describe('the follower', () => {
     await within(10_000, () => settled(rig, id));
   });
 
-  it('waits longer each time that a running session did not keep a message', async () => {
+  it('waits longer each time a running session loses a message', async () => {
     const rig = await aRig();
     rig.claude.mode = { outcome: 'offered', evidence: {} };
     rig.claude.isOver = true;
@@ -403,7 +403,7 @@ describe('the follower', () => {
     expect((await rig.steps(id)).filter((step) => step === 'offered')).toHaveLength(1);
   });
 
-  it('keeps what an agent answered meanwhile as it ended', async () => {
+  it('leaves a message as it ended if the agent has answered it meanwhile', async () => {
     const rig = await aRig();
     rig.claude.add('s1').mode = 'silent';
     const id = await rig.send();
@@ -459,7 +459,7 @@ describe('a client whose model does not answer', () => {
   });
 });
 
-describe('mail that a session has, and that its model was not asked with', () => {
+describe('mail in the conversation that the model was not asked with', () => {
   const nudges = (rig: Rig): string[] => rig.claude.texts('s1').filter((text) => text.includes('got no answer'));
 
   async function left(many: number, trouble?: string): Promise<{ rig: Rig; ids: MessageId[]; follower: Follower }> {
@@ -474,7 +474,7 @@ describe('mail that a session has, and that its model was not asked with', () =>
     return { rig, ids, follower };
   }
 
-  it('is named once in one text, and not again by a later process that finds it in the record', async () => {
+  it('is named once, in one nudge, and not again by a later follower that finds the nudge in the record', async () => {
     const { rig, ids, follower } = await left(2);
     await within(10_000, async () => nudges(rig).length > 0);
     expect(nudges(rig)).toEqual([
@@ -496,7 +496,7 @@ describe('mail that a session has, and that its model was not asked with', () =>
     await within(10_000, async () => nudges(rig).length === 2);
   });
 
-  it('is named again, after a pause, if the client did not take the text', async () => {
+  it('is named again, after a pause, if the client did not take the nudge', async () => {
     const rig = await aRig();
     rig.claude.add('s1', { status: 'active' }).mode = 'silent';
     const id = await rig.send();
@@ -517,7 +517,7 @@ describe('mail that a session has, and that its model was not asked with', () =>
     expect([nudges(rig).length, await rig.steps(id)]).toEqual([1, ['offered', 'knocked', 'knocked']]);
   });
 
-  it('has the turn that the text begins for itself, if it is a question: other mail comes after its answer', async () => {
+  it('gets the turn of the nudge for itself if it is a question: other mail comes after its answer', async () => {
     const { rig, ids } = await left(1);
     const [question] = ids;
     if (!question) throw new Error('it was sent');
@@ -552,7 +552,7 @@ describe('mail that a session has, and that its model was not asked with', () =>
 });
 
 describe('an alarm', () => {
-  it('goes to the owner, once, for what was shown and not answered in time, and not for what nobody was shown', async () => {
+  it('goes to the owner, once, for a message that was shown and not answered in time, and not for one that was not shown', async () => {
     const rig = await aRig();
     const ada = await anOwner(rig.workspace, 'ada');
     Object.assign(rig.claude.add('s1'), { beginsTurn: false });
@@ -642,7 +642,7 @@ describe('a captured answer', () => {
     expect((await answers(rig)).map(({ body }) => body)).toEqual(['mine']);
   });
 
-  it('never answers an answer, also one that must be answered', async () => {
+  it('is never sent for an answer, also not for one that must be answered', async () => {
     const rig = await aRig();
     rig.claude.add('s1').endsTurn = false;
     const own = (await send(rig.workspace, BOB, aDraft({ to: '@alice', body: 'what?' }))).message;
@@ -683,7 +683,7 @@ describe('a captured answer', () => {
     expect((await answers(rig)).map(({ body }) => body)).toEqual(bodies);
   });
 
-  it('is not sent for what the agent put off', async () => {
+  it('is not sent for a question that the agent put off', async () => {
     const { rig, id } = await asked();
     await defer(rig.workspace, rig.workspace.who(BOB), id, { reason: 'after lunch' });
     rig.claude.show('s1', id, { id: 't1', end: { how: 'done', text: 'I put it off.' } });

@@ -32,7 +32,7 @@ export interface FollowerDeps {
   clients: ReadonlyMap<string, LiveSessions>;
   /** The mailboxes that a running session reads, its own first. `all`: every session that its client runs. */
   mailboxesOf(live: LiveSession, all: readonly LiveSession[]): Promise<readonly SessionMailbox[]>;
-  /** The client's own record of what our hook printed in a session. */
+  /** Reads the client's own record of what our hook printed in a session. */
   hookRecordOf: OfferedDeps['recordOf'];
   phrases(reader: Who, mail: readonly FittedMail[], now: number, hasTools: boolean): Promise<PushPhrases>;
   settings: { wakesPerHour: number; captureRemote: boolean };
@@ -41,9 +41,9 @@ export interface FollowerDeps {
 }
 
 export interface FollowerLimits extends PauseLimits {
-  /** How often everything is looked at, if nothing is heard. */
+  /** The longest time between two looks, if no event comes. */
   lookMs: number;
-  /** How often leases, quiet times and what is late are looked at, and what was skipped is judged again. */
+  /** How often leases, quiet times and deadlines are checked, and skipped mail is judged again. */
   tickMs: number;
 }
 
@@ -53,15 +53,15 @@ const LIMITS: FollowerLimits = { lookMs: 5000, retryMs: 1000, longestRetryMs: 30
  * Gives the running sessions of this home the mail that waits for them, and settles it when the client's own record proves that the
  * model was given it. One per home.
  *
- * It looks at everything when something may have changed, and every few seconds. In each look:
+ * The follower looks at all sessions and mailboxes when something may have changed, and every few seconds. Each look does this, in order:
  *
- * 1. It lists the running sessions and their mailboxes.
- * 2. It asks the records what became of the mail that was handed over before. What is proven is settled. What the client cannot have any
- *    more waits again. Anything else stays held for its session.
- * 3. It does what is due by time.
- * 4. It wakes idle sessions whose model was not asked with the mail that they have.
- * 5. It hands over the mail that waits. Each attempt runs by itself, and its end begins another look.
- * 6. It sends the answers that the records show by now.
+ * 1. List the running sessions and their mailboxes.
+ * 2. Ask the clients' records what became of the mail that was handed over before. Settle what is proven. Mail that the client cannot have
+ *    any more waits again. Other mail stays held for its session.
+ * 3. Check what is due by time: leases, quiet times, deadlines.
+ * 4. Nudge idle sessions that have mail in their conversation, but whose model was not asked with it.
+ * 5. Hand over the mail that waits. Each attempt runs in the background, and the next look begins when it ends.
+ * 6. Send the captured answers that the records show by now.
  */
 export class Follower {
   readonly #limits: FollowerLimits;
@@ -69,24 +69,25 @@ export class Follower {
   readonly #stop = new AbortController();
   readonly #watches: (() => void)[] = [];
   readonly #loop: Promise<void>;
-  /** All running sessions, as of the last look. */
+  /** All running sessions, as of the last look; also those without a mailbox. */
   #live: readonly LiveSession[] = [];
-  /** Those that have a mailbox. */
+  /** The running sessions that have a mailbox, as of the last look. */
   #sessions: readonly { live: LiveSession; mailboxes: readonly SessionMailbox[] }[] = [];
   readonly #mailboxes = new Map<AgentName, { who: Who; arrivals: Watch }>();
-  /** Mailboxes in which a process before this one may have left handovers; null: not known yet. */
+  /** Mailboxes in which an earlier follower may have left handovers; null: not listed yet. */
   #unrecovered: Set<AgentName> | null = null;
-  /** When things that are due by time were looked at last, as performance.now() counts: a clock may be set back. */
+  /** The time of the last tick, by performance.now(): the clock of the machine may be set back. */
   #tickedAt = -Infinity;
-  /** Attempts that run, and the messages that they hand over. */
+  /** Attempts under way. */
   readonly #running = new Set<Promise<void>>();
+  /** The messages that these attempts hand over (`keyOf`). */
   readonly #trying = new Set<string>();
-  /** Sessions that are being given a part of their mail. The next part waits for the end of that attempt. */
+  /** Sessions that are getting one part of their mail. Except for urgent mail, the next part waits for the end of that attempt. */
   readonly #inParts = new Set<string>();
-  /** Mail that idle sessions have and are not asked about, by session, as of this look. */
+  /** By session: mail in its conversation that its model was not asked with, as of this look. */
   readonly #unasked = new Map<string, Unasked[]>();
-  /** What went wrong since the last tick: it is said once. */
-  readonly #complaints = new Set<string>();
+  /** Failures that were logged since the last tick. Each is logged once. */
+  readonly #loggedFailures = new Set<string>();
   readonly #due: DueMail;
   readonly #pauses: Pauses;
   readonly #wakes: WakeBudget;
@@ -114,14 +115,14 @@ export class Follower {
     });
     this.#nudges = new Nudges({
       proofOf: (handover) => this.#proofOf(handover),
-      hindrance: (mailbox, message, session) => this.#wakes.hindrance(mailbox, message, session),
+      holdReason: (mailbox, message, session) => this.#wakes.holdReason(mailbox, message, session),
       now: () => deps.workspace.now(),
     });
     this.#answers = new Answers({
       workspace: deps.workspace,
       captureRemote: deps.settings.captureRemote,
       proofOf: (handover) => this.#proofOf(handover),
-      // Kimi gives its session an id only with the first prompt.
+      // Also by pid: Kimi gives its session an id only with the first prompt.
       statusOf: ({ id, pid }) =>
         this.#sessions.find(({ live }) => live.id === id || (pid !== undefined && live.pid === pid))?.live.status ??
         null,
@@ -132,12 +133,12 @@ export class Follower {
     this.#loop = this.#run();
   }
 
-  /** How many running sessions have a mailbox, as of the last look. */
+  /** The number of running sessions that have a mailbox, as of the last look. */
   get sessionCount(): number {
     return this.#sessions.length;
   }
 
-  /** Whether anything is under way that a later look must end. */
+  /** Whether a session with a mailbox runs, an attempt is under way, or an answer is expected. */
   get isBusy(): boolean {
     return this.#sessions.length > 0 || this.#trying.size > 0 || this.#answers.isWaiting;
   }
@@ -159,7 +160,7 @@ export class Follower {
       try {
         await this.#look();
       } catch (error) {
-        this.#complain('follow_trouble', error);
+        this.#logOnce('follow_trouble', error);
       }
       this.#wakeup.notifyIn(this.#limits.lookMs);
       if (!this.#stop.signal.aborted) await this.#wakeup.next();
@@ -167,49 +168,49 @@ export class Follower {
   }
 
   async #look(): Promise<void> {
-    const found = await this.#list();
+    const found = await this.#listSessions();
     this.#sessions = found;
     const reads = found.flatMap(({ live, mailboxes }) => mailboxes.map((mailbox) => ({ live, mailbox })));
     for (const { mailbox } of reads)
-      await this.#apart('watch_trouble', { mailbox: mailbox.who.name }, () => this.#watchMailbox(mailbox.who));
+      await this.#isolated('watch_trouble', { mailbox: mailbox.who.name }, () => this.#watchMailbox(mailbox.who));
     await this.#recover();
     await this.#printed?.settle(this.#live);
     this.#unasked.clear();
     for (const { who } of this.#mailboxes.values()) {
-      await this.#apart('resolve_trouble', { mailbox: who.name }, () => this.#resolve(who));
-      await this.#apart('digest_trouble', { mailbox: who.name }, () => this.#digests.refresh(who));
+      await this.#isolated('resolve_trouble', { mailbox: who.name }, () => this.#resolve(who));
+      await this.#isolated('digest_trouble', { mailbox: who.name }, () => this.#digests.refresh(who));
     }
-    // Only now: it ends claims that ran out while the machine slept, also of what the client still has.
-    await this.#apart('tick_trouble', {}, () => this.#tick());
+    // Only after the records were asked: a tick also ends claims that ran out while the machine slept and the client still has the mail.
+    await this.#isolated('tick_trouble', {}, () => this.#tick());
     for (const { live } of found)
-      await this.#apart('nudge_trouble', { client: live.client, session: live.id }, () => this.#nudge(live));
+      await this.#isolated('nudge_trouble', { client: live.client, session: live.id }, () => this.#nudge(live));
     for (const live of this.#live) if (live.compaction !== undefined) await this.#showAgain(live);
     for (const session of await this.#stuckMail.forgetEnded()) this.#pauses.end(session);
     const byMailbox = Map.groupBy(reads, ({ mailbox }) => mailbox.who.name);
     this.#forgetMailboxes(new Set(byMailbox.keys()));
     for (const [mailbox, sessions] of byMailbox)
-      await this.#apart('push_trouble', { mailbox }, () => this.#push(sessions));
+      await this.#isolated('push_trouble', { mailbox }, () => this.#push(sessions));
     await this.#answers.take();
   }
 
-  /** A failure here does not stop the mail of others. */
-  async #apart(event: string, facts: Record<string, string>, act: () => Promise<void>): Promise<void> {
+  /** Runs one step. A failure is logged as this event, and does not stop the mail of other sessions. */
+  async #isolated(event: string, facts: Record<string, string>, act: () => Promise<void>): Promise<void> {
     try {
       await act();
     } catch (error) {
-      this.#complain(event, error, facts);
+      this.#logOnce(event, error, facts);
     }
   }
 
-  async #list(): Promise<{ live: LiveSession; mailboxes: readonly SessionMailbox[] }[]> {
+  async #listSessions(): Promise<{ live: LiveSession; mailboxes: readonly SessionMailbox[] }[]> {
     const found: { live: LiveSession; mailboxes: readonly SessionMailbox[] }[] = [];
     const running: LiveSession[] = [];
     for (const [client, sessions] of this.deps.clients) {
       let all = this.#live.filter((one) => one.client === client);
-      await this.#apart('client_trouble', { client }, async () => {
+      await this.#isolated('client_trouble', { client }, async () => {
         all = await sessions.list();
         for (const live of all)
-          await this.#apart('session_trouble', { client, session: live.id }, async () => {
+          await this.#isolated('session_trouble', { client, session: live.id }, async () => {
             const mailboxes = await this.deps.mailboxesOf(live, all);
             if (mailboxes.length > 0) found.push({ live, mailboxes });
           });
@@ -220,7 +221,7 @@ export class Follower {
     return found;
   }
 
-  /** Wakes at what arrives there, and expects the answers that a process before this one was waiting for. */
+  /** Begins another look when mail arrives there. Expects the answers that an earlier follower was waiting for. */
   async #watchMailbox(who: Who): Promise<void> {
     if (this.#mailboxes.has(who.name)) return;
     const arrivals = who.home.mailboxes.watch(who.name, () => this.#wakeup.notify());
@@ -228,7 +229,7 @@ export class Follower {
     await this.#answers.expectOwed(who);
   }
 
-  /** Those that no running session reads. What is being handed over to a session that has just ended is resolved by a later look. */
+  /** Stops watching the mailboxes that no running session reads. One with an attempt under way stays until a later look has resolved that. */
   #forgetMailboxes(read: ReadonlySet<AgentName>): void {
     for (const [name, { arrivals }] of this.#mailboxes) {
       if (read.has(name) || this.#isTryingIn(name)) continue;
@@ -237,7 +238,7 @@ export class Follower {
     }
   }
 
-  /** What a process before this one handed over, also to sessions that have ended since. */
+  /** Resolves what an earlier follower handed over, also to sessions that have ended since. */
   async #recover(): Promise<void> {
     const [home] = this.deps.workspace.homes;
     if (!home || this.#unrecovered?.size === 0) return;
@@ -246,15 +247,15 @@ export class Follower {
       this.#unrecovered = new Set(await home.journal.mailboxesWithMail(''));
     }
     for (const name of this.#unrecovered)
-      await this.#apart('recover_trouble', { mailbox: name }, async () => {
+      await this.#isolated('recover_trouble', { mailbox: name }, async () => {
         await this.#resolve({ name, home });
         this.#unrecovered?.delete(name);
       });
   }
 
-  /** Ends what was handed over and is proven, or known not to have arrived. */
+  /** Ends each handover of this mailbox that the client's record proves, or that the client cannot have any more. */
   async #resolve(who: Who): Promise<void> {
-    // An attempt that ends during this look is looked at in the next one.
+    // A handover whose attempt ends during this look is resolved in the next one.
     const trying = new Set(this.#trying);
     for (const handover of await unprovenCopies(who, (id) => trying.has(keyOf(who, id)))) {
       const isTrying = trying.has(keyOf(who, handover.id));
@@ -272,13 +273,13 @@ export class Follower {
       if (this.#stuckMail.end(who, handover.id)) this.#pauses.end(id);
       this.deps.log('mail_resolved', { mailbox: who.name, message: handover.id, client, session: id, outcome });
       if (outcome === 'shown') await this.#noteShown(who, handover);
-      // A session that runs and did not keep it may lose it again at once.
+      // A running session that lost the message may lose it again at once.
       if (outcome === 'waits again' && this.#live.some((one) => one.id === id && one.pid === handover.to.pid))
         this.#pauses.pause(id);
     }
   }
 
-  /** The model of this session answers again, and perhaps this message. */
+  /** The session was shown this message, so its model answers requests again. Its answer to this message may follow. */
   async #noteShown(who: Who, handover: Handover): Promise<void> {
     const { id } = handover.to;
     this.#stuckMail.recover(id, handover.at);
@@ -286,14 +287,14 @@ export class Follower {
     await this.#answers.expect(who, handover);
   }
 
-  /** What cannot be noted now is noted at a later look, and does not stop the mail of others. */
+  /** Notes that the model of this session does not answer. If that fails, a later look tries again. */
   async #noteStuck(who: Who, handover: Handover, proof: Extract<RecordedProof, { step: 'accepted' }>): Promise<void> {
-    await this.#apart('notice_trouble', { mailbox: who.name, session: handover.to.id }, async () => {
+    await this.#isolated('notice_trouble', { mailbox: who.name, session: handover.to.id }, async () => {
       if (await this.#stuckMail.note(who, handover, proof)) this.#pauses.hold(handover.to.id);
     });
   }
 
-  /** A client that took a message long ago, and is idle without having shown it. */
+  /** Whether the client took this message more than `retryMs` ago, and is idle. */
   #mayBeStuck({ to, at }: Handover): boolean {
     const live = this.#live.find(({ client, id }) => client === to.client && id === to.id);
     return live?.status === 'idle' && Math.abs(this.deps.workspace.now() - at) > this.#limits.retryMs;
@@ -304,18 +305,18 @@ export class Follower {
     const sessions = this.deps.clients.get(to.client);
     const live = this.#live.find((one) => one.client === to.client && one.id === to.id);
     try {
-      // The process is the one that it was handed to, the state is that of now.
+      // The process is the one that got the message; the status is that of the last look.
       return (await sessions?.proof({ ...live, ...to, status: live?.status ?? 'stopped' }, id, at)) ?? null;
     } catch (error) {
-      // A record that cannot be read says nothing, and does not stop the mail of others.
-      this.#complain('record_trouble', error, { client: to.client, session: to.id });
+      // An unreadable record proves nothing, and does not stop the mail of other sessions.
+      this.#logOnce('record_trouble', error, { client: to.client, session: to.id });
       return null;
     }
   }
 
   /**
-   * What time does. Leases that ran out, and what dead hooks had, wait again; what the record shows of ended sessions is settled before. What
-   * was shown and not answered in time goes to the owner.
+   * Does what is due by time, once per `tickMs`. First settles what the records of ended sessions show. Then copies whose lease ran out, or
+   * whose hook died, wait again. Questions that were shown and not answered in time go to the owner.
    */
   async #tick(): Promise<void> {
     const { workspace } = this.deps;
@@ -323,17 +324,17 @@ export class Follower {
     if (!home || performance.now() - this.#tickedAt < this.#limits.tickMs) return;
     this.#tickedAt = performance.now();
     this.#due.judgeAgain();
-    this.#complaints.clear();
+    this.#loggedFailures.clear();
     this.#pauses.forget(new Set(this.#live.map(({ id }) => id)));
     await this.#printed?.settleAll();
     for (const { who } of this.#mailboxes.values()) if (this.#isTryingIn(who.name)) await keepClaimed(who);
     await home.mailboxes.heal();
     for (const { who } of this.#mailboxes.values())
-      await this.#apart('quiet_trouble', { mailbox: who.name }, () => endQuiet(who, workspace.now()));
+      await this.#isolated('quiet_trouble', { mailbox: who.name }, () => endQuiet(who, workspace.now()));
     await raiseLate(workspace, home, workspace.now(), (one) => this.#answers.isWorkedOn(one));
   }
 
-  /** Wakes an idle session for mail that it has and that its model was not asked with. Not while its model does not answer. */
+  /** Nudges an idle session that has mail which its model was not asked with. Does nothing while the session is paused. */
   async #nudge(live: LiveSession): Promise<void> {
     const unasked = this.#unasked.get(live.id);
     const [way] = unasked && live.status === 'idle' ? (this.deps.clients.get(live.client)?.ways(live) ?? []) : [];
@@ -361,41 +362,41 @@ export class Follower {
       this.deps.log('mail_nudged', { client, session, way: way.name, outcome: said.outcome });
     } catch (error) {
       if (next.asks) this.#answers.end(session, next.asks);
-      this.#complain('nudge_trouble', error, { client, session });
+      this.#logOnce('nudge_trouble', error, { client, session });
     }
   }
 
-  /** After a compaction the client waits for what its session owes, also if that is nothing. */
+  /** Shows a session again what it owes after a compaction. The client waits for that, so it is also called with nothing. */
   async #showAgain(live: LiveSession): Promise<void> {
     const { mailboxes = [] } = this.#sessions.find((one) => one.live === live) ?? {};
     const own = mailboxes.find(({ taker }) => taker === undefined)?.who;
     const give = async (parcels: readonly Parcel[]): Promise<void> =>
       this.deps.clients.get(live.client)?.showAgain?.(live, parcels);
     const now = (): number => this.deps.workspace.now();
-    await this.#apart('again_trouble', { client: live.client, session: live.id }, async () => {
+    await this.#isolated('again_trouble', { client: live.client, session: live.id }, async () => {
       if (!own) return give([]);
       const count = await showAgain(own, live, { wrap: (mail) => this.#parcels(own, mail, live, false), give, now });
       if (count > 0) this.deps.log('mail_again', { mailbox: own.name, session: live.id, count });
     });
   }
 
-  /** Gives one mailbox's mail to one of its sessions: an idle one if there is one, else one that works. */
+  /** Hands the mail of one mailbox over to its sessions: idle ones first, the one that is idle longest before the others. */
   async #push(sessions: { live: LiveSession; mailbox: SessionMailbox }[]): Promise<void> {
     const areSpent = sessions.every(({ live }) => live.status === 'idle' && this.#wakes.isSpent(live.id));
     const idle = ({ mailbox }: { mailbox: SessionMailbox }): number => mailbox.idleSince ?? 0;
     for (const { live, mailbox } of sessions.toSorted((a, b) => rankOf(a.live) - rankOf(b.live) || idle(a) - idle(b))) {
-      const [way] = rankOf(live) === LAST ? [] : (this.deps.clients.get(live.client)?.ways(live) ?? []);
+      const [way] = rankOf(live) === UNREACHABLE_RANK ? [] : (this.deps.clients.get(live.client)?.ways(live) ?? []);
       if (!way || this.#pauses.isPaused(live.id)) continue;
       const onlyUrgent = this.#answers.isAnswering(live.id) || this.#inParts.has(live.id);
       const { due, isMore } = await this.#due.next(mailbox, live, { areSpent, onlyUrgent });
-      const ids = this.#together(live, due, this.#pauses.has(live.id));
+      const ids = this.#nextBatch(live, due, this.#pauses.has(live.id));
       if (ids.length === 0) continue;
       if (live.status === 'idle') this.#wakes.note(live.id);
       if (this.#stuckMail.isStuck(live.id)) this.#pauses.hold(live.id);
       const hasNext = isMore || ids.length < due.length;
       if (hasNext) this.#inParts.add(live.id);
       for (const id of ids) this.#trying.add(keyOf(mailbox.who, id));
-      const attempt = this.#hand(live, mailbox, ids, way).finally(() => {
+      const attempt = this.#handOver(live, mailbox, ids, way).finally(() => {
         for (const id of ids) this.#trying.delete(keyOf(mailbox.who, id));
         if (hasNext) this.#inParts.delete(live.id);
         this.#running.delete(attempt);
@@ -406,10 +407,10 @@ export class Follower {
   }
 
   /**
-   * Those that go together. A question for an idle session goes alone, so that the turn that it begins is its own; what comes after it waits a
-   * while for the end of that turn. After a failure one by one: what is wrong with one message must not hold up the others.
+   * The messages that go out together now. A question for an idle session goes alone, so that it has the turn that it begins for itself;
+   * later mail waits a while for the end of that turn. After a failure, messages go one at a time, so that a bad one does not stop the others.
    */
-  #together(live: LiveSession, due: readonly DueMessage[], isRetry: boolean): MessageId[] {
+  #nextBatch(live: LiveSession, due: readonly DueMessage[], isRetry: boolean): MessageId[] {
     const [first] = due;
     if (live.status === 'idle' && first?.wantsAnswer && !this.#answers.isAnswering(live.id)) {
       this.#answers.begin(live.id, first.id);
@@ -420,7 +421,7 @@ export class Follower {
     return due.slice(0, many).map(({ id }) => id);
   }
 
-  async #hand(live: LiveSession, { who, taker }: SessionMailbox, ids: MessageId[], way: Way): Promise<void> {
+  async #handOver(live: LiveSession, { who, taker }: SessionMailbox, ids: MessageId[], way: Way): Promise<void> {
     const { workspace, log } = this.deps;
     const { id: session, client } = live;
     const at = workspace.now();
@@ -443,8 +444,8 @@ export class Follower {
         return;
       }
       for (const id of ids) this.#answers.end(session, id);
-      const isNothingIn = reached.outcome === 'left' || reached.outcome === 'nothing';
-      if (isNothingIn && live.status === 'idle') this.#wakes.undo(session);
+      const hasNothingArrived = reached.outcome === 'left' || reached.outcome === 'nothing';
+      if (hasNothingArrived && live.status === 'idle') this.#wakes.undo(session);
       if (reached.outcome === 'nothing') {
         if (!this.#stuckMail.isStuck(session)) this.#pauses.end(session);
         return;
@@ -454,7 +455,7 @@ export class Follower {
     } catch (error) {
       for (const id of ids) this.#answers.end(session, id);
       this.#pauses.pause(session);
-      this.#complain('hand_trouble', error, { mailbox: who.name, session });
+      this.#logOnce('hand_trouble', error, { mailbox: who.name, session });
     }
   }
 
@@ -471,21 +472,21 @@ export class Follower {
     return [...this.#trying].some((key) => key.startsWith(`${mailbox} `));
   }
 
-  /** Says it once between two ticks, however often it is looked at. */
-  #complain(event: string, error: unknown, facts: Record<string, string> = {}): void {
+  /** Logs a failure, at most once between two ticks. */
+  #logOnce(event: string, error: unknown, facts: Record<string, string> = {}): void {
     const said = { ...facts, because: error instanceof Error ? error.message : String(error) };
     const key = JSON.stringify([event, said]);
-    if (this.#complaints.has(key)) return;
-    this.#complaints.add(key);
+    if (this.#loggedFailures.has(key)) return;
+    this.#loggedFailures.add(key);
     this.deps.log(event, said);
   }
 }
 
 const LOGGED = { left: 'mail_left', declined: 'mail_declined', unproven: 'mail_unproven' } as const;
-const LAST = 3;
+const UNREACHABLE_RANK = 3;
 
 function rankOf({ status }: LiveSession): number {
-  return status === 'idle' ? 0 : status === 'active' ? 1 : status === 'waiting' ? 2 : LAST;
+  return status === 'idle' ? 0 : status === 'active' ? 1 : status === 'waiting' ? 2 : UNREACHABLE_RANK;
 }
 
 function keyOf({ name }: Who, id: MessageId): string {

@@ -13,16 +13,16 @@ import { receipt } from '../core/receipt.ts';
 import type { Receipt } from '../core/receipt.ts';
 import { newHolder } from '../platform/holder.ts';
 import { isProcessAlive, startOf } from '../platform/process.ts';
-import { noteHindrance } from './wake-budget.ts';
+import { noteHoldReason } from './wake-budget.ts';
 
-/** What is handed to running sessions is held under this name, also over a restart of the program that handed it over. */
+/** Copies that were handed to running sessions are held under this name. It outlives the process, so the next follower finds them. */
 const BEARER = 'follower';
 const RENEW_MS = OFFERED_MS / 3;
 
-/** Where a copy went. */
+/** The session that a copy was handed to. */
 export type HandoverTarget = Pick<LiveSession, 'client' | 'id' | 'folder' | 'pid' | 'start'>;
 
-/** `unproven`: it went in, and whether the model was given it is not known yet. */
+/** `unproven`: the client got the copies, and nothing proves yet that its model was given them. `left`: nothing went in. */
 export type HandOverOutcome =
   | { outcome: 'shown'; ids: MessageId[] }
   | { outcome: 'unproven'; ids: MessageId[]; because: string }
@@ -33,11 +33,11 @@ export type HandOverOutcome =
 export interface HandOverOptions {
   way: Way;
   session: HandoverTarget & Pick<LiveSession, 'status'>;
-  /** The mailbox is shared, and what is shown becomes this agent's. */
+  /** Set for a shared mailbox: a copy that was shown becomes this agent's. */
   taker?: AgentName | undefined;
-  /** Renders the claimed copies, oldest first. If it throws, everything waits again. */
+  /** Renders the claimed copies, oldest first. If it throws, all of them wait again. */
   wrap(copies: readonly Delivered[]): Promise<readonly Parcel[]>;
-  /** What the client's record says about one of them; null if it cannot be read. */
+  /** What the client's record says about one of these messages; null if the record cannot be read. */
   proof(id: MessageId): Promise<RecordedProof | null>;
   now(): number;
   signal: AbortSignal;
@@ -46,13 +46,14 @@ export interface HandOverOptions {
 /**
  * Step 4 and 5 of 5 for a running session that can be reached without typing.
  *
- * waiting → held under our name, `offered` noted with the session → the way tries
- *   shown:  noted with the client's own evidence, and settled
- *   left:   nothing went in; it waits again at once. What the user of the client declined ends as ignored.
- *   unproven: it stays held, so that neither a hook nor another session shows it a second time, until `resolveHandover` knows more
+ * waiting → held as `BEARER`, `offered` recorded with the session → the way tries
+ *   shown:    the copy is settled with the client's own evidence
+ *   left:     nothing went in; the copy waits again at once
+ *   declined: the user of the client refused it; the copy ends as ignored
+ *   unproven: the copy stays held until `resolveHandover` knows more, so neither a hook nor another session shows it a second time
  *
- * If we are killed, the copy stays held, and the next process resolves it by the client's record. Where none ever comes, it waits
- * again after an hour, marked.
+ * If we are killed, the copy stays held, and the next follower resolves it by the client's record. If no follower comes, the copy waits
+ * again after an hour, marked `redelivered`.
  */
 export async function handOver(who: Who, ids: MessageId[], options: HandOverOptions): Promise<HandOverOutcome> {
   const { way, session, signal, taker } = options;
@@ -77,7 +78,7 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
   const renewal = setInterval(() => void mailboxes.renew(claim, { ms: OFFERED_MS }).catch(() => false), RENEW_MS);
   const said = await way.attempt(parcels, signal).finally(() => clearInterval(renewal));
   if (said.outcome === 'left' && said.isDeclined) {
-    // No hook shows it either: the user has decided.
+    // The user has decided, so no hook shows it either.
     const by = { way: way.name, session: session.id, because: said.because };
     await mailboxes.settle(claim, claimed, { disposition: 'ignored', by }, 'shown');
     return { outcome: 'declined', ids: claimed, because: said.because };
@@ -99,38 +100,38 @@ export async function handOver(who: Who, ids: MessageId[], options: HandOverOpti
   return { outcome: 'unproven', ids: claimed, because: String(said.evidence['because'] ?? '') };
 }
 
-/** A copy that was handed to a session, and is not known to have been shown. */
+/** One attempt to hand a copy to a running session. */
 export interface Handover {
   id: MessageId;
   to: HandoverTarget;
-  /** When, Unix ms. */
+  /** When the attempt began, Unix ms. */
   at: number;
   way: string;
-  /** Whose it becomes, if the mailbox is shared. */
+  /** Set for a shared mailbox: the agent whose the copy becomes when it was shown. */
   taker?: AgentName | undefined;
 }
 
 /**
- * What this mailbox has under way, also what a process before this one handed over. `isTrying` says which messages this process is
- * making ready or handing over now.
+ * The handovers of this mailbox that are not proven yet, also those of an earlier follower. `isTrying` says which messages this process
+ * is handing over now.
  */
 export async function unprovenCopies(who: Who, isTrying: (id: MessageId) => boolean): Promise<Handover[]> {
   const all: Handover[] = [];
   for (const { id } of await who.home.journal.heldBy(who.name, newHolder(BEARER))) {
     const handover = await lastHandover(who, id, true);
     if (handover) all.push(handover);
-    // Somebody died between the claim and the note: nothing was handed over.
+    // A follower died between the claim and the `offered` receipt: nothing was handed over.
     else if (!isTrying(id)) await putBack(who, id, 'it was not handed over', false);
   }
   return all;
 }
 
-/** To which running session a copy was handed last; null: to none. `isOpen`: not one after which the copy was given back. */
+/** The last handover of a copy to a running session; null: there was none. With `isOpen`: null also if the copy was released since. */
 export async function lastHandover(who: Who, id: MessageId, isOpen = false): Promise<Handover | null> {
   const receipts = await receiptsOf(who, id);
   const at = receipts.findLastIndex(({ step, evidence }) => step === 'offered' && 'folder' in evidence);
   const [note, ...later] = at < 0 ? [] : receipts.slice(at);
-  // After a claim that ended by time nobody knows what became of it.
+  // A claim that ended by time does not tell what became of the copy.
   const isGivenBack = ({ step, evidence }: Receipt): boolean =>
     step === 'released' && evidence['because'] !== LEASE_ENDED;
   if (!note || (isOpen && later.some(isGivenBack))) return null;
@@ -142,8 +143,8 @@ export async function lastHandover(who: Who, id: MessageId, isOpen = false): Pro
 }
 
 /**
- * The handover of a waiting copy to this session of which nothing is known: its claim ended by time, and the client may have it. Null where
- * there is none, or where it was known to be over.
+ * The handover in doubt: the claim of a waiting copy ended by time, so this session may have the copy. Null: there is none, or its end is
+ * known.
  */
 export async function handoverInDoubt(who: Who, id: MessageId, session: string): Promise<Handover | null> {
   const released = (await receiptsOf(who, id)).findLast(({ step }) => step === 'released');
@@ -154,14 +155,19 @@ export async function handoverInDoubt(who: Who, id: MessageId, session: string):
 const IN_DOUBT = 'it was handed to this session, and nothing shows what became of it; it comes with the next turn';
 
 /**
- * Ends such a doubt by what the record says now. True if the client cannot have the message any more, so it may be handed over again. If the
- * record knows the message, it is claimed again and goes on as if its claim had not ended. If not, it is not handed over a second time: a
- * hook shows it, marked.
+ * Resolves a handover in doubt by what the client's record says now. Returns true if the client cannot have the message any more: then it
+ * may be handed over again. If the record has the message, the copy is claimed again, as if its claim had not ended. If nothing is known,
+ * the message is not handed over a second time: a hook shows it, marked `redelivered`.
  */
-export async function endDoubt(who: Who, doubt: Handover, proof: RecordedProof | null, now: number): Promise<boolean> {
+export async function resolveDoubt(
+  who: Who,
+  doubt: Handover,
+  proof: RecordedProof | null,
+  now: number,
+): Promise<boolean> {
   if (!proof || proof.step === 'none') {
     if (proof?.isOver) return true;
-    await noteHindrance(who, doubt.id, IN_DOUBT, now);
+    await noteHoldReason(who, doubt.id, IN_DOUBT, now);
     return false;
   }
   const { copies } = await who.home.mailboxes.claim(who.name, [doubt.id], { ms: OFFERED_MS, bearer: BEARER });
@@ -169,12 +175,12 @@ export async function endDoubt(who: Who, doubt: Handover, proof: RecordedProof |
   return false;
 }
 
-/** Whether the process that a copy was handed to has ended. One that is not known has not. */
+/** Whether the client's process that got a copy has ended. False if that process is not known. */
 export function hasEnded({ pid, start }: HandoverTarget): boolean {
   return pid !== undefined && (!isProcessAlive(pid) || (start !== undefined && startOf(pid) !== start));
 }
 
-/** Ends what was handed over by what the client's record says. `unknown`: it says nothing yet, and the copy stays held. */
+/** Ends a handover by what the client's record says. `unknown`: the record decides nothing yet, and the copy stays held. */
 export async function resolveHandover(
   who: Who,
   { id, to, way, taker }: Handover,
@@ -200,7 +206,7 @@ export async function resolveHandover(
   return 'waits again';
 }
 
-/** Renews the claims of this mailbox. Where the machine slept, the timer of `handOver` that renews them is late. */
+/** Renews the follower's claims in this mailbox. After the machine slept, the timer in `handOver` that renews them may be late. */
 export async function keepClaimed({ name, home }: Who): Promise<void> {
   await home.mailboxes.renew({ mailbox: name, owner: newHolder(BEARER) }, { ms: OFFERED_MS, bearer: BEARER });
 }
@@ -209,14 +215,14 @@ async function putBack(who: Who, id: MessageId, because: string, isBegun = true)
   await who.home.mailboxes.release({ mailbox: who.name, owner: newHolder(BEARER) }, [id], { because }, 0, isBegun);
 }
 
-/** Whether this session refused the message for good. */
+/** Whether an attempt with this session was given up for good. */
 export async function isRefusedBy(who: Who, id: MessageId, session: string): Promise<boolean> {
   return (await receiptsOf(who, id)).some(
     ({ step, evidence }) => step === 'released' && evidence['final'] === true && evidence['session'] === session,
   );
 }
 
-/** Whether this copy is one that a session should be given without being asked. */
+/** Whether this copy is given to a session without being asked for. */
 export function isPushed({ attention }: Pick<CopyRecord, 'attention'>): boolean {
   return attention.injection === 'immediate' || attention.injection === 'buffered';
 }

@@ -15,39 +15,40 @@ import { HeldWay } from './held-way.ts';
 import type { MessageRecord } from './held-way.ts';
 import { hasLiveProcess } from './session-names.ts';
 
-type Doing = Pick<LiveSession, 'status' | 'waitingFor'>;
+type Activity = Pick<LiveSession, 'status' | 'waitingFor'>;
 
-/** A process that was killed changes no file. */
+/** Sessions are also listed at this interval: a process that was killed changes no file. */
 const TICK_MS = 2000;
-/** A client writes many lines in a turn. */
-const RECORD_MS = 50;
+/** Changes of records are collected for this long: a client writes many lines in a turn. */
+const COLLECT_MS = 50;
+/** How long a holder may take to say whether it typed a message. */
 const ASK_MS = 2000;
-/** Also one that cannot be reached: it may have typed before. */
+/** Answers after which the text may be in the client. A holder that cannot be reached may have typed before. */
 const MAY_HAVE_TYPED: ReadonlySet<HolderAnswer['typed']> = new Set(['entered', 'stranded', 'unreached']);
-/** Records that are read on from where the last look ended. */
-const MOST_READERS = 200;
+/** The most readers that are kept, each with its place in a record. */
+const MAX_READERS = 200;
 
-/** An entry bears the time at which something was said, and is written a little later. */
+/** An entry of a record has the time at which something was said. It may be written this much later. */
 export const LATE_MS = 5000;
 
 /** The record of one conversation. */
 export interface RecordFile {
   id: string;
-  /** Of the project. */
+  /** The folder of the project. */
   folder: string;
   path: string;
 }
 
-/** What the record of a conversation says the client does now. */
+/** What the client does now, by the record of a conversation. */
 export interface RecordedState {
-  /** When the turn began that has not ended yet; null if none is open. */
+  /** When the open turn began; null if no turn is open. */
   turnSince: number | null;
   waitingFor: string | null;
-  /** When something of a turn was last written down. */
+  /** When the client last wrote something about a turn. */
   at: number;
 }
 
-/** A record that is read on at each look. */
+/** A record whose new entries are read at each look. */
 export interface FollowedRecord {
   path: string;
   look(): RecordedState;
@@ -55,23 +56,23 @@ export interface FollowedRecord {
   placeOf(id: MessageId): number | null;
 }
 
-/** Reads a record for one message. Each call reads on. */
+/** Searches a record for one message. Each call reads on from where the last one ended. */
 export interface HeldProof {
-  /** `isAtRest`: the client does nothing, so the last turn has ended. Null if the record does not have the message. */
+  /** `isAtRest`: the client is idle, so its last turn has ended. Null if the record does not have the message. */
   read(isAtRest: boolean): Exclude<RecordedProof, { step: 'none' }> | null;
-  /** The conversation lost the message, or may have, before the model was known to have it. */
+  /** The conversation lost the message, or may have lost it, before the model was known to have it. */
   readonly isLost: boolean;
-  /** The conversation has the message, so the next request has it, also if another process goes on with it. */
+  /** The conversation has the message. So its next request has it, also if another process continues the conversation. */
   readonly isKept: boolean;
 }
 
-/** What a client whose terminal is held writes down about its conversations. */
+/** The records that such a client keeps of its conversations, and what its settings say. */
 export interface HeldRecords {
   client: string;
   isClient: WindowOptions['isClient'];
-  /** It was never used here. */
+  /** The client was never used here. */
   readonly isEmpty: boolean;
-  /** Its settings start Parley's server. */
+  /** The client's settings start Parley's MCP server. */
   readonly hasTools: boolean;
   find(id: string): RecordFile | null;
   /** The conversations of a folder, the oldest first. */
@@ -79,15 +80,18 @@ export interface HeldRecords {
   /** The folders that change when a conversation begins in this folder. */
   watched(folder: string): string[];
   follow(path: string): FollowedRecord;
-  /** A reader of what was written after this time (Unix ms). */
+  /** Makes a reader that searches for a message from this time on (Unix ms). */
   reader(record: FollowedRecord, id: MessageId, since: number): HeldProof;
-  /** Its record does not say where a turn ends: it is at rest if it has written nothing for so long, and its screen shows no work. */
+  /**
+   * For a client whose record does not say where a turn ends: it is idle if it has written nothing for this long and its screen shows no
+   * work. 0: the record says where a turn ends.
+   */
   restMs: number;
-  /** Its sessions that no window shows. */
+  /** The sessions of the client's own server, which no window shows. */
   served?: ServedSessions;
 }
 
-/** The sessions of a client that a server of it has. */
+/** The sessions that a server of the client runs. */
 export interface ServedSessions {
   list(): Promise<LiveSession[]>;
   readonly records: readonly string[];
@@ -98,18 +102,19 @@ export interface ServedSessions {
 }
 
 /**
- * The running sessions of a client that takes mail from no other program. Its record of a conversation says what it does, and proves what
- * it was given. Mail is typed only where `parley run` holds the terminal. To a window that a person opened, hooks bring it: nothing is
- * typed into a terminal that is not ours.
+ * The running sessions of a client that takes mail from no other program. The client's record of a conversation says what it does, and
+ * proves what it was given. Mail is typed only where `parley run` holds the terminal. A window that a person opened gets its mail by hooks:
+ * Parley types into no terminal that it does not hold.
  *
- * Nothing says which conversation such a window has. If it is the only one in its folder, it is the one that was written last since it runs.
+ * Nothing says which conversation a window shows that a person opened. If it is the only such window in its folder, it is taken to show the
+ * conversation that was written last since the window was opened.
  */
 export class HeldLive implements LiveSessions {
   readonly #held: HeldSessions;
   readonly #stops = new Set<() => void>();
   readonly #readers = new Map<string, HeldProof>();
   readonly #followed = new Map<string, FollowedRecord>();
-  /** The last attempt at each holder: one types after the other. */
+  /** By holder: the end of the last attempt in its queue. One attempt types at a time. */
   readonly #turns = new Map<number, Promise<unknown>>();
 
   constructor(
@@ -131,7 +136,7 @@ export class HeldLive implements LiveSessions {
 
   watch(changed: () => void): () => void {
     let soon: ReturnType<typeof setTimeout> | undefined;
-    const folders = new FolderWatch(() => (soon ??= setTimeout(() => ((soon = undefined), changed()), RECORD_MS)));
+    const folders = new FolderWatch(() => (soon ??= setTimeout(() => ((soon = undefined), changed()), COLLECT_MS)));
     let seen = '';
     const look = (): void => {
       const held = this.#sessions();
@@ -143,7 +148,7 @@ export class HeldLive implements LiveSessions {
       seen = now;
     };
     look();
-    // Nothing tells that a client has come to rest.
+    // No event says that a client has become idle.
     const timer = setInterval(look, this.records.restMs || TICK_MS);
     const stop = (): void => {
       clearInterval(timer);
@@ -155,7 +160,7 @@ export class HeldLive implements LiveSessions {
     return stop;
   }
 
-  /** None while nothing may be typed: then mail waits for a hook, or for an empty composer, whichever comes first. */
+  /** Empty while nothing may be typed: then mail waits for a hook or for an empty composer, whichever comes first. */
   ways(session: LiveSession): readonly Way[] {
     const record: MessageRecord = {
       has: (id) => this.#has(session, id),
@@ -164,13 +169,13 @@ export class HeldLive implements LiveSessions {
     const onServer = this.records.served?.way(session, record);
     if (onServer) return [onServer];
     const held = this.#holderOf(session);
-    if (held?.seen !== 'empty' || this.#doing(held).status !== 'idle') return [];
+    if (held?.seen !== 'empty' || this.#activityOf(held).status !== 'idle') return [];
     const { holder } = held;
     return [
       new HeldWay({
         sessions: this.#held,
         holder,
-        inTurn: (act) => this.#inTurn(holder.pid, act),
+        inTurn: (act) => this.#queued(holder.pid, act),
         ...record,
         recordFolders: () => this.#recordFolders([session]),
       }),
@@ -182,24 +187,24 @@ export class HeldLive implements LiveSessions {
     if (found?.proof.step === 'shown') return found.proof;
     const held = this.#holderOf(session);
     if (!held) {
-      // Who is known and gone cannot show it any more; of others nothing is known. What the conversation has, a client that goes on with it shows.
-      const isGone = session.pid !== undefined && !hasLiveProcess({ pid: session.pid, start: session.start ?? null });
+      // A process that has ended cannot show the message. But if its conversation has the message, a client that continues it does.
+      const hasEnded = session.pid !== undefined && !hasLiveProcess({ pid: session.pid, start: session.start ?? null });
       const isKept = found?.isKept === true;
-      const goesOn =
+      const isContinued =
         isKept &&
         (this.records.served?.has(found.session) || this.#sessions().some((one) => one.session === found.session));
-      if (isGone && !goesOn) return { step: 'none', isOver: true };
+      if (hasEnded && !isContinued) return { step: 'none', isOver: true };
       const isOver = (!found || found.isLost) && (await this.records.served?.isOver(session, id)) === true;
-      // It may have come into the record meanwhile.
+      // The message may have come into the record while the server was asked.
       const now = isOver && !found ? this.#recorded(session, id, since) : found;
       return now && !(now.isLost && isOver) ? now.proof : { step: 'none', isOver };
     }
-    // A turn that goes on may still answer a request that had it.
-    if (found?.isLost && this.#doing(held).status === 'idle') return { step: 'none', isOver: true };
+    // An open turn may still have a request with the message.
+    if (found?.isLost && this.#activityOf(held).status === 'idle') return { step: 'none', isOver: true };
     if (found) return found.proof;
     const said = await askHolder(this.#held.socketOf(held), { typed: id }, ASK_MS);
     const isOver = said !== null && !MAY_HAVE_TYPED.has(said.typed);
-    // It may have come into the record meanwhile.
+    // The message may have come into the record while the holder was asked.
     return this.#recorded(session, id, since)?.proof ?? { step: 'none', isOver };
   }
 
@@ -219,28 +224,28 @@ export class HeldLive implements LiveSessions {
     const { holder, folder, session } = held;
     return {
       client: this.records.client,
-      // It may have none before its first prompt.
+      // A session may have no id before its first prompt.
       id: session ?? `${this.records.client}-${holder.pid}-${holder.start ?? ''}`,
       folder,
       pid: holder.pid,
       ...(holder.start !== null && { start: holder.start }),
-      ...this.#doing(held),
-      mailComes: whenMailComes(held, this.#doing(held)),
+      ...this.#activityOf(held),
+      mailComes: whenMailComes(held, this.#activityOf(held)),
       ...(!this.records.hasTools && { hasNoTools: true }),
     };
   }
 
-  #doing({ seen, session, startedAt: since }: HeldSession): Doing {
+  #activityOf({ seen, session, startedAt: since }: HeldSession): Activity {
     if (seen === 'starting') return { status: 'starting' };
     if (seen === 'dialog') return { status: 'waiting', waitingFor: 'dialog open' };
-    const doing = this.#recordedDoing(session, since);
-    return doing.status === 'idle' && seen === 'busy' ? { status: 'active' } : doing;
+    const activity = this.#recordedActivity(session, since);
+    return activity.status === 'idle' && seen === 'busy' ? { status: 'active' } : activity;
   }
 
-  /** A turn that another process left open has ended with it. */
-  #recordedDoing(session: string | null, since: number): Doing {
+  /** By the record only. A turn that began before this process has ended with the process that began it. */
+  #recordedActivity(session: string | null, since: number): Activity {
     const path = session === null ? null : (this.records.find(session)?.path ?? null);
-    const { turnSince, waitingFor, at } = path === null ? NOTHING : this.#follow(path).look();
+    const { turnSince, waitingFor, at } = path === null ? NO_STATE : this.#follow(path).look();
     if (at >= since && Date.now() - at < this.records.restMs) return { status: 'active' };
     if (turnSince === null || turnSince < since) return { status: 'idle' };
     return waitingFor === null ? { status: 'active' } : { status: 'waiting', waitingFor };
@@ -260,27 +265,27 @@ export class HeldLive implements LiveSessions {
       if (!last || !isOnly || isUnsure) return [];
       const start = startOf(pid);
       const process = { pid, ...(start !== null && { start }) };
-      const doing = this.#recordedDoing(last.id, since);
-      const mailComes = doing.status === 'idle' ? {} : { mailComes: AFTER_TURN };
-      return [{ client: records.client, id: last.id, folder, ...process, ...doing, ...mailComes }];
+      const activity = this.#recordedActivity(last.id, since);
+      const mailComes = activity.status === 'idle' ? {} : { mailComes: AFTER_TURN };
+      return [{ client: records.client, id: last.id, folder, ...process, ...activity, ...mailComes }];
     });
   }
 
   #follow(path: string): FollowedRecord {
     const record = this.#followed.get(path) ?? this.records.follow(path);
     this.#followed.set(path, record);
-    for (const oldest of this.#followed.keys()) if (this.#followed.size > MOST_READERS) this.#followed.delete(oldest);
+    for (const oldest of this.#followed.keys()) if (this.#followed.size > MAX_READERS) this.#followed.delete(oldest);
     return record;
   }
 
-  /** Looks in its own conversation and in those of its folder: a client without one begins one with the message. */
+  /** Searches the session's own conversation and the others of its folder: a session without one begins it with the message. */
   #recorded(session: LiveSession, id: MessageId, since: number) {
     const own = this.records.find(session.id);
     const others = this.records
       .inFolder(session.folder)
       .filter((one) => one.id !== session.id && writtenAt(one) >= since - LATE_MS);
     const held = this.#holderOf(session);
-    const isAtRest = held !== null && this.#doing(held).status === 'idle';
+    const isAtRest = held !== null && this.#activityOf(held).status === 'idle';
     const found = [...(own ? [own] : []), ...others].flatMap(({ id: conversation, path }) => {
       const reader = this.#reader(path, id, since);
       const proof = reader.read(isAtRest);
@@ -289,7 +294,7 @@ export class HeldLive implements LiveSessions {
     return found.find(({ proof }) => proof.step === 'shown') ?? found[0] ?? null;
   }
 
-  /** Whether its conversation has the message already: it was given before, and the client was killed or started again since. */
+  /** Whether the session's conversation has the message already, because it was given before the client was killed or restarted. */
   #has({ id: session }: LiveSession, id: MessageId): boolean {
     const path = this.records.find(session)?.path;
     const reader = path === undefined || this.#follow(path).placeOf(id) === null ? null : this.#reader(path, id, 0);
@@ -301,17 +306,17 @@ export class HeldLive implements LiveSessions {
     const reader = this.#readers.get(key) ?? this.records.reader(this.#follow(path), id, since);
     this.#readers.delete(key);
     this.#readers.set(key, reader);
-    for (const oldest of this.#readers.keys()) if (this.#readers.size > MOST_READERS) this.#readers.delete(oldest);
+    for (const oldest of this.#readers.keys()) if (this.#readers.size > MAX_READERS) this.#readers.delete(oldest);
     return reader;
   }
 
-  /** Where the conversations of these sessions are written down, and where a new one is announced. */
+  /** The folders with the records of these sessions, and those where a new conversation appears. */
   #recordFolders(sessions: readonly Pick<LiveSession, 'id' | 'folder'>[]): string[] {
     const paths = sessions.flatMap(({ id }) => this.records.find(id)?.path ?? []);
     return [...sessions.flatMap(({ folder }) => this.records.watched(folder)), ...paths.map(dirname)];
   }
 
-  #inTurn<T>(holder: number, act: () => Promise<T>): Promise<T> {
+  #queued<T>(holder: number, act: () => Promise<T>): Promise<T> {
     const turn = (this.#turns.get(holder) ?? Promise.resolve()).then(act, act);
     this.#turns.set(holder, turn);
     void turn.catch(() => null).then(() => this.#turns.get(holder) === turn && this.#turns.delete(holder));
@@ -321,16 +326,16 @@ export class HeldLive implements LiveSessions {
 
 const AFTER_TURN = 'at the end of its turn';
 
-/** Nothing is typed while it works, asks something, or has a draft. */
-function whenMailComes({ seen }: HeldSession, { status }: Doing): string {
+/** When mail reaches a held session, in words for people: nothing is typed while the client works, asks something, or has a draft. */
+function whenMailComes({ seen }: HeldSession, { status }: Activity): string {
   if (status === 'starting') return 'when it has started';
   if (status === 'idle') return seen === 'empty' ? 'now' : 'when its composer is empty';
   return status === 'waiting' ? 'when its user has answered and its turn is over' : AFTER_TURN;
 }
 
-const NOTHING: RecordedState = { turnSince: null, waitingFor: null, at: 0 };
+const NO_STATE: RecordedState = { turnSince: null, waitingFor: null, at: 0 };
 
-/** When something was last written down of a conversation. */
+/** When the record of a conversation last changed, Unix ms; 0 if there is none. */
 export function writtenAt({ path }: Pick<RecordFile, 'path'>): number {
   return statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 }

@@ -22,8 +22,8 @@ import type { Typed, TypingOptions } from './terminal.ts';
 const Process = () => v.object({ pid: v.number(), start: v.nullable(v.string()) });
 
 /**
- * What the process that holds a client's terminal says of it: `terminals/<pid>.json` in the home, with the socket `<pid>.sock` beside it.
- * `seen`: what the client's screen shows; `starting`: it takes no prompts yet.
+ * The state of a client whose terminal is held, as its holder writes it: `terminals/<pid>.json` in the home, with the socket `<pid>.sock`
+ * beside it. `seen` is what the client's screen shows; `starting`: the client takes no prompts yet.
  */
 const HeldSession = new Schema(() =>
   v.object({
@@ -42,7 +42,7 @@ const HeldSession = new Schema(() =>
 );
 export type HeldSession = Described<typeof HeldSession>;
 
-/** The clients whose terminals are held. */
+/** The sessions whose terminals are held, as files in a home. */
 export class HeldSessions {
   readonly folder: string;
 
@@ -50,7 +50,7 @@ export class HeldSessions {
     this.folder = `${home}/terminals`;
   }
 
-  /** Those that run, or may still run: who was killed leaves its file. */
+  /** The held sessions whose holder or client runs. Removes the files of the others: a holder that was killed leaves its file. */
   all(): HeldSession[] {
     return namesIn(this.folder).flatMap((name) => {
       const held = /^\d+\.json$/.test(name) ? this.#read(name) : null;
@@ -61,7 +61,7 @@ export class HeldSessions {
     });
   }
 
-  /** The one that this process holds; null if nobody does. */
+  /** The session that this process holds; null if it holds none. */
   of(pid: number, start?: string | null): HeldSession | null {
     const held = this.#read(`${pid}.json`);
     const isMeant = held && (start === undefined || held.holder.start === start);
@@ -90,9 +90,9 @@ export class HeldSessions {
 }
 
 /**
- * What a holder answers. `entered`: text and Enter went in. `stranded`: the text went in, and Enter did not follow. `waits`: nothing was
- * typed, and it may go better later. `never`: nothing was typed, and never will be. `unknown`: it was not asked to type this. `unreached`:
- * it was asked nothing, because nobody listens at its socket.
+ * What a holder answers. `entered`: text and Enter went in. `stranded`: the text went in, but Enter did not follow, or may not have. `waits`:
+ * nothing was typed; a later attempt may succeed. `never`: nothing was typed, and a later attempt cannot succeed. `unknown`: the holder was
+ * not asked to type this message. `unreached`: the holder was not asked, because nobody listens at its socket.
  */
 const HolderAnswer = new Schema(() =>
   v.object({
@@ -109,23 +109,27 @@ const HolderRequest = new Schema(() =>
 );
 export type HolderRequest = Described<typeof HolderRequest>;
 
-/** A text is at most this long. */
+/** The longest line of the socket, and so the longest text. */
 const LINE_BYTES = 1024 * 1024;
+/** The user must have typed nothing for this long. */
 const QUIET_MS = 1000;
-/** Between the two looks that must both show an empty composer. */
-const TWICE_MS = 60;
+/** The time between the two looks that must both show an empty composer. */
+const SECOND_LOOK_MS = 60;
+/** The screen is read this long after the client has drawn. */
 const LOOK_MS = 40;
+/** How long the client may take to say that it works. */
 const ENTERED_MS = 3000;
-/** After its state could not be written down, for want of space. */
-const AGAIN_MS = 1000;
-const KEPT = 1000;
-/** Between two looks at a text of ours that may still be in the composer. */
+/** The next look after the state file could not be written, for example on a full disk. */
+const RETRY_MS = 1000;
+/** The most messages whose answers are kept. */
+const MAX_ANSWERS = 1000;
+/** The time between two looks at a text of ours that may still be in the composer. */
 const LEFT_MS = 1000;
-/** So long a composer must be empty before a text that was there and was not sent counts as removed. */
+/** A text that was not sent counts as removed when the composer has been empty for this long. */
 const REMOVED_MS = 5000;
-/** So often Enter is pressed behind one text; then it is removed. */
-const MOST_ENTERS = 3;
-/** Typing is not stopped. */
+/** Enter is pressed at most this often for one text; then the text is removed. */
+const MAX_ENTERS = 3;
+/** An attempt to type is never stopped. */
 const NEVER = new AbortController().signal;
 
 export interface HolderOptions {
@@ -134,7 +138,7 @@ export interface HolderOptions {
   name: AgentName;
   folder: string;
   held: Pick<HeldTerminal, 'pty' | 'quietMs' | 'keyAt' | 'hasWaitingKeys' | 'alone'>;
-  /** How it is typed to. Null: it is only held. */
+  /** How Parley types into this client. Null: nothing is typed, the terminal is only held. */
   typing: { own: HeldClient; composer: Typing['composer'] } | null;
   /** For how long the user must have typed nothing, ms. */
   quietMs?: number;
@@ -144,37 +148,38 @@ export interface HolderOptions {
   leftMs?: number;
 }
 
-/** A text of ours that may still be in the composer: Enter did not follow it, or the client has not said that it took it. */
+/** A text of ours that may still be in the composer: Enter did not follow, or the client has not confirmed that it took the text. */
 interface LeftText {
   ids: readonly string[];
   text: string;
-  /** When it was pasted, as performance.now() counts. */
+  /** When it was pasted, by performance.now(). */
   at: number;
   enters: number;
   emptySince: number | null;
 }
 
 /**
- * Types mail into the terminal that this process holds, for the process that follows the mailbox. It decides by itself whether it may: the
- * user has typed nothing for a moment, the client says that it is idle, and its screen shows an empty composer, twice. Between the paste
- * and Enter the user's keys wait, and where a paste must be taken back, for a few seconds at most.
+ * Types mail into the terminal that this process holds, when the follower asks for it. The holder decides whether it may type: the user has
+ * typed nothing for a moment, the client says that it is idle, and two looks at its screen show an empty composer. The user's keys wait
+ * between the paste and Enter. If the paste must be taken back, they wait for a few seconds at most.
  *
- * A text of ours can stay in the composer: a question opened over it, or the client did not take Enter. As long as the user presses no
- * key after the paste, what is there is ours, because the composer was empty before. Then Enter is pressed when the client is idle, or
- * what is left of it is removed. After a key of the user it is the user's, and is not touched. Nothing else is typed meanwhile.
+ * A text of ours can stay in the composer, because a question opened over it or the client did not take Enter. As long as the user has
+ * pressed no key since the paste, the text there is ours, because the composer was empty before. Then the holder presses Enter when the
+ * client is idle, or removes what is left of the text. After a key of the user, the text is the user's and is not touched. The holder types
+ * nothing else meanwhile.
  *
- * Nothing that goes wrong here may end the client, or be written over its screen.
+ * An error here must not end the client, and must not be written over its screen.
  */
 export class TerminalHolder {
   readonly #sessions: HeldSessions;
-  /** What came of each message, by its id. */
-  readonly #done = new Map<string, { said: HolderAnswer; text: string }>();
-  #said: HeldSession;
+  /** What was answered for each message, by its id, with the text that was typed. */
+  readonly #answers = new Map<string, { said: HolderAnswer; text: string }>();
+  #state: HeldSession;
   #listening: Listening | null = null;
-  #soon: ReturnType<typeof setTimeout> | undefined;
-  #turn: Promise<unknown> = Promise.resolve();
-  #left: LeftText | null = null;
-  #again: ReturnType<typeof setTimeout> | undefined;
+  #lookTimer: ReturnType<typeof setTimeout> | undefined;
+  #queue: Promise<unknown> = Promise.resolve();
+  #leftText: LeftText | null = null;
+  #leftTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(readonly options: HolderOptions) {
     const { home, client, name, folder, held } = options;
@@ -183,12 +188,12 @@ export class TerminalHolder {
     const own = { pid: process.pid, start: startOf(process.pid) };
     const program = { pid: held.pty.pid, start: startOf(held.pty.pid) };
     const { startedAt } = held.pty;
-    this.#said = { v: 1, client, name, folder, holder: own, program, startedAt, session: null, seen: 'starting' };
+    this.#state = { v: 1, client, name, folder, holder: own, program, startedAt, session: null, seen: 'starting' };
   }
 
-  /** From now on it can be asked. */
+  /** Opens the socket and writes the state file: from now on the holder can be asked. */
   async open(): Promise<void> {
-    const path = this.#sessions.socketOf(this.#said);
+    const path = this.#sessions.socketOf(this.#state);
     const user = process.getuid?.() ?? -1;
     const rest = { otherwise: 'set PARLEY_HOME', user, userOf, lineLimit: LINE_BYTES, log() {} };
     this.#listening = await serveUnixSocket(
@@ -206,7 +211,7 @@ export class TerminalHolder {
       }),
       { path, name: 'terminal', ...rest },
     );
-    this.#sessions.write(this.#said);
+    this.#sessions.write(this.#state);
   }
 
   /** The client has drawn something. */
@@ -215,18 +220,18 @@ export class TerminalHolder {
   }
 
   #lookIn(ms: number): void {
-    this.#soon ??= setTimeout(() => {
-      this.#soon = undefined;
-      this.#look().catch(() => this.#lookIn(AGAIN_MS));
+    this.#lookTimer ??= setTimeout(() => {
+      this.#lookTimer = undefined;
+      this.#look().catch(() => this.#lookIn(RETRY_MS));
     }, ms);
   }
 
   close(): void {
-    clearTimeout(this.#soon);
-    clearTimeout(this.#again);
+    clearTimeout(this.#lookTimer);
+    clearTimeout(this.#leftTimer);
     this.#listening?.close();
     this.#listening = null;
-    rmSync(this.#sessions.socketOf(this.#said), { force: true });
+    rmSync(this.#sessions.socketOf(this.#state), { force: true });
     rmSync(`${this.#sessions.folder}/${process.pid}.json`, { force: true });
   }
 
@@ -239,10 +244,10 @@ export class TerminalHolder {
     const shown = composer(screen);
     const seen: HeldSession['seen'] = shown === 'dialog' || own.isReady(screen) ? shown : 'starting';
     const { session } = own;
-    if (seen !== this.#said.seen || session !== this.#said.session) {
-      const now = { ...this.#said, seen, session };
+    if (seen !== this.#state.seen || session !== this.#state.session) {
+      const now = { ...this.#state, seen, session };
       if (this.#listening) this.#sessions.write(now);
-      this.#said = now;
+      this.#state = now;
     }
     return seen;
   }
@@ -250,47 +255,47 @@ export class TerminalHolder {
   async #answer(line: string): Promise<HolderAnswer> {
     const request = parsedIn(HolderRequest, line);
     if (!request) return { typed: 'never', because: 'that is no request' };
-    if ('typed' in request) return this.#done.get(request.typed)?.said ?? { typed: 'unknown', because: '' };
+    if ('typed' in request) return this.#answers.get(request.typed)?.said ?? { typed: 'unknown', because: '' };
     const { ids, text } = request.type;
-    // One after the other. What went in is not typed again; a message that is given again comes in other words, with a mark of its own.
-    const act = this.#turn.then(async () => {
+    // One request at a time. The same text is not typed twice. A message that is handed over again has a new mark, so its text differs.
+    const act = this.#queue.then(async () => {
       const before = ids
-        .flatMap((id) => this.#done.get(id) ?? [])
+        .flatMap((id) => this.#answers.get(id) ?? [])
         .find((one) => one.text === text && (one.said.typed === 'entered' || one.said.typed === 'stranded'));
       if (before) return before.said;
-      this.#note(ids, text, { typed: 'stranded', because: 'it is being typed' });
+      this.#noteAnswer(ids, text, { typed: 'stranded', because: 'it is being typed' });
       const said = await this.#type(ids, text).catch((error: unknown) => waits(reasonOf(error)));
-      this.#note(ids, text, said);
+      this.#noteAnswer(ids, text, said);
       return said;
     });
-    this.#turn = act;
+    this.#queue = act;
     return act;
   }
 
-  #note(ids: readonly string[], text: string, said: HolderAnswer): void {
+  #noteAnswer(ids: readonly string[], text: string, said: HolderAnswer): void {
     for (const id of ids) {
-      this.#done.delete(id);
-      this.#done.set(id, { said, text });
+      this.#answers.delete(id);
+      this.#answers.set(id, { said, text });
     }
-    for (const oldest of this.#done.keys()) if (this.#done.size > KEPT) this.#done.delete(oldest);
+    for (const oldest of this.#answers.keys()) if (this.#answers.size > MAX_ANSWERS) this.#answers.delete(oldest);
   }
 
   async #type(ids: readonly string[], text: string): Promise<HolderAnswer> {
     const { held, typing, quietMs = QUIET_MS } = this.options;
     if (!typing) return { typed: 'never', because: 'the screen of this client is not known' };
-    // What becomes of a text that was not sent is found out first; with another text behind it nobody could tell.
-    if (this.#left && !this.#isEntered(this.#left)) return waits('a text of ours may still be in its composer');
+    // First find out what became of the text before this one: with a second text behind it, nobody could tell.
+    if (this.#leftText && !this.#isEntered(this.#leftText)) return waits('a text of ours may still be in its composer');
     for (let looks = 0; looks < 2; looks += 1) {
-      if (looks > 0) await Bun.sleep(TWICE_MS);
+      if (looks > 0) await Bun.sleep(SECOND_LOOK_MS);
       if (held.quietMs < quietMs) return waits('its user types');
       const seen = await this.#look();
       if (seen !== 'empty') return waits(`its screen is ${seen}`);
     }
     const left = { ids, text, at: performance.now(), enters: 1, emptySince: null };
-    return this.#came(left, await this.#act((options) => typeInto(options, text, NEVER)));
+    return this.#answerFor(left, await this.#typeAlone((options) => typeInto(options, text, NEVER)));
   }
 
-  #act(act: (options: TypingOptions) => Promise<Typed>): Promise<Typed> {
+  #typeAlone(act: (options: TypingOptions) => Promise<Typed>): Promise<Typed> {
     const { held, typing, enteredMs = ENTERED_MS } = this.options;
     if (!typing) throw new Error('the screen of this client is not known');
     const { composer, own } = typing;
@@ -301,10 +306,10 @@ export class TerminalHolder {
     return held.alone((terminal) => act({ terminal: { ...terminal, ...erase }, ...how }));
   }
 
-  /** What came of it in words for who asked. Notes whether the text may still be in the composer. */
-  #came(left: LeftText, typed: Typed): HolderAnswer {
+  /** The answer for this result of typing. Notes whether the text may still be in the composer. */
+  #answerFor(left: LeftText, typed: Typed): HolderAnswer {
     const isLeft = typed.typed === 'stranded' || (typed.typed === 'entered' && typed.proof === null);
-    this.#left = isLeft ? left : null;
+    this.#leftText = isLeft ? left : null;
     if (isLeft) this.#lookAtLeft();
     if (typed.typed === 'entered') return { typed: 'entered', because: '' };
     if (typed.typed === 'stranded') return { typed: 'stranded', because: typed.because };
@@ -312,49 +317,49 @@ export class TerminalHolder {
   }
 
   #lookAtLeft(): void {
-    clearTimeout(this.#again);
+    clearTimeout(this.#leftTimer);
     const look = async (): Promise<void> => {
-      const left = this.#left;
+      const left = this.#leftText;
       const said = left && (await this.#finish(left).catch(() => null));
-      if (left && said) this.#note(left.ids, left.text, said);
-      if (this.#left && this.#listening) this.#lookAtLeft();
+      if (left && said) this.#noteAnswer(left.ids, left.text, said);
+      if (this.#leftText && this.#listening) this.#lookAtLeft();
     };
-    const inTurn = (): void => void (this.#turn = this.#turn.then(look));
-    this.#again = setTimeout(inTurn, this.options.leftMs ?? LEFT_MS);
+    const inTurn = (): void => void (this.#queue = this.#queue.then(look));
+    this.#leftTimer = setTimeout(inTurn, this.options.leftMs ?? LEFT_MS);
   }
 
-  /** Sends or removes a text that was left in the composer. Null: nothing new is known of it. */
+  /** Sends or removes a text that was left in the composer. Null: nothing new is known about it. */
   async #finish(left: LeftText): Promise<HolderAnswer | null> {
     const { held, typing } = this.options;
     const [seen, now, screen] = [await this.#look(), await typing?.own.states.latest(), await held.pty.screen()];
     const isIdle = now?.state === 'idle';
-    if (seen === 'empty' && isIdle) return this.#gone(left);
+    if (seen === 'empty' && isIdle) return this.#whenEmpty(left);
     left.emptySince = null;
     if (seen !== 'draft' || !isIdle || held.keyAt > left.at || !screen || !typing) return null;
     const { own } = typing;
     const isPasted = (shown: Screen, text: string): boolean => own.holds(shown, text);
-    if (left.enters >= MOST_ENTERS || !isPasted(screen, left.text))
-      return this.#came(left, await this.#act((options) => removeFrom(options, left.text)));
-    const typed = await this.#act((options) => typeInto({ ...options, isPasted }, left.text, NEVER));
+    if (left.enters >= MAX_ENTERS || !isPasted(screen, left.text))
+      return this.#answerFor(left, await this.#typeAlone((options) => removeFrom(options, left.text)));
+    const typed = await this.#typeAlone((options) => typeInto({ ...options, isPasted }, left.text, NEVER));
     if (typed.typed === 'nothing') return null;
     left.enters += 1;
-    return this.#came(left, typed);
+    return this.#answerFor(left, typed);
   }
 
-  /** The composer is empty: Enter has sent the text after all, or somebody removed it. The record decides whether it was sent. */
-  #gone(left: LeftText): HolderAnswer | null {
+  /** The composer is empty: Enter sent the text after all, or somebody removed it. The client's record decides whether it was sent. */
+  #whenEmpty(left: LeftText): HolderAnswer | null {
     left.emptySince ??= performance.now();
     if (performance.now() - left.emptySince < REMOVED_MS) return null;
-    this.#left = null;
+    this.#leftText = null;
     return this.#isEntered(left) ? null : waits('it was removed from the composer');
   }
 
   #isEntered({ ids: [id = ''] }: LeftText): boolean {
-    return this.#done.get(id)?.said.typed === 'entered';
+    return this.#answers.get(id)?.said.typed === 'entered';
   }
 }
 
-/** Asks a holder; null if it was asked and does not answer. Then it may have typed all the same. */
+/** Asks a holder. Null: it was asked and gave no answer, so it may have typed the text. */
 export async function askHolder(path: string, request: HolderRequest, ms: number): Promise<HolderAnswer | null> {
   const { promise, resolve } = Promise.withResolvers<HolderAnswer | null>();
   const timer = setTimeout(() => resolve(null), ms);

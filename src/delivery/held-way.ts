@@ -7,18 +7,18 @@ import { FolderWatch } from '../sessions/follow.ts';
 import { askHolder } from './held-session.ts';
 import type { HeldSession, HeldSessions } from './held-session.ts';
 
-/** In case a file event was lost. */
+/** Files are also read at this interval, in case a file event was lost. */
 const LOOK_MS = 250;
-/** A holder answers when it has typed, or at once that it has not. */
+/** How long a holder may take to answer: it answers when it has typed, or at once if it does not type. */
 const ANSWER_MS = 30_000;
-/** So long an attempt waits for a user who has just typed something: longer than the holder does. */
+/** How long an attempt waits for a user who has just typed: longer than the holder's own `QUIET_MS`. */
 const WAITS_MS = 3000;
-/** A record that says nothing for this long about a text that was typed says nothing more. */
+/** An attempt waits this long for proof while the client is not busy. */
 const SILENT_MS = 20_000;
 
 /** What the record of a session says about messages. */
 export interface MessageRecord {
-  /** Whether the conversation has this message already, so that the next request to the model has it. */
+  /** Whether the conversation has this message already: then the next request to the model has it. */
   has: (id: MessageId) => boolean;
   proof: (id: MessageId, since: number) => Promise<RecordedProof>;
 }
@@ -27,15 +27,15 @@ export interface HeldWayOptions extends MessageRecord {
   sessions: HeldSessions;
   /** The process that holds the terminal. */
   holder: HeldSession['holder'];
-  /** Lets one attempt type after the other. */
+  /** Runs this when no other attempt types at the same holder. */
   inTurn<T>(act: () => Promise<T>): Promise<T>;
-  /** Where that record changes. */
+  /** The folders that change with that record. */
   recordFolders: () => readonly string[];
 }
 
 /**
- * Mail typed into a client by the process that holds its terminal (held-session.ts). Where the holder may not type, it is left: the client
- * works, asks something or has a draft. So a hook can bring it meanwhile. The state of the terminal is a file: who tries again watches it.
+ * Mail that the process which holds the client's terminal types into it (held-session.ts). If the client works, asks something or has a draft,
+ * the mail is left, so that a hook can show it meanwhile. The terminal's state is a file; an attempt watches it and tries again.
  */
 export class HeldWay implements Way {
   readonly name = 'terminal';
@@ -46,12 +46,12 @@ export class HeldWay implements Way {
     if (parcels.length === 0) return left('there is nothing to hand over', false);
     const since = Date.now();
     const fresh = withGreeting(parcels, ({ id }) => !this.options.has(id));
-    const typed = fresh.length === 0 ? 'entered' : await this.options.inTurn(() => this.#typed(fresh, signal));
+    const typed = fresh.length === 0 ? 'entered' : await this.options.inTurn(() => this.#type(fresh, signal));
     if (typed !== 'entered') return typed;
-    return this.#proven(parcels, since, signal);
+    return this.#awaitProof(parcels, since, signal);
   }
 
-  async #typed(parcels: readonly Parcel[], signal: AbortSignal): Promise<'entered' | Attempt> {
+  async #type(parcels: readonly Parcel[], signal: AbortSignal): Promise<'entered' | Attempt> {
     const { sessions, holder } = this.options;
     const changes = new Changes(() => [sessions.folder]);
     const request = { type: { ids: parcels.map(({ id }) => id), text: parcels.map(({ text }) => text).join('\n') } };
@@ -61,7 +61,7 @@ export class HeldWay implements Way {
         if (signal.aborted) return left('it was stopped before it was typed', true);
         const held = sessions.of(holder.pid, holder.start);
         if (!held) return left('the client has ended', true);
-        // The holder looks again, and twice. Asking it is needless where that is known to be in vain.
+        // The holder decides by two looks of its own. It is not asked if the state file already says no.
         if (held.seen !== 'empty') return left(`its screen is ${held.seen}`, true);
         const said = await askHolder(sessions.socketOf(held), request, ANSWER_MS);
         if (said === null && !sessions.of(holder.pid, holder.start)) return this.#offered('the client has ended');
@@ -77,8 +77,8 @@ export class HeldWay implements Way {
     }
   }
 
-  /** Waits until the record shows all of it. What it does not show stays held: the record decides later. */
-  async #proven(parcels: readonly Parcel[], since: number, signal: AbortSignal): Promise<Attempt> {
+  /** Waits until the record shows all parcels. Copies that it does not show in time stay held: the record decides later. */
+  async #awaitProof(parcels: readonly Parcel[], since: number, signal: AbortSignal): Promise<Attempt> {
     const { sessions, holder, proof, recordFolders } = this.options;
     const changes = new Changes(recordFolders);
     let idleFrom = performance.now();
@@ -92,12 +92,12 @@ export class HeldWay implements Way {
         if (signal.aborted) return this.#offered('it was stopped before anything was proven');
         const held = sessions.of(holder.pid, holder.start);
         if (!held) return this.#offered('the client ended before anything was proven');
-        // The holder has removed it from the composer again.
+        // The holder has removed the text from the composer.
         if (proofs.every((one) => one.step === 'none' && one.isOver))
           return left('the client did not take Enter', true);
         const trouble = proofs.find((one) => one.step === 'accepted' && one.trouble !== undefined);
         if (trouble) return this.#offered('the model did not answer');
-        // It works on it, or asks its user something about it.
+        // The client works on the text, or asks its user something about it.
         if (held.seen === 'busy' || held.seen === 'dialog') idleFrom = performance.now();
         if (performance.now() - idleFrom > SILENT_MS)
           return this.#offered('it was typed, and the record of the client does not show that the model had it');
@@ -116,7 +116,7 @@ export class HeldWay implements Way {
   }
 }
 
-/** Tells when a file in some folders may have changed. */
+/** Waits for changes of files in some folders. */
 class Changes {
   readonly #watch = new FolderWatch(() => this.#wakeup.notify());
   readonly #wakeup = new Wakeup();
@@ -135,7 +135,7 @@ class Changes {
   }
 }
 
-/** Some of these texts. The first line of the first is the greeting, for all of them. */
+/** The texts of the parcels that are meant. The greeting, the first line of the first parcel, comes first in any case. */
 export function withGreeting(parcels: readonly Parcel[], isMeant: (parcel: Parcel) => boolean): Parcel[] {
   const [first, ...rest] = parcels.filter(isMeant);
   if (!first || first === parcels[0]) return first ? [first, ...rest] : [];

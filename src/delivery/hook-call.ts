@@ -5,7 +5,7 @@ import { HookEvent } from './hook-event.ts';
 import { Refusal } from '../core/refusal.ts';
 import { storageTrouble } from '../core/disk.ts';
 
-/** The event from stdin. `relayed`: the script has read its first line, and gives it on descriptor 3. */
+/** Reads the event from stdin. `relayed`: the script has read its first line, and passes that on descriptor 3. */
 export function readEvent(relayed = false): HookEvent {
   const first = relayed ? readFileSync(3, 'utf8') : '';
   const event = parsed(first) ?? parsed(first + readFileSync(0, 'utf8'));
@@ -22,7 +22,7 @@ function parsed(text: string): HookEvent | null {
   }
 }
 
-/** Says on stderr, in one line, what went wrong. The client's turn goes on all the same. */
+/** Prints one line about an error on stderr. It does not stop the client's turn. */
 export function complain(command: 'parley hook' | 'c2c hook', thrown: unknown): void {
   const error = storageTrouble(thrown);
   const [first = ''] = (error instanceof Error ? error.message : String(error)).split('\n');
@@ -30,6 +30,6 @@ export function complain(command: 'parley hook' | 'c2c hook', thrown: unknown): 
   try {
     writeAll(2, `${command}: ${error instanceof Refusal ? line : `internal error, please report it: ${line}`}\n`);
   } catch {
-    // Nobody reads stderr either.
+    // stderr is closed, too.
   }
 }

@@ -6,7 +6,7 @@ import { isMailText } from './fit.ts';
 
 const text = () => v.fallback(v.optional(v.string()), undefined);
 
-/** What a client tells its hook on stdin, as far as we use it. Claude Code, Codex, Kimi and Gemini share these names. */
+/** The fields that we use of the event which a client writes to its hook's stdin. Claude Code, Codex, Kimi and Gemini share these names. */
 export const HookEvent = new Schema(() =>
   v.object({
     hook_event_name: text(),
@@ -14,7 +14,7 @@ export const HookEvent = new Schema(() =>
     /** Gemini CLI: its record of the session. */
     transcript_path: text(),
     cwd: text(),
-    /** Gemini CLI: what its user said, or what a hook said at the end of the turn before. */
+    /** Gemini CLI: the user's prompt, or what a hook printed at the end of the turn before. */
     prompt: text(),
     /** Why a session starts: startup, resume, clear, compact. */
     source: text(),
@@ -24,44 +24,44 @@ export const HookEvent = new Schema(() =>
     /** Codex: the same within one turn. */
     turn_id: text(),
     tool_use_id: text(),
-    /** Only inside a subagent (Kimi names its main agent too). */
+    /** Set inside a subagent. Kimi also names its main agent (`main`). */
     agent_id: text(),
   }),
 );
 export type HookEvent = Described<typeof HookEvent>;
 
-/** A subagent's context is thrown away with it: mail shown there would never reach the agent it was sent to. */
+/** Whether a subagent runs this hook. Its context ends with it: mail shown there would never reach the agent that it was sent to. */
 export function isSubagent(client: HookClient, event: HookEvent): boolean {
   const { agent_id: id } = event;
   return (id !== undefined && id !== '' && id !== 'main') || client.isSubagent?.(event) === true;
 }
 
-/** Does a text that is printed at this event reach the model? */
+/** Whether a text that is printed at this event reaches the model. */
 export function isHeard(client: HookClient, { hook_event_name: name = '', tool_name = '' }: HookEvent): boolean {
   return Object.hasOwn(client.events, name) && !client.deafAfter.includes(tool_name);
 }
 
-/** A session starts, or goes on another day. */
+/** Whether a session starts or is resumed. A compaction also sends `SessionStart`, and is not meant. */
 export function isNewStart({ hook_event_name, source }: HookEvent): boolean {
   return hook_event_name === 'SessionStart' && source !== 'compact';
 }
 
-/** The event at which a text was printed, as far as the next event can be compared with it. */
+/** The facts about the event at which a text was printed that later events are compared with. */
 export interface Moment {
   event: string;
-  /** The prompt or turn that it belongs to, where the client says so. */
+  /** The prompt or turn of the event, if the client says it. */
   prompt: string | null;
-  /** The tool call that it belongs to. */
+  /** The tool call of the event, if it has one. */
   tool: string | null;
 }
 
-/** At these a prompt begins: the model is asked after them. */
+/** Events with a prompt: the client asks its model after them. */
 const PROMPT = ['UserPromptSubmit', 'BeforeAgent'];
 export function isPrompt(event: string): boolean {
   return PROMPT.includes(event);
 }
 
-/** A model that calls a tool, ends its turn or has its context compacted was asked. spec: hook#proof */
+/** Events that prove a request: a model that calls a tool, ends its turn or has its context compacted was asked. spec: hook#proof */
 const TOOL = [
   'PreToolUse',
   'PermissionRequest',
@@ -75,15 +75,15 @@ const STOP = ['Stop', 'AfterAgent'];
 const COMPACTION = ['PreCompact', 'PostCompact', 'PreCompress'];
 
 /**
- * What an event says about a text that was printed at an earlier event of the same session. `asked`: the model was asked after it.
- * `not asked`: nothing shows that. `same moment`: another hook of the same prompt or tool call, which says neither.
+ * What an event says about a text that was printed at an earlier event of the same session. `asked`: the model was asked after the text was
+ * printed. `not asked`: nothing proves that. `same moment`: another hook of the same prompt or tool call, which says neither.
  */
 export type Proof = 'asked' | 'not asked' | 'same moment';
 
 export function proofIn(client: HookClient, printed: Moment, event: HookEvent): Proof {
   const now = momentOf(event);
   if (isSameMoment(printed, now)) return 'same moment';
-  // The mail itself is the prompt.
+  // Our own text, printed at the end of a turn, has become this prompt.
   if (client.endsTurn.includes(printed.event) && isPrompt(now.event) && isMailText(event.prompt ?? ''))
     return 'same moment';
   if (TOOL.includes(now.event) || STOP.includes(now.event) || isCompaction(event)) return 'asked';
@@ -94,8 +94,9 @@ export function proofIn(client: HookClient, printed: Moment, event: HookEvent): 
 }
 
 /**
- * The same where the client has a record that does not show the text, and that is written before a hook runs. The result of a tool is
- * written when all tools of a step have run; a turn that has ended has nothing more to write.
+ * Corrects a proof for a client that writes its record before it runs a hook, if the record does not show the text. A tool's result is
+ * written when all tools of its step have run, so `asked` becomes `same moment`. At the end of a turn nothing more is written: then the model
+ * was not asked with the text.
  */
 export function proofUnrecorded(proof: Proof, { hook_event_name: name = '' }: HookEvent): Proof {
   if (proof !== 'asked') return proof;
@@ -110,7 +111,7 @@ export function momentOf(event: HookEvent): Moment {
   };
 }
 
-/** What a model was shown before may be gone from its context after this. */
+/** Whether the event is a compaction: what the model was shown before may be gone from its context. */
 export function isCompaction(event: HookEvent): boolean {
   const { hook_event_name: name = '', source } = event;
   return COMPACTION.includes(name) || (name === 'SessionStart' && source === 'compact');

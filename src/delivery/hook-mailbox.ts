@@ -10,20 +10,20 @@ import type { OfferedTexts } from './hook-offered.ts';
 import { mailboxOf, namesIn } from './hook-session.ts';
 import type { Mark } from './hook-session.ts';
 
-/** A hook holds up a model's turn: a relay is waited for this long and no longer. */
+/** The longest wait for a relay: a hook delays the model's turn. */
 const ASK_MS = 1500;
 
 export interface SpoolOptions extends Pick<HookMailbox, 'phrases' | 'write'>, ReadMailbox {
-  /** The context that its mail must match. */
+  /** The context that mail must match to be shown in this session. */
   match: string;
   offered: OfferedTexts;
-  /** Can the script that called us tell times apart that lie within one second? */
+  /** Whether the script that called us can tell apart times within one second. */
   fineTimes: boolean;
 }
 
 /**
- * A mailbox of a session in Parley's home: the folders new/, quiet/ and held/ of the spool. What the script may take for seen is noted
- * in the session's folder.
+ * A mailbox of a session in Parley's home: the folders new/, quiet/ and held/ of the spool. Notes in the session's folder which mail the script
+ * may take for seen.
  */
 export function homeMailbox(options: SpoolOptions): HookMailbox {
   const { who, taker, offered, fineTimes } = options;
@@ -42,8 +42,8 @@ export function homeMailbox(options: SpoolOptions): HookMailbox {
       const { mail: loud, looked, unsure } = await loudMail(options);
       const kept = turnBegins ? await keptMail(options) : null;
       const all = [...loud, ...(kept?.mail ?? [])];
-      // Mail that joins the turn of a question keeps its answer from its sender.
-      const mail = session.isMailKept(Date.now())
+      // Mail that joins the turn of a question prevents the capture of its answer, so only urgent mail is shown.
+      const mail = session.isMailDelayed(Date.now())
         ? all.filter(({ attention }) => attention.injection === 'immediate')
         : all;
       return {
@@ -56,7 +56,7 @@ export function homeMailbox(options: SpoolOptions): HookMailbox {
         },
       };
     },
-    /** Copies that another reader holds may come back: the script must start us again then. */
+    /** Copies that another reader holds may wait again later: then the script must start us. */
     async lookAgain() {
       if (who.home.remote) askRelayAgain(who);
       const held = filesIn(who, 'held').map(idIn);
@@ -77,13 +77,13 @@ function idIn(file: string): MessageId {
   return file.replace(/\.json$/, '') as MessageId;
 }
 
-/** The script cannot ask a relay. A name in held/ that is no message's makes it start us again every half minute, and we ask. */
+/** The script cannot ask a relay. This file in held/, which is no message, makes the script start us every half minute, and we ask. */
 function askRelayAgain(who: Who): void {
   const mark = `${mailboxOf(who)}/held/~relay.json`;
   if (!existsSync(mark)) writeFileSync(mark, '', { mode: 0o600 });
 }
 
-/** The copies in new/ for this context, and every name there. Reads nothing that waits quietly, however much that is. */
+/** The copies in new/ for this context, and every file name there. Reads no quiet mail, so its amount costs nothing. */
 async function loudMail(options: SpoolOptions): Promise<{ mail: FittedMail[]; looked: Set<string>; unsure: boolean }> {
   const { who } = options;
   await fetchMail(options);
@@ -92,15 +92,15 @@ async function loudMail(options: SpoolOptions): Promise<{ mail: FittedMail[]; lo
     const looked = new Set(filesIn(who, 'new'));
     const found: (FittedMail | Verdict)[] = [];
     for (const file of looked) found.push(await mailIn(options, file));
-    // Mail of other programs is judged first: it may belong to the quiet.
+    // Mail of other programs must be judged first: it may be quiet.
     if (found.includes('unjudged') && !adopted) await who.home.mailboxes.adopt(who.name);
     else return { mail: found.filter((one) => typeof one === 'object'), looked, unsure: found.includes('unsure') };
   }
 }
 
-/** What a guard kept for this turn. spec: c2a#loops */
+/** The mail that a guard kept for this turn. spec: c2a#loops */
 async function keptMail({ who, taker, match }: SpoolOptions): Promise<{ mail: FittedMail[]; looked: Set<string> }> {
-  // The names first: what comes after them is looked for at the next turn.
+  // List the names before the mail: a message that comes in between is not noted as seen, so the next turn shows it.
   const looked = new Set(filesIn(who, 'quiet'));
   const mail: FittedMail[] = [];
   for (const message of looked.size > 0 ? await laterMail(who, match) : []) {
@@ -110,7 +110,7 @@ async function keptMail({ who, taker, match }: SpoolOptions): Promise<{ mail: Fi
   return { mail, looked };
 }
 
-/** What waits at a relay for this context is fetched first. If the relay is away, what is here is said all the same. */
+/** Fetches the mail that waits at a relay for this context. If the relay cannot be reached, the mail on this machine is shown all the same. */
 async function fetchMail({ who: { name, home }, match, offered }: SpoolOptions): Promise<void> {
   try {
     await home.remote?.bring(name, (message) => scopeMatches(message.scope, match), ASK_MS);
@@ -120,7 +120,7 @@ async function fetchMail({ who: { name, home }, match, offered }: SpoolOptions):
   }
 }
 
-/** Is a copy in held/ that waits by its row? Nearly always that folder is empty, and this costs one listing. */
+/** Whether held/ has a copy that waits by the journal. That folder is nearly always empty, so this costs one listing. */
 async function isLeftInHeld(who: Who): Promise<boolean> {
   for (const file of filesIn(who, 'held')) {
     if ((await who.home.journal.copy(who.name, idIn(file)))?.state === 'stored') return true;
@@ -128,7 +128,7 @@ async function isLeftInHeld(who: Who): Promise<boolean> {
   return false;
 }
 
-/** `unsure`: the file is no message yet, and another program may still be writing it. */
+/** `unjudged`: the journal has no copy of it yet. `unsure`: the file is no message yet, and another program may still be writing it. */
 type Verdict = 'not for us' | 'unjudged' | 'unsure';
 
 async function mailIn(

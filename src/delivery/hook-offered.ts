@@ -27,52 +27,53 @@ import type { HookEvent, Moment, Proof } from './hook-event.ts';
 import { namesIn, HookSessionFolder } from './hook-session.ts';
 import { shownAndOwed } from './owed-again.ts';
 
-/** One text that a session is shown, until an event proves that its model was asked. */
+/** A text that a hook printed in a session, until an event or the client's record decides what became of it. */
 const OfferedText = new Schema(() =>
   v.object({
     v: v.literal(1),
     agent: AgentName.inner,
-    /** The mailbox is shared, and what is proven becomes this agent's. */
+    /** Set for a shared mailbox: mail that is proven becomes this agent's. */
     taker: v.exactOptional(AgentName.inner),
-    /** The name in which the copies are held. */
+    /** The holder of the copies. */
     owner: v.string(),
-    /** The hook that prints it, and since when (ms). */
+    /** The hook process that prints the text, and when it began (Unix ms). */
     by: v.string(),
     since: v.number(),
-    /** Where it was printed; null until it was. */
+    /** The event at which the text was printed; null until then. */
     printed: v.nullable(v.object({ event: v.string(), prompt: v.nullable(v.string()), tool: v.nullable(v.string()) })),
+    /** Messages that are in the text whole. */
     whole: v.array(MessageId.inner),
-    /** Messages that were knocked for or pointed at, with the injection that each had before. */
+    /** Messages with a knock or pointer in the text, each with the injection that it had before. */
     signs: v.array(v.object({ id: MessageId.inner, injection: Injection.inner })),
     /** Owed messages that were shown again after a compaction. */
     again: v.array(MessageId.inner),
-    /** An event settled it at this time (ms), and the client had not written down yet that it was shown. */
+    /** An event settled the text at this time (Unix ms), before the client's record showed it. */
     settledAt: v.optional(v.number()),
-    /** The client was started again with the conversation that has it. */
+    /** The client was started again with the conversation that has the text. */
     isResumed: v.optional(v.literal(true)),
   }),
 );
 type OfferedText = Described<typeof OfferedText>;
 
-/** So long after an event has settled a text the record may still prove it. Claude Code writes a moment later. */
+/** For this long after an event has settled a text, the record may still prove it: Claude Code writes a moment later. */
 const LATE_RECORD_MS = 10_000;
 
-/** A compaction after which what is owed is shown again; `shown`: as much of it as was. */
+/** A compaction after which owed mail is shown again; `shown`: the messages for which that was done. */
 const Compacted = new Schema(() => v.object({ v: v.literal(1), shown: v.array(MessageId.inner) }));
 const COMPACTED = 'compacted.json';
 
 export interface OfferedDeps {
   /** The agent of this name, or null if it has no mailbox any more. */
   readerNamed(name: AgentName): Promise<Who | null>;
-  /** The client's own record of these messages, which were printed after `since` (Unix ms); null if it keeps none that we can read. */
+  /** The client's own record of these messages, which were printed after `since` (Unix ms). Null: the client has no record that we can read. */
   recordOf(client: string, session: string, ids: readonly MessageId[], since: number): HookRecord | null;
-  /** Since when this session of the client works without a break (Unix ms), by the client's own word; null if it does not say that. */
+  /** Since when this session works without a break (Unix ms), as the client says; null if the client does not say it. */
   worksSince(client: string, session: string): Promise<number | null>;
-  /** Says on stderr what went wrong. */
+  /** Reports an error. */
   complain(error: unknown): void;
 }
 
-/** A message that a hook printed after `since` (Unix ms), and that the client's record shows. */
+/** A message that a hook printed after `since` (Unix ms) and the client's record shows. */
 export interface ShownByHook {
   who: Who;
   id: MessageId;
@@ -80,8 +81,8 @@ export interface ShownByHook {
 }
 
 /**
- * What a session was shown and nothing has proven yet: `open/<text>.json` in its folder. As long as one is there the script starts us at
- * the next event, and `resolve` settles it or makes it wait again. spec: hook#proof
+ * The texts that were printed in a session and are not proven yet, each in a file `open/<text>.json` of the session's folder. While there is
+ * such a file, the script starts us at the next event, and `resolve` settles the text's mail or lets it wait again. spec: hook#proof
  *
  * A text without `printed` belongs to a hook that runs, or to one that died and may have printed it.
  */
@@ -93,7 +94,7 @@ export class OfferedTexts {
     readonly deps: OfferedDeps,
   ) {}
 
-  /** Begins a text. `isResumed`: nothing is printed, because the conversation that the client was started with has it. */
+  /** Begins a text. `isResumed`: nothing is printed, because the client resumed a conversation that has the text already. */
   begin(agent: AgentName, now: number, taker?: AgentName, isResumed = false) {
     const id = crypto.randomUUID().slice(0, 8);
     const lease = this.#lease(id);
@@ -102,7 +103,7 @@ export class OfferedTexts {
     const begun = { v: 1, agent, ...takenBy(taker), owner, by: newHolder(false), since: now, ...resumed } as const;
     const nothing = { whole: [], signs: [], again: [] };
     return {
-      /** Claims these for the session and shows them. It is noted before: if we die, the next event finds it. */
+      /** Claims these messages for the session and shows them. The file is written first: if we die, the next event finds it. */
       take: async (who: Who, ids: MessageId[], show: (delivered: Delivered[]) => void, offered: Receipt) => {
         try {
           this.#write(`${id}.json`, { ...begun, printed: null, ...nothing });
@@ -111,7 +112,7 @@ export class OfferedTexts {
         }
         return claimForSession(who, ids, lease, show, offered);
       },
-      /** Notes what was printed, and where. */
+      /** Writes down what was printed, and at which event. Removes the file if nothing was. */
       close: (printed: Moment, said: readonly Piece[], again: ReadonlySet<MessageId>): void => {
         if (said.length === 0) return this.#remove(`${id}.json`);
         const text: OfferedText = { ...begun, printed, whole: [], signs: [], again: [] };
@@ -127,8 +128,8 @@ export class OfferedTexts {
   }
 
   /**
-   * Keeps for this session what its conversation has already, because a client that was killed was given it: its next request has that
-   * without being printed again. Returns the rest.
+   * Claims for this session the mail that its conversation has already, because it was given to a client that was killed: the next request has
+   * it without being printed again. Returns the other mail.
    */
   async keepKnown(who: Who, mail: FittedMail[], event: HookEvent, receipt: Receipt, taker?: AgentName) {
     const { client } = receipt.evidence;
@@ -146,14 +147,14 @@ export class OfferedTexts {
     return mail.filter(({ message }) => !known.has(message.id));
   }
 
-  /** Ends every text about which this event says something, also those of a session that this process has left. */
+  /** Ends every text that this event decides, also in an earlier session of the same client process. */
   async resolve(client: HookClient, event: HookEvent): Promise<void> {
     await this.#resolveOwn(client, event);
     if (client.oneSession && isNewStart(event)) await this.#endEarlier(client, event);
   }
 
-  /** A text that cannot be ended does not stop the others, nor new mail. `goesOn` false: nobody goes on with this session. */
-  async #resolveOwn(client: HookClient, event: HookEvent, goesOn = true): Promise<void> {
+  /** A failure with one text does not stop the others, nor new mail. `isContinued` false: this session has ended. */
+  async #resolveOwn(client: HookClient, event: HookEvent, isContinued = true): Promise<void> {
     for (const [name, text] of this.#all()) {
       try {
         const said = await this.#proofOf(client, text, event);
@@ -161,8 +162,8 @@ export class OfferedTexts {
         const isProven = shown?.length === text.whole.length;
         const proof = client.recordDecides && shown ? proofUnrecorded(said, event) : said;
         if (isProven || isRecordLate(text) || proof === 'same moment') continue;
-        if (goesOn && proof === 'not asked' && (await this.#stays(name, text))) continue;
-        // The file goes first where mail waits again: a later event must not settle that.
+        if (isContinued && proof === 'not asked' && (await this.#stays(name, text))) continue;
+        // Remove the file before its mail waits again, or a later event could settle that mail.
         if (proof === 'not asked' || text.settledAt !== undefined) this.#remove(name);
         const who = text.settledAt === undefined ? await this.deps.readerNamed(text.agent) : null;
         if (who && proof === 'asked') await this.#settle(who, text, client, event);
@@ -176,9 +177,9 @@ export class OfferedTexts {
     if (isCompaction(event)) this.#noteCompaction([]);
   }
 
-  /** Claude Code makes one request of several prompts that waited: then one prompt after another says nothing of the first. */
+  /** Claude Code makes one request of several prompts that waited: then a later prompt does not say whether the model was asked after the first. */
   async #proofOf(client: HookClient, text: OfferedText, event: HookEvent): Promise<Proof> {
-    if (!text.printed) return isLeft(text) ? 'not asked' : 'same moment';
+    if (!text.printed) return isAbandoned(text) ? 'not asked' : 'same moment';
     const proof = proofIn(client, text.printed, event);
     if (proof !== 'not asked' || !isPrompt(text.printed.event) || !isPrompt(event.hook_event_name ?? '')) return proof;
     const since = await this.deps.worksSince(client.name, this.session.id);
@@ -186,8 +187,8 @@ export class OfferedTexts {
   }
 
   /**
-   * Whether the next request has it without being printed again, because the conversation has it: the request before failed, or the client was
-   * killed and started again. Then it is held for the client that runs now.
+   * Whether the conversation has the text, so that the next request has it without being printed again: the last request failed, or the client
+   * was killed and started again. After a restart the copies are claimed again, for the client process that runs now.
    */
   async #stays(name: string, text: OfferedText): Promise<boolean> {
     const record = this.#records.get(name);
@@ -207,13 +208,13 @@ export class OfferedTexts {
     return true;
   }
 
-  /** The session's: it ends with the client's process, or after an hour. */
+  /** The claim of the session: it ends with the client's process, or after an hour. */
   #lease(name: string) {
     const bearer = `hook-${this.session.id}-${name.replace(/\.json$/, '')}`;
     return { ms: OFFERED_MS, bearer, process: starterOf(process.pid) ?? undefined };
   }
 
-  /** Settles what the client's own record proves by now, whatever event comes next. Returns what it proves. */
+  /** Settles the messages that the client's own record shows by now. Returns them. */
   async settleProven(client: string): Promise<ShownByHook[]> {
     const all = this.#all();
     const names = new Set(all.map(([name]) => name));
@@ -229,7 +230,10 @@ export class OfferedTexts {
     return shown;
   }
 
-  /** The text ends when all of its messages are proven. `proof`: what made us look. Null if there is no record, or nothing to look for. */
+  /**
+   * Settles the messages of one text that the record shows, and ends the text when all are proven. `proof`: the event that made us look, for
+   * the evidence. Null: there is no record, or the text has no whole message.
+   */
   async #settleProven(name: string, text: OfferedText, client: string, proof: string): Promise<ShownByHook[] | null> {
     if (text.whole.length === 0) return null;
     const known = this.#records.get(name);
@@ -249,7 +253,7 @@ export class OfferedTexts {
     return shown.map(([id]) => ({ who, id, since: text.since }));
   }
 
-  /** After `/clear` no further event comes of the session that this process had before. */
+  /** Ends the texts of the sessions that this client process had before: after `/clear` they get no further event. */
   async #endEarlier(client: HookClient, event: HookEvent): Promise<void> {
     const { home, id } = this.session;
     const own = this.#client;
@@ -262,7 +266,7 @@ export class OfferedTexts {
     }
   }
 
-  /** The process of the client that runs this hook, as holders name it. */
+  /** The client process that runs this hook, in the form of a holder's name; null if it is not known. */
   get #client(): string | null {
     return processIn(newHolder(this.session.id, starterOf(process.pid) ?? undefined));
   }
@@ -290,8 +294,8 @@ export class OfferedTexts {
   }
 
   /**
-   * What this session was shown or pointed to, must answer and has not answered: a compaction may have taken it out of the model's context.
-   * Empty if there was no compaction, or at a turn's end: repeated mail must not start a turn. `waiting` is shown anyway.
+   * The mail that this session was shown and still owes an answer, if a compaction may have removed it from the model's context. Empty at the
+   * end of a turn: repeated mail must not start a turn. Leaves out `waiting`, which is shown anyway.
    */
   async owedAgain(
     who: Who,
@@ -307,7 +311,7 @@ export class OfferedTexts {
     return mail;
   }
 
-  /** What was shown again whole gets a receipt; a knock or pointer has one already. What did not fit follows at the next event. */
+  /** Records the messages that were shown again whole; a knock or pointer has its receipt already. The next event shows what did not fit. */
   async noteShownAgain(
     who: Who,
     said: readonly Piece[],
@@ -325,7 +329,7 @@ export class OfferedTexts {
     }
   }
 
-  /** What was shown again since the last compaction; null if all of it was. */
+  /** The messages that were shown again since the last compaction; null if none are left to show. */
   #shownSinceCompaction(): readonly MessageId[] | null {
     return this.#read(COMPACTED, Compacted)?.shown ?? null;
   }
@@ -348,7 +352,7 @@ export class OfferedTexts {
     return names.flatMap((name): [string, OfferedText][] => {
       const text = this.#read(name, OfferedText);
       if (text) return [[name, text]];
-      // It cannot be read: its mail waits again by time.
+      // The file cannot be read: its mail waits again when its claim ends.
       this.#remove(name);
       return [];
     });
@@ -364,7 +368,7 @@ export class OfferedTexts {
   }
 }
 
-/** What its reader was only pointed to waits on in its own mailbox. In a shared one it is the reader's from then on, and nobody else's. */
+/** A message with a knock or pointer keeps waiting. In a shared mailbox it becomes the taker's, so that no other session gets it. */
 async function takeSigns(who: Who, { signs, taker }: OfferedText, by: Evidence): Promise<void> {
   if (taker !== undefined) for (const { id } of signs) await takePointed(who, id, by, taker);
 }
@@ -379,7 +383,7 @@ function isRecordLate({ settledAt }: OfferedText): boolean {
   return settledAt !== undefined && Math.abs(Date.now() - settledAt) < LATE_RECORD_MS;
 }
 
-/** No hook prints it any more. */
-function isLeft({ by, since }: OfferedText): boolean {
+/** Whether the hook that was printing this text has died or given up. */
+function isAbandoned({ by, since }: OfferedText): boolean {
   return isDead(by) || Math.abs(Date.now() - since) > OFFERED_MS;
 }

@@ -1,21 +1,21 @@
 /**
- * The fast half of a hook: a client runs it after every tool call, and nearly always there is nothing to say. It uses built-ins of the
- * shell only, so that this costs about a millisecond. `command hook …` is the slow half, which looks properly. There are two profiles:
- * Parley's (POSIX sh) and c2c's (bash). What the files of a session mean is written in hook-session.ts and in the dialect's hook-session.ts.
+ * The fast half of a hook. A client runs it after every tool call, and nearly always no mail waits. It uses only built-ins of the shell, so
+ * it takes about a millisecond. `command hook …` is the slow half, which reads the mailbox. There are two profiles: Parley's (POSIX sh) and
+ * c2c's (bash). The files of a session are explained in hook-session.ts and in protocols/c2c/hook-session.ts.
  *
- * - The event is always read to its end, because a client whose write fails reports a broken hook. A shell reads a pipe byte by byte;
- *   bash can be told not to.
- * - The session is the one that the event names first; every client names it before anything that a model or a tool wrote.
- * - A session that is not bound is bound by the slow half.
- * - Subagents get no mail: they have marks of their own.
- * - Without the program the script prints nothing and ends with 0: a client whose hook fails refuses or reports every prompt.
- *   `parley doctor` says that the program is gone.
+ * - The script always reads the event to its end, because a client whose write fails reports a broken hook. A shell reads a pipe byte by
+ *   byte; bash can read it in one piece.
+ * - The session is the first one that the event names; every client names it before any text of a model or a tool.
+ * - The slow half binds a session that is not bound.
+ * - Subagents get no mail, and have marks of their own.
+ * - If the program is missing, the script prints nothing and ends with 0: a client whose hook fails refuses or reports every prompt.
+ *   `parley doctor` says that the program is missing.
  *
- * A test that errs on the side of starting costs a start; no test may err on the other side. spec: hook#fast
+ * A needless start of the slow half is allowed; a missing one never is. spec: hook#fast
  */
 interface Profile {
   head: string;
-  /** The patterns of $BASH_VERSION that cannot read all at once and what these do, and what the others do. */
+  /** `old`: the patterns of $BASH_VERSION for shells that cannot read all at once, with their command. `all`: the commands of the others. */
   read: [old: string, all: string];
   /** Ends the script with 0 if nothing waits. */
   quiet: string;
@@ -32,22 +32,23 @@ ${quiet}${isGone(command)} && exit 0
 ${cacheOf(command)}${start}`;
 }
 
-/** A line of the script that changes when an older script would not do any more. */
+/** A line of the script that tells its version. It changes when older scripts must be replaced. */
 export const SCRIPT_VERSION = '# version 4: looks also into the mailbox that the session shares with others';
 
 /**
  * The script of `parley hook`.
  *
- * - `box` is a link to the mailbox. At the start of a session the slow half binds it again. `group` is a link to a mailbox that the
+ * - `box` is a link to the mailbox. The slow half binds it again at each start of a session. `group` is a link to a mailbox that the
  *   session shares with others; its marks are `group.seen.*` and so on.
- * - `open/` holds what was printed for this session and what no event has proven yet: the slow half must get the next event. A tool's
- *   input may have an "agent_id" too, so only the slow half can tell a subagent.
- * - `seen.lo` and `seen.hi` lie just around the time that new/ had when it was last searched in vain. Any other time means
- *   that something changed, also after a clock was set back.
- * - `turn.lo` and `turn.hi` are the same for quiet/, at an event with which a turn of the session's own begins.
- * - Copies in held/ may belong to a reader that died: `look` is a file from the future, and when that has come they are seen to.
- * - early and late lie a millisecond apart: a shell or a file system that takes them for equal has coarse times, and the slow
- *   half must know.
+ * - `open/` holds the texts that were printed for this session and are not proven yet. While there is one, the slow half must get the next
+ *   event, also one with an "agent_id": a tool's input may have that too, so only the slow half can tell a subagent.
+ * - `seen.lo` and `seen.hi` have times just before and after the time that new/ had when it was last searched without result. If new/ has
+ *   any other time, it has changed. So this also works after a clock was set back.
+ * - `turn.lo` and `turn.hi` are the same for quiet/, for events at which a turn of the session's own begins.
+ * - Copies in held/ may belong to a reader that died. The time of the file `look` lies in the future; when it has come, the slow half checks
+ *   them.
+ * - `.early` and `.late` are a millisecond apart. If the shell or the file system takes them for equal, its times are coarse, and the script
+ *   says so to the slow half.
  */
 export function hookScript(home: string, command: readonly string[]): string {
   const profile: Profile = {
@@ -104,13 +105,13 @@ EVENT
   return script(profile, command);
 }
 
-/** What the script of `c2c hook` has to know when it is written. */
+/** The paths that are written into the script of `c2c hook`. */
 export interface C2cHookPlace {
-  /** Where each session of a client has its folder. */
+  /** The folder that has a folder for each session of a client. */
   folder: string;
-  /** The words that start `c2c`. */
+  /** The command that starts `c2c`. */
   command: readonly string[];
-  /** Where bash is. */
+  /** The path of bash. */
   shell?: string;
 }
 
@@ -118,15 +119,14 @@ export interface C2cHookPlace {
  * The script of `c2c hook`.
  *
  * - `inbox` and `held` are links to the files of the broker.
- * - `seen` is a second name of the very inbox that was last searched in vain. Every change of an inbox puts another file in its
- *   place, so the two are the same file only as long as nothing changed, whatever clocks say; a program that writes into the
- *   file itself is told by `seen.at`. What a tool took or gave is not asked who called it.
- * - Held mail may be a dead reader's, and a session that nobody registered (`guess`) may be by now: `look` says until when that need not
- *   be seen to.
+ * - `seen` is a hard link to the inbox that was last searched without result. Every change of an inbox replaces the file, so both names are
+ *   one file only while nothing has changed, whatever clocks say. `seen.at` detects a program that writes into the file itself. To find an
+ *   "agent_id", only the part of the event before the tool's input is searched.
+ * - Held mail may belong to a dead reader, and a session that nobody had registered (`guess`) may be registered by now. `look` says until when
+ *   neither needs a check.
  *
- * The first few lines know the usual case, an inbox without anything in it, from the usual form of an event. bash reads and parses a
- * script as it goes, so that case pays for nothing below: it must stay first. The slow half gets 5 seconds, and what it has
- * not said by then still waits. spec: c2c#hook
+ * The first lines decide the usual case: an empty inbox, and an event in its usual form. bash parses a script as it runs, so that case pays
+ * for nothing below it, and must stay first. The slow half gets 5 seconds; mail that it has not printed by then still waits. spec: c2c#hook
  */
 export function c2cHookScript({ folder, command, shell = '/bin/bash' }: C2cHookPlace): string {
   const words = command.map(shellQuoted).join(' ');
@@ -202,9 +202,9 @@ exit 0
 }
 
 /*
- * The lines in the settings of a client. A client reports a hook whose program is missing, and Claude Code refuses the prompt when it ends
- * with 2, as `sh` does. So each line first tests for what it starts. If that is missing, the line reads the event, prints nothing and
- * ends with 0. The lines hold for `sh`, bash, zsh and fish. They are written once: Codex makes its user trust every change.
+ * The command lines in the settings of a client. A client reports a hook whose program is missing, and Claude Code refuses the prompt if the
+ * hook ends with 2, as `sh` does then. So each line first tests for the program. If that is missing, the line reads the event, prints nothing
+ * and ends with 0. The lines work in `sh`, bash, zsh and fish. They are written once, because Codex asks its user to trust every change.
  */
 
 /** Runs a shell script with these words. `script` is one shell word. */
@@ -217,19 +217,19 @@ export function programLine(program: string, words: string): string {
   return `test -f ${program} && test -x ${program} || exec cat >/dev/null; exec ${program}${words && ` ${words}`}`;
 }
 
-/** The shape of hook settings that Claude Code began and others took over, for people who paste it. */
+/** Hook settings in the format of Claude Code, which other clients also use, for people who paste them. */
 export function claudeShape(command: string, timeout: number, events: readonly string[]): string {
   const entry = JSON.stringify([{ hooks: [{ type: 'command', command, timeout }] }]);
   return `{"hooks": {\n${events.map((event) => `  "${event}": ${entry}`).join(',\n')}\n}}`;
 }
 
-/** A shell test: the program, or the source that it runs, is not there any more. */
+/** A shell test: the program, or the source that it runs, is missing. */
 function isGone([program = '', ...words]: readonly string[]): string {
   const source = words.filter((word) => word.startsWith('/')).map((word) => ` || ! [ -r ${shellQuoted(word)} ]`);
   return `{ ! [ -f ${shellQuoted(program)} ] || ! [ -x ${shellQuoted(program)} ]${source.join('')}; }`;
 }
 
-/** From source, Bun would keep its compiled files in the user's home. As in bin/parley, they belong to the installation. */
+/** Run from source, Bun would keep its compiled files in the user's home. This puts them into the installation, as bin/parley does. */
 function cacheOf(command: readonly string[]): string {
   const [source] = command.slice(1).filter((word) => word.endsWith('/src/cli/main.ts'));
   if (source === undefined) return '';
@@ -238,7 +238,7 @@ function cacheOf(command: readonly string[]): string {
   return `${cache}\nexport BUN_RUNTIME_TRANSPILER_CACHE_PATH="\${BUN_RUNTIME_TRANSPILER_CACHE_PATH-$c}"\n`;
 }
 
-/** One word for a shell, whatever it holds. */
+/** The text as one word of a shell, whatever it holds. */
 export function shellQuoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -24,54 +24,54 @@ import { storageTrouble } from '../core/disk.ts';
 import { isDead, newHolder } from '../platform/holder.ts';
 
 /**
- * What a session of a client is bound to: whose mail it gets, and from which context; nobody's, if it has no identity yet. `by`
- * is the client whose hook bound it, or `init` if its agent did so itself.
+ * The agent and context whose mail a session of a client gets. `agent` null: the session has no identity yet, and gets no mail. `by` is the
+ * client whose hook bound the session, or `init` if its agent did that itself.
  */
 const Binding = new Schema(() =>
   v.object({ v: v.literal(1), by: v.string(), agent: v.nullable(AgentName.inner), match: v.string(), cwd: v.string() }),
 );
 export type Binding = Described<typeof Binding>;
 
-/** The session answers a question, and other mail would keep its answer from its sender: until when (ms), and who says so. */
+/** The session answers a question, and other mail must not join that turn: until when (Unix ms), and the process that says so. */
 const Answering = new Schema(() => v.object({ v: v.literal(1), until: v.number(), by: v.string() }));
 const ANSWERING = 'answering.json';
-/** Limit for mail that waits for the end of a turn that a question began, ms. If it joined that turn, the question would get no answer. */
+/** The longest that other mail waits for the turn of a question. If it joined that turn, the answer could not be captured. */
 export const ALONE_MS = 60_000;
 
 const SECOND = 1_000_000_000n;
-/** A file system's clock may stand still this long: two changes within it can have the same time. */
+/** The step of a file system's clock, ns: two changes within one step can have the same time. */
 const TICK = 25n * (SECOND / 1000n);
-/** And after each wait it may still lag behind by a step of its own. */
+/** The wait for the next step is repeated this often: the clock may lag behind by one more step each time. */
 const ATTEMPTS = 10;
-/** The same as the tick where times are kept, or compared, in whole seconds. */
+/** Used instead of `TICK` where times are kept, or compared, in whole seconds. */
 const COARSE = 2n * SECOND;
-/** A bound holds however a time is rounded when it is set. */
+/** The `.lo` and `.hi` marks lie this far around a time, ns, because a file system may round the time that is set. */
 const ROUNDING = 1000n;
-/** How long held copies may go without a look. */
+/** Held copies are checked at least this often. */
 export const LOOK_MS = 30_000;
 const FORGOTTEN_MS = 30 * 24 * 60 * 60 * 1000;
-/** So many sessions are remembered whatever the clock says. */
+/** The newest sessions are kept whatever the clock says: this many. */
 const KEPT_SESSIONS = 200;
 
-/** What was searched in vain: new/ for the agent, new/ for a subagent, quiet/ at the beginning of a turn. */
+/** The searches that found nothing: of new/ for the agent, of new/ for a subagent, of quiet/ at the beginning of a turn. */
 const MARKS = ['seen', 'sub', 'turn'] as const;
-/** The same for the mailbox that the session shares with others. */
+/** The prefix of the same marks for the mailbox that the session shares with others. */
 const SHARED = 'group';
 export type Mark = (typeof MARKS)[number] | `${typeof SHARED}.${(typeof MARKS)[number]}`;
 
-/** The folder of one session of a client, where the hook's script looks (hook-script.ts). It can be deleted at any time. */
+/** The folder of one session of a client, which the hook's script reads (hook-script.ts). It can be deleted at any time. */
 export abstract class SessionFolder {
   protected constructor(
     readonly folder: string,
     readonly id: string,
   ) {}
 
-  /** From now on the script does not wait: if we die, the next call sees to what we held. */
+  /** Makes the script start us at the next event in any case: if we die, that event takes care of the mail that we held. */
   lookAtOnce(): void {
     ifStorable(() => rmSync(`${this.folder}/look`, { force: true }));
   }
 
-  /** Made beside and renamed into place: the script never meets a half-made one. */
+  /** Makes a file or link beside its place and renames it: the script never reads half of it. */
   place(name: string, make: (path: string) => void): void {
     const draft = `${this.folder}/.${name.replace('/', '.')}.${process.pid}`;
     rmSync(draft, { force: true });
@@ -80,15 +80,19 @@ export abstract class SessionFolder {
   }
 }
 
-/** Can a client's name for its session be a folder's? */
+/** Whether a client's id of its session can be the name of a folder. */
 export function isSessionId(id: string | undefined): id is string {
   return id !== undefined && /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$/.test(id);
 }
 
 /**
- * A session in Parley's home, `sessions/<id>/`: `session.json`; `box` and `group`, links to its mailbox and to the one that it shares;
- * `seen.*`, `sub.*`, `turn.*`, `group.*`, `look` and `now`, of which only the times count; `open/`, what was printed and is not proven
- * (hook-offered.ts); `answering.json`, while it answers a question (answers.ts). spec: hook#files
+ * The folder of a session in Parley's home, `sessions/<id>/`. spec: hook#files
+ *
+ * - `session.json`: its binding.
+ * - `box` and `group`: links to its own mailbox and to the one that it shares.
+ * - `seen.*`, `sub.*`, `turn.*`, `group.*`, `look` and `now`: marks of which only the times count.
+ * - `open/`: the texts that were printed and are not proven yet (hook-offered.ts).
+ * - `answering.json`: there while the session answers a question (answers.ts).
  */
 export class HookSessionFolder extends SessionFolder {
   private constructor(
@@ -98,7 +102,7 @@ export class HookSessionFolder extends SessionFolder {
     super(`${home}/sessions/${id}`, id);
   }
 
-  /** Null if a client's name for its session cannot be a folder's. */
+  /** Null if the client's id of its session cannot be the name of a folder. */
   static open(home: string, id: string | undefined): HookSessionFolder | null {
     return isSessionId(id) ? new HookSessionFolder(home, id) : null;
   }
@@ -108,7 +112,7 @@ export class HookSessionFolder extends SessionFolder {
     return binding.success ? binding.data : null;
   }
 
-  /** On a disk that refuses it the session stays as it was: its script starts the program at every event, and mail comes all the same. */
+  /** If the disk refuses this, the session stays unbound: the script then starts the program at every event, and mail comes all the same. */
   bind(binding: Binding, mailbox: string): void {
     ifStorable(() => {
       for (const kind of MARKS)
@@ -122,7 +126,7 @@ export class HookSessionFolder extends SessionFolder {
     });
   }
 
-  /** The mailbox that the session reads besides its own; null: none. */
+  /** Sets the mailbox that the session reads besides its own; null: none. */
   share(mailbox: string | null): void {
     const link = `${this.folder}/${SHARED}`;
     if (linkAt(link) === mailbox) return;
@@ -134,25 +138,25 @@ export class HookSessionFolder extends SessionFolder {
     });
   }
 
-  /** Until this time (ms) its hook leaves mail that is not urgent to this process, if this process lives. Null: no longer. */
-  keepMail(until: number | null): void {
+  /** Until this time (Unix ms) the session's hook shows only urgent mail, if this process still runs then. Null: the hook shows all mail again. */
+  delayMail(until: number | null): void {
     ifStorable(() => {
       if (until === null) return rmSync(`${this.folder}/${ANSWERING}`, { force: true });
-      // A client may run its first hook only with the first prompt.
+      // The folder may be missing: some clients run their first hook with the first prompt.
       mkdirSync(this.folder, { recursive: true, mode: 0o700 });
       const mark = JSON.stringify({ v: 1, until, by: newHolder(false) });
       this.place(ANSWERING, (path) => writeFileSync(path, mark, { mode: 0o600 }));
     });
   }
 
-  /** Whether mail that is not urgent is kept for later. */
-  isMailKept(now: number): boolean {
+  /** Whether the hook must leave mail that is not urgent for later. */
+  isMailDelayed(now: number): boolean {
     const mark = Answering.safeParse(jsonIn(`${this.folder}/${ANSWERING}`));
     const left = mark.success ? mark.data.until - now : 0;
     return mark.success && left > 0 && left <= ALONE_MS && !isDead(mark.data.by);
   }
 
-  /** A session without an identity: its script looks again every half minute. */
+  /** Binds a session without an identity: the script starts us every half minute, in case it has one by then. */
   bindToNobody(by: string, cwd: string): void {
     const nobody = `${this.home}/sessions/.nobody`;
     this.bind({ v: 1, by, agent: null, match: '', cwd }, nobody);
@@ -165,15 +169,15 @@ export class HookSessionFolder extends SessionFolder {
   }
 
   /**
-   * Notes that `known` is everything in the folder and that none of it is for this session. It does so only when the folder's
-   * time is so old that whatever comes after must get another one; if that is a matter of milliseconds it waits for it.
+   * Notes that the folder holds only the files in `known`, and none of them is for this session. Notes it only if the folder's time is so old
+   * that a later change must get another time. If that is a matter of milliseconds, it waits. Returns whether it was noted.
    */
   noteSeen(kind: Mark, folder: string, known: ReadonlySet<string>, fine: boolean): boolean {
     return ifStorable(() => this.#noteSeen(kind, folder, known, fine)) ?? false;
   }
 
   #noteSeen(kind: Mark, folder: string, known: ReadonlySet<string>, fine: boolean): boolean {
-    // The script sees by itself that an empty folder holds nothing.
+    // No mark is needed: the script itself sees that the folder is empty.
     if (!namesIn(folder).some((name) => name.endsWith('.json'))) return true;
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const changed = timeOf(folder);
@@ -181,7 +185,7 @@ export class HookSessionFolder extends SessionFolder {
       const missing = needed - (this.#clock() - changed);
       if (missing > TICK) return false;
       if (missing > 0n) Bun.sleepSync(Number(missing / 1_000_000n) + 1);
-      // The time was read before the folder is, and it was old enough by then.
+      // The folder's time was old enough before its names are read, so a later change is not missed.
       else return this.#noteIfKnown(kind, folder, known, changed);
     }
     return false;
@@ -194,14 +198,14 @@ export class HookSessionFolder extends SessionFolder {
     return true;
   }
 
-  /** When held copies should be seen to, at the latest in half a minute; the earliest time counts until the next look. */
+  /** Sets when held copies are checked next: at this time, at an earlier time that was set before, or in half a minute. */
   lookAgain(at: number): void {
     const known = statSync(`${this.folder}/look`, { throwIfNoEntry: false })?.mtimeMs ?? Infinity;
     const next = Math.floor(Math.min(at, known, Date.now() + LOOK_MS));
     ifStorable(() => this.#placeTime('look', BigInt(next) * 1_000_000n));
   }
 
-  /** The time that the file system would give a change now; its clock need not be ours. */
+  /** The time that the file system gives to a change now, ns. Its clock may differ from the machine's. */
   #clock(): bigint {
     writeFileSync(`${this.folder}/now`, '', { mode: 0o600 });
     return timeOf(`${this.folder}/now`);
@@ -212,7 +216,7 @@ export class HookSessionFolder extends SessionFolder {
   }
 }
 
-/** What a file says; null if it is not there or no JSON. */
+/** The JSON value in a file; null if the file is missing or holds no JSON. */
 function jsonIn(path: string): unknown {
   try {
     return JSON.parse(readFileSync(path, 'utf8'));
@@ -230,7 +234,7 @@ function linkAt(path: string): string | null {
   }
 }
 
-/** What only saves a start of the program may fail. Undefined if it did. */
+/** Runs a write that only saves starts of the program, so it may fail on a full or read-only disk. Undefined if it did. */
 function ifStorable<T>(act: () => T): T | undefined {
   try {
     return act();
@@ -240,12 +244,12 @@ function ifStorable<T>(act: () => T): T | undefined {
   }
 }
 
-/** Where an agent's copies wait: the loud ones in new/, those in a reader's hand in held/. */
+/** The folder of an agent's mailbox: loud copies wait in its new/, copies that a reader holds are in its held/. */
 export function mailboxOf({ home, name }: Who): string {
   return resolve(home.root, 'spool', name);
 }
 
-/** Removes what sessions left behind that have said nothing for a month. */
+/** Removes the folders of sessions that have been silent for a month. */
 export function forgetOldSessions(home: string): void {
   const folders = namesIn(`${home}/sessions`).filter((name) => !name.startsWith('.'));
   for (const folder of oldOnes(folders.map((name) => `${home}/sessions/${name}`))) {
@@ -253,26 +257,26 @@ export function forgetOldSessions(home: string): void {
   }
 }
 
-/** Removes the sessions that the hook of this client bound. */
+/** Removes the folders of the sessions that this client's hook bound. */
 export function forgetSessionsOf(home: string, client: string): void {
   for (const name of namesIn(`${home}/sessions`))
     if (HookSessionFolder.open(home, name)?.binding()?.by === client)
       rmSync(`${home}/sessions/${name}`, { recursive: true, force: true });
 }
 
-/** Those of these folders that nothing has touched for a month. The newest stay whatever the clock says: it may have jumped. */
+/** The folders that have not changed for a month. The newest `KEPT_SESSIONS` are never among them: the clock may have jumped. */
 export function oldOnes(folders: readonly string[]): string[] {
   const changed = folders.map((path) => ({ path, at: statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Infinity }));
   const older = changed.toSorted((a, b) => b.at - a.at).slice(KEPT_SESSIONS);
   return older.filter(({ at }) => Date.now() - at > FORGOTTEN_MS).map(({ path }) => path);
 }
 
-/** The names in a folder; none if it is not there. */
+/** The names in a folder; empty if the folder is missing. */
 export function namesIn(folder: string): string[] {
   return existsSync(folder) ? readdirSync(folder) : [];
 }
 
-/** Two files a millisecond apart: a script that can tell them apart can tell ticks apart. */
+/** Writes two files whose times are a millisecond apart. A script that can tell these apart can tell times within a second apart. */
 export function layReferences(home: string): void {
   mkdirSync(`${home}/sessions`, { recursive: true, mode: 0o700 });
   if (existsSync(`${home}/sessions/.late`)) return;

@@ -14,38 +14,41 @@ import { isHeard, isSubagent, momentOf } from './hook-event.ts';
 import type { HookEvent } from './hook-event.ts';
 import type { OfferedTexts } from './hook-offered.ts';
 
-/** The mail of one session, as one home keeps it. `parley hook` and `c2c hook` bind the session and bring one of these. */
+/**
+ * A mailbox of one session, as the hook reads it. `parley hook` and `c2c hook` each have their own. "The script" is the shell script of the
+ * hook (hook-script.ts), which starts this program only when mail may wait.
+ */
 export interface HookMailbox {
   /** The session, as receipts name it. */
   readonly session: string;
-  /** What else receipts say. */
+  /** More facts for the receipts. */
   readonly evidence?: Evidence;
-  /** The mailbox is shared, and what is shown becomes this agent's. */
+  /** Set for a shared mailbox: mail that was shown becomes this agent's. */
   readonly taker?: AgentName;
   /**
-   * At the start of a session a text reaches the model only with the first prompt, and a session that is left without one asks its model
-   * nothing. Where this is set nothing is said there, and the first prompt brings the mail.
+   * Prints nothing at the start of a session; the first prompt brings the mail. A text printed at the start reaches the model only with the
+   * first prompt, and some sessions never get one.
    */
   readonly silentAtStart: boolean;
-  /** What was printed and is not proven yet. Null: what is printed is settled, the rule of `c2c`. */
+  /** The texts that were printed and are not proven yet. Null: a text is settled when it is printed, the rule of `c2c`. */
   readonly offered: OfferedTexts | null;
   phrases(reader: AgentName, mail: readonly FittedMail[], now: number): Phrases | Promise<Phrases>;
   write(fd: 1 | 2, text: string): void;
-  /** What waits, loud; with `turnBegins` also what a guard kept for the session's own turn. Takes nothing. */
+  /** Reads the loud mail that waits; with `turnBegins` also the mail that a guard kept for the session's own turn. Takes nothing. */
   look(turnBegins: boolean): Promise<HookLook>;
-  /** A subagent gets no mail: the script need not start us again for what waits by now. */
+  /** Called for a subagent, which gets no mail: the script need not start us again for the mail that waits now. */
   skip(): unknown;
-  /** From now on the script starts us, whatever it knows: if we die, the next event sees to what we held. */
+  /** Makes the script start us at the next event in any case: if we die, that event takes care of the mail that we held. */
   lookAtOnce(): void;
-  /** Says when the script must start us although nothing came. */
+  /** Notes when the script must start us although no new mail came. */
   lookAgain(): void | Promise<void>;
 }
 
-/** One look through a mailbox: whose it is, and what waits there. */
+/** The waiting mail of one mailbox. */
 export interface HookLook {
   who: Who;
   mail: FittedMail[];
-  /** None of what was there is left for this session: the script need not start us again for it. */
+  /** Called when all of this mail was shown: the script need not start us again for it. */
   nothingLeft(): unknown;
   close?(): void;
 }
@@ -53,48 +56,48 @@ export interface HookLook {
 /**
  * Answers one event of a client. spec: hook#session
  *
- * 1. What the event before offered is settled, or waits again.
- * 2. What waits is looked for, in the first of the session's mailboxes that has some, and claimed as far as it fits into one text.
- * 3. The text is printed in the form that the client takes at this event, and what was offered is noted.
+ * 1. Settle the mail that an earlier event printed, or let it wait again.
+ * 2. Find the first mailbox of the session that has mail to show. Claim as much of it as fits into one text.
+ * 3. Print the text in the form that the client takes at this event, and record what was printed.
  *
- * Returns what was said. Sets the exit code with which the client understands it.
+ * Returns the pieces that were printed. Sets the exit code that the client expects with them.
  */
 export async function answerEvent(
   mailboxes: readonly HookMailbox[],
   client: HookClient,
   event: HookEvent,
 ): Promise<Piece[]> {
-  let said: Piece[] = [];
+  let printed: Piece[] = [];
   for (const mailbox of mailboxes) mailbox.lookAtOnce();
   if (isSubagent(client, event)) for (const mailbox of mailboxes) mailbox.skip();
   else {
     await mailboxes[0]?.offered?.resolve(client, event);
-    for (const mailbox of mailboxes) if (said.length === 0) said = await speak(mailbox, client, event);
+    for (const mailbox of mailboxes) if (printed.length === 0) printed = await showMail(mailbox, client, event);
   }
   for (const mailbox of mailboxes) await mailbox.lookAgain();
-  return said;
+  return printed;
 }
 
-async function speak(mailbox: HookMailbox, client: HookClient, event: HookEvent): Promise<Piece[]> {
+async function showMail(mailbox: HookMailbox, client: HookClient, event: HookEvent): Promise<Piece[]> {
   const { hook_event_name: name = '' } = event;
-  const isSilent = mailbox.silentAtStart && name === 'SessionStart';
-  if (!isSilent && !isHeard(client, event)) return [];
+  const isSilentEvent = mailbox.silentAtStart && name === 'SessionStart';
+  if (!isSilentEvent && !isHeard(client, event)) return [];
   const look = await mailbox.look(client.beginsTurn.includes(name));
   try {
-    const isOwed = !isSilent && mailbox.taker === undefined;
+    const isOwed = !isSilentEvent && mailbox.taker === undefined;
     const owed = isOwed ? ((await mailbox.offered?.owedAgain(look.who, client, event, look.mail)) ?? []) : [];
     const again = new Set(owed.map(({ message }) => message.id));
-    const mail = isSilent ? look.mail : await withoutKnown(mailbox, client, event, look);
+    const mail = isSilentEvent ? look.mail : await withoutKnown(mailbox, client, event, look);
     const all = { who: look.who, mail: [...mail, ...owed] };
-    const said = isSilent || all.mail.length === 0 ? [] : await sayText(mailbox, client, event, all, again);
-    if (said.filter(({ mail: one }) => !again.has(one.message.id)).length === mail.length) look.nothingLeft();
-    return said;
+    const printed = isSilentEvent || all.mail.length === 0 ? [] : await printText(mailbox, client, event, all, again);
+    if (printed.filter(({ mail: one }) => !again.has(one.message.id)).length === mail.length) look.nothingLeft();
+    return printed;
   } finally {
     look.close?.();
   }
 }
 
-/** What the conversation of this session does not have yet. */
+/** The mail that the conversation of this session does not have yet. */
 async function withoutKnown(
   { offered, session, taker }: HookMailbox,
   client: HookClient,
@@ -108,11 +111,11 @@ async function withoutKnown(
 }
 
 /**
- * Says as much of this mail as fits into one text. That a model saw it is not claimed. Knocks and pointers leave their messages waiting,
- * out of the hook's sight. `again`: what was settled before and is only shown again. Returns what was really said: another session may
- * have been faster with some.
+ * Prints as much of this mail as fits into one text. Does not claim that a model saw it. A message with a knock or pointer keeps waiting,
+ * and becomes quiet, so that the hook does not show it again. `again`: messages that are settled already and only repeated. Returns the
+ * pieces that were printed: another session may have taken some of the mail first.
  */
-async function sayText(
+async function printText(
   mailbox: HookMailbox,
   client: HookClient,
   event: HookEvent,
@@ -122,7 +125,7 @@ async function sayText(
   const { session, offered, taker } = mailbox;
   const { hook_event_name: name = '' } = event;
   const form = client.events[name];
-  if (!form) throw new Error(`nothing can be said to ${client.name} at ${name}`);
+  if (!form) throw new Error(`no text reaches ${client.name} at ${name}`);
   const now = Date.now();
   const mail = await asOwedNow(who, waiting);
   const phrases = await mailbox.phrases(taker ?? who.name, mail, now);
@@ -133,9 +136,9 @@ async function sayText(
   const evidence: Evidence = { by: 'hook', client: client.name, event: name, session, ...own };
   const noted = (step: Receipt['step']): Receipt => receipt(step, now, evidence);
 
-  let said: Piece[] = [];
+  let printed: Piece[] = [];
   const show = (pieces: Piece[]): void => {
-    said = pieces;
+    printed = pieces;
     const { fd, text } = framed(form, name, renderText(phrases, { ...plan, pieces }));
     mailbox.write(fd, text);
   };
@@ -147,21 +150,21 @@ async function sayText(
     ? await text.take(who, ids, showTaken, noted('offered'))
     : await settleByShowing(who, ids, showTaken, noted('offered'));
   if (taken.length === 0) {
-    said = [];
+    printed = [];
     const others = plan.pieces.filter((piece) => !toTake.includes(piece));
-    // Where speaking costs a turn, knocks do not speak for themselves.
+    // Where printing costs a turn, knocks alone are not printed.
     const isWorthATurn = isFree || others.some(({ kind }) => kind !== 'knock');
     if (others.length > 0 && isWorthATurn) show(others);
   }
-  // Only now, when nothing can take back what was said, does the exit code say that something was.
-  if (said.length > 0) process.exitCode = framed(form, name, '').exit;
-  for (const piece of said) if (piece.kind !== 'whole') await lower(who, piece.mail, noted('knocked'));
-  text?.close(momentOf(event), said, again);
-  await offered?.noteShownAgain(who, said, again, noted('offered'));
-  return said;
+  // The exit code says that a text was printed, so it is set only now, when that cannot be undone.
+  if (printed.length > 0) process.exitCode = framed(form, name, '').exit;
+  for (const piece of printed) if (piece.kind !== 'whole') await makeQuiet(who, piece.mail, noted('knocked'));
+  text?.close(momentOf(event), printed, again);
+  await offered?.noteShownAgain(who, printed, again, noted('offered'));
+  return printed;
 }
 
-/** Printed is settled. */
+/** Settles the messages in the transaction that prints them. */
 async function settleByShowing(
   who: Who,
   ids: MessageId[],
@@ -172,20 +175,20 @@ async function settleByShowing(
   return deliver(who, ids, { disposition: 'acknowledged', by: offered.evidence }, render, offered);
 }
 
-/** The planned pieces as they were claimed, without those that another session got. */
+/** The planned pieces with the claimed copies, without messages that another session got. */
 function inOrder(pieces: readonly Piece[], toTake: readonly Piece[], delivered: readonly FittedMail[]): Piece[] {
   const won = new Map(delivered.map((mail) => [mail.message.id, mail]));
   return pieces.flatMap((piece): Piece[] => {
     if (!toTake.includes(piece)) return [piece];
     const mail = won.get(piece.mail.message.id);
-    // The decision is told as it was planned: a claim may have made it an answer that is owed.
+    // Print the decision of the plan, which says whether an answer is owed now (`asOwedNow`).
     return mail ? [{ kind: 'whole', mail: { ...mail, attention: piece.mail.attention } }] : [];
   });
 }
 
-/** Only after the knock or pointer was printed: if we die between, it comes twice, and never not at all. */
-async function lower(who: Who, { message, attention }: FittedMail, receipt: Receipt): Promise<void> {
-  // What a prompt was pointed to is not kept for the next one too.
+/** Makes a message quiet. Called after its knock or pointer was printed: if we die in between, that is printed twice, and never lost. */
+async function makeQuiet(who: Who, { message, attention }: FittedMail, receipt: Receipt): Promise<void> {
+  // `digest` mail is kept for the next prompt. After its pointer was printed, it only waits to be asked for.
   if (attention.injection === 'digest') {
     await who.home.journal.reconsider(who.name, message.id, { ...attention, injection: 'tool_mailbox' });
   }

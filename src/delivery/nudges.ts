@@ -8,42 +8,43 @@ import { receipt } from '../core/receipt.ts';
 import { wantsAnswer } from './answers.ts';
 import { idInFence } from './fit.ts';
 import type { Handover } from './hand-over.ts';
-import type { Hindrance } from './wake-budget.ts';
+import type { HoldReason } from './wake-budget.ts';
 
-/** After this many texts, the next ones for a message have ids that are not made from its own. */
-const MOST_OWN = 4;
+/** The number of nudges for one message whose ids are derived from the id of that message. Later ones have random ids. */
+const DERIVED_IDS = 4;
 
 export interface NudgesDeps {
   proofOf(handover: Handover): Promise<RecordedProof | null>;
   /** Why a session is not woken for a message now. */
-  hindrance(mailbox: ReadMailbox, message: Message, session: string): Promise<Hindrance | null>;
+  holdReason(mailbox: ReadMailbox, message: Message, session: string): Promise<HoldReason | null>;
   now(): number;
 }
 
-/** A message that the conversation of a session has, and that its model is not asked with until another turn begins. */
+/** A message that is in the conversation of a session, and that its model is not asked with until another turn begins. */
 export interface Unasked {
   mailbox: ReadMailbox;
   handover: Handover;
 }
 
 export interface NudgeText extends Pick<Parcel, 'id' | 'text'> {
-  /** It names this question only: the turn that it begins should be about that alone, so that its answer is known. Null: it names others. */
+  /** Set if the nudge names one question only: that question has the turn for itself, so its answer can be captured. */
   asks: MessageId | null;
 }
 
 /**
- * Short texts that make an idle session ask its model again. They name mail that its conversation has and that got no answer, and repeat
- * nothing of it. One for all such mail of a session, and one for each time that a message was handed over. It is noted before it is tried.
- * It is tried again only if the client did not take it, or by a later process, and then only if the client's record shows that it did not
- * arrive.
+ * A nudge is a short text that makes an idle session ask its model again. It names the mail in the conversation that got no answer, and
+ * repeats nothing of that mail.
+ *
+ * One nudge names all such mail of a session. Each handover of a message is nudged once, and the nudge is recorded before it is tried. It is
+ * tried again only if the client did not take it, or by a later process, and then only if the client's record shows that it did not arrive.
  */
 export class Nudges {
-  /** Those that this process has tried. */
+  /** The nudges that this process has tried. */
   readonly #tried = new Set<MessageId>();
 
   constructor(readonly deps: NudgesDeps) {}
 
-  /** Notes the next one for a session; null if there is nothing to ask for. */
+  /** Makes and records the next nudge for a session; null if none is due. */
   async prepare(live: LiveSession, way: Way, all: readonly Unasked[]): Promise<NudgeText | null> {
     const due: Unasked[] = [];
     for (const one of all) if (await this.#isDue(live, one)) due.push(one);
@@ -62,12 +63,12 @@ export class Nudges {
     return { id, text: nudgeText(due.map(({ handover }) => handover.id)), asks };
   }
 
-  /** Nothing went in: it may be tried again when the client's record agrees. */
+  /** The client did not take the nudge. It may be tried again when the client's record shows that it did not arrive. */
   forget({ id }: NudgeText): void {
     this.#tried.delete(id);
   }
 
-  /** One for a single message has an id that is made from the message's, so that a client's record tells what the turn is about. */
+  /** A nudge for one message has an id derived from that message's id: the client's record then tells which message the turn is about. */
   async #nextId([{ mailbox, handover }, ...others]: readonly [Unasked, ...Unasked[]]): Promise<MessageId> {
     const before = (await receiptsOf(mailbox.who, handover.id)).filter(({ evidence }) => 'nudge' in evidence).length;
     const own = others.length === 0 ? nudgeIdsOf(handover.id)[before] : undefined;
@@ -84,25 +85,24 @@ export class Nudges {
       if (proof?.step !== 'none' || !proof.isOver) return false;
     }
     const message = await mailbox.who.home.journal.message(handover.id);
-    return message !== null && (await this.deps.hindrance(mailbox, message, live.id)) === null;
+    return message !== null && (await this.deps.holdReason(mailbox, message, live.id)) === null;
   }
 }
 
-/** Whether the final text of its turn is its answer. */
 async function isQuestion({ mailbox: { who }, handover: { id } }: Unasked): Promise<boolean> {
   const [message, copy] = [await who.home.journal.message(id), await who.home.journal.copy(who.name, id)];
   return message !== null && copy !== null && wantsAnswer({ message, attention: copy.attention });
 }
 
-/** The ids of the texts that name only this message, in their order. */
+/** The derived ids of the nudges that name only this message, in order. */
 export function nudgeIdsOf(id: MessageId): MessageId[] {
-  return Array.from({ length: MOST_OWN }, (_, n) => {
+  return Array.from({ length: DERIVED_IDS }, (_, n) => {
     const hex = new Bun.CryptoHasher('sha256').update(`nudge ${n} ${id}`).digest('hex');
     return MessageId.parse(hex.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, '$1-$2-8$3-8$4-$5'));
   });
 }
 
-/** Hands it over. */
+/** Hands a nudge over: in the client's own form if the way has one, else as a text. */
 export function nudge(way: Way, { id, text }: NudgeText, signal: AbortSignal): Promise<Attempt> {
   return way.nudge?.(signal) ?? way.attempt([{ id, text, from: 'parley' }], signal);
 }

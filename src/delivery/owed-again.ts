@@ -6,14 +6,17 @@ import type { Parcel } from '../core/ports/way-in.ts';
 import type { FittedMail } from './fit.ts';
 import { digestOf } from './wake-digest.ts';
 
-/** At most this much of what is owed is shown again after one compaction, the oldest first. */
-const MOST_OWED = 20;
+/** The most messages that are shown again after one compaction, the oldest first. */
+const MAX_SHOWN_AGAIN = 20;
 
-/** What this session was shown or pointed to, must answer and has not answered: a compaction may have taken it out of the model's context. */
+/**
+ * The mail that this session was shown, or got a knock or pointer for, and still owes an answer. A compaction may have removed it from the
+ * model's context.
+ */
 export async function shownAndOwed(who: Who, session: string): Promise<FittedMail[]> {
   const mail: FittedMail[] = [];
   for await (const { id, state, message } of allOwed(who)) {
-    if (mail.length === MOST_OWED) break;
+    if (mail.length === MAX_SHOWN_AGAIN) break;
     if (!message || state === 'deferred') continue;
     const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
     if (!copy || !(wasShownTo(session, copy) || (await wasListedFor(who, session, copy)))) continue;
@@ -23,14 +26,14 @@ export async function shownAndOwed(who: Who, session: string): Promise<FittedMai
 }
 
 export interface ShowAgainOptions {
-  /** Renders it, oldest first. */
+  /** Renders the mail, oldest first. */
   wrap: (mail: readonly FittedMail[]) => Promise<readonly Parcel[]>;
-  /** Puts it before the model. Throws if the client does not take it. */
+  /** Hands the parcels to the client. Throws if the client does not take them. */
   give: (parcels: readonly Parcel[]) => Promise<void>;
   now: () => number;
 }
 
-/** Shows a session again what it owes, after a compaction for which no hook runs. How much that was. */
+/** Shows a session again what it owes, after a compaction for which no hook runs. Returns the number of messages. */
 export async function showAgain(who: Who, live: LiveSession, { wrap, give, now }: ShowAgainOptions): Promise<number> {
   const mail = await shownAndOwed(who, live.id);
   await give(mail.length === 0 ? [] : await wrap(mail));
@@ -40,14 +43,14 @@ export async function showAgain(who: Who, live: LiveSession, { wrap, give, now }
   return mail.length;
 }
 
-/** Was the copy shown whole to this session, or does it wait after a knock or a pointer there? */
+/** Whether this session was shown the copy whole, or got a knock or pointer for it and the copy still waits. */
 function wasShownTo(session: string, { state, settledBy, receipts }: Trace['copies'][number]): boolean {
   if (state === 'settled') return settledBy?.['session'] === session;
   const isKnocked = receipts.some(({ step, evidence }) => step === 'knocked' && evidence['session'] === session);
   return state === 'stored' && isKnocked;
 }
 
-/** Was this session shown a digest that lists the copy, and does the copy still wait? See wake-digest.ts. */
+/** Whether this session was shown a digest that lists the copy, and the copy still waits. See wake-digest.ts. */
 async function wasListedFor(
   { name, home }: Who,
   session: string,

@@ -1,10 +1,13 @@
 export interface PauseLimits {
-  /** The first pause after a session could not be given its mail; each time in a row twice as long, up to the last. */
+  /** The first pause after a failed attempt. Each further failure in a row doubles it, up to `longestRetryMs`. */
   retryMs: number;
   longestRetryMs: number;
 }
 
-/** Sessions that get no mail for a while. One whose pause is over has it until something succeeds: then one message is a try. */
+/**
+ * Sessions that get no mail for a while. When the time of a pause is over, the pause stays known until something succeeds or `forget` drops it,
+ * so that the next attempt is made with one message only.
+ */
 export class Pauses {
   readonly #all = new Map<string, { until: number; ms: number }>();
 
@@ -22,11 +25,11 @@ export class Pauses {
   isPaused(session: string): boolean {
     const { until, ms } = this.#all.get(session) ?? { until: 0, ms: 0 };
     const left = until - this.now();
-    // A clock that was set back does not make it longer.
+    // A clock that was set back must not make the pause longer.
     return left > 0 && left <= ms;
   }
 
-  /** It could not be given its mail. */
+  /** An attempt with this session failed: pauses it, each time in a row for longer. */
   pause(session: string): void {
     const { retryMs, longestRetryMs } = this.limits;
     const ms = Math.min((this.#all.get(session)?.ms ?? 0) * 2 || retryMs, longestRetryMs);
@@ -34,7 +37,7 @@ export class Pauses {
     this.lookIn(ms);
   }
 
-  /** Its model does not answer. */
+  /** The model of this session does not answer: pauses it for the longest time. */
   hold(session: string): void {
     const ms = this.limits.longestRetryMs;
     this.#all.set(session, { until: this.now() + ms, ms });
@@ -44,7 +47,7 @@ export class Pauses {
     this.#all.delete(session);
   }
 
-  /** Forgets the pauses that are over, of sessions that do not run. */
+  /** Forgets the sessions that do not run and whose pause is over. */
   forget(running: ReadonlySet<string>): void {
     for (const session of this.#all.keys()) if (!running.has(session) && !this.isPaused(session)) this.end(session);
   }

@@ -18,7 +18,7 @@ export interface PrintedMail {
   held?: boolean;
 }
 
-/** Takes these messages and prints them in one write; what could not be printed still waits. */
+/** Takes these messages and prints them in one write. If they cannot be printed, they still wait. */
 export async function takeAndPrint(
   { who, taker }: ReadMailbox,
   mail: readonly (MessageId | Message)[],
@@ -35,7 +35,7 @@ export async function takeAndPrint(
   });
 }
 
-/** Who took it, where and when: the evidence of a take by command. */
+/** The evidence of a take by command: the command, the agent and the process. */
 export function byCommand(command: string, who: Who): Evidence {
   return { by: command, agent: who.name, pid: process.pid };
 }

@@ -5,7 +5,7 @@ import { OfferedTexts } from './hook-offered.ts';
 import type { OfferedDeps } from './hook-offered.ts';
 import { HookSessionFolder, namesIn } from './hook-session.ts';
 
-/** What hooks printed in the sessions of a home, for a process that reads the records of clients all the time. */
+/** The texts that hooks printed in the sessions of one home. The follower settles them by the clients' records. */
 export class PrintedTexts {
   readonly #texts = new Map<string, OfferedTexts>();
 
@@ -15,7 +15,7 @@ export class PrintedTexts {
     readonly log: Log,
   ) {}
 
-  /** Settles what the records of these sessions show. Their next event does the rest. */
+  /** Settles what the records of these sessions show. What they do not show yet is left to the session's next event. */
   async settle(sessions: readonly Pick<LiveSession, 'client' | 'id'>[]): Promise<void> {
     for (const { client, id: session } of sessions) {
       for (const { who, id } of (await this.#textsOf(session)?.settleProven(client)) ?? [])
@@ -23,7 +23,7 @@ export class PrintedTexts {
     }
   }
 
-  /** The same for every session that a hook bound, also for those that have ended. */
+  /** Settles what the records show for every session that a hook bound, also for sessions that have ended. */
   async settleAll(): Promise<void> {
     const { root } = this.home;
     const all = namesIn(`${root}/sessions`).flatMap((id) => {

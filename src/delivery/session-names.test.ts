@@ -63,7 +63,7 @@ describe('the name of a session', () => {
     expect(sharedMailbox(all.home, all.give({ ...one, session: 's-1' }, nobody).name)).toBeUndefined();
   });
 
-  it('is not one that somebody else has', () => {
+  it('is not one that another agent has', () => {
     const taken = names().take({ client: 'claude', folder: '/a/api', pid: GONE }, (name) => name === 'claude.api');
     expect(taken.name).toBe('claude.api.2' as AgentName);
   });
@@ -79,7 +79,7 @@ describe('the name of a session', () => {
     expect(all.nameOf({ ...live, client: 'claude' })).toBeNull();
   });
 
-  it('is nobody’s while its window opens: neither by its process, nor by its id, nor as a hook bound it', () => {
+  it('does not count while its window opens: neither by process, nor by id, nor as a hook bound it', () => {
     const all = names();
     const { name } = all.take({ client: 'codex', folder: '/a/api', pid: process.pid }, nobody);
     const live = { client: 'codex', id: 't-1', folder: '/a/api', status: 'idle' } as const;
@@ -186,7 +186,7 @@ describe('the name of a session that people start by themselves', () => {
     if (startedByClient({}) === null) expect(all.above({})).toBe(null);
   });
 
-  it('was last seen when its session was, and is seen now while that runs', () => {
+  it('was last seen when its session was; now, if that session runs', () => {
     const all = names();
     const { name } = all.give({ ...acting, pid: GONE }, nobody);
     const then = new Date('2026-01-01T00:00:00Z');

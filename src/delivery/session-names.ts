@@ -12,24 +12,27 @@ import { locked } from '../platform/lock-file.ts';
 import { commandLine, isProcessAlive, parentOf, startOf } from '../platform/process.ts';
 import { HookSessionFolder, namesIn } from './hook-session.ts';
 
-/** The last session ids of a name that are remembered. */
+/** The number of earlier session ids that a name keeps. */
 const KEPT_IDS = 20;
-const LONGEST_PART = 40;
+const MAX_FOLDER_CHARACTERS = 40;
 
-/** Variables in which clients tell what their models start which session it is. Codex gives all sessions one process. */
+/**
+ * Variables with which a client tells the programs of its model which session they belong to. Needed for Codex, which runs all sessions in one
+ * process.
+ */
 const SESSION_VARIABLES = [
   ['CODEX_THREAD_ID', 'codex'],
   ['CLAUDE_CODE_SESSION_ID', 'claude'],
 ] as const;
 
-/** A name that was given to sessions of one client in one folder. It is never given to another folder. */
+/** A name for the sessions of one client in one folder. It is never given to another folder. */
 const NamedSession = new Schema(() =>
   v.object({
     v: v.literal(1),
     name: AgentName.inner,
     client: v.string(),
     folder: v.string(),
-    /** The process that has it now, or had it last. 0: the client does not say which. */
+    /** The process that has the name now, or had it last. 0: the client does not say which. */
     pid: v.number(),
     start: v.nullable(v.string()),
     startedAt: v.string(),
@@ -37,15 +40,15 @@ const NamedSession = new Schema(() =>
     session: v.nullable(v.string()),
     /** The ids of sessions that had the name before, the newest last. */
     earlier: v.array(v.string()),
-    /** The session was begun for a window that does not show it yet: the client may still ask its user whether to begin at all. */
+    /** The session was begun for a window that does not show it yet. The client may still ask its user whether to begin. */
     isOpening: v.exactOptional(v.literal(true)),
-    /** Somebody asked for this name: its sessions do not share the mailbox of their client. */
+    /** The name was asked for (`--as`): its sessions do not share the mailbox of their client. */
     isChosen: v.exactOptional(v.literal(true)),
   }),
 );
 export type NamedSession = Described<typeof NamedSession>;
 
-/** A session of a client that acts: its hook or its tools run now. */
+/** A session whose hook or tools run now. */
 export interface ActingSession {
   client: string;
   folder: string;
@@ -55,7 +58,7 @@ export interface ActingSession {
   session: string | null;
 }
 
-/** Whose a session is: the names that sessions were given, `names/<name>.json` in the home. */
+/** The names of sessions, `names/<name>.json` in the home. */
 export class SessionNames {
   constructor(readonly home: string) {}
 
@@ -64,9 +67,9 @@ export class SessionNames {
   }
 
   /**
-   * Gives a name to the client that is about to run as this process: the one that was asked for, else the first free one of this client
-   * and folder (`claude.api`, `claude.api.2`). `before` is the name that the same conversation had; it stays what it was. `isTaken` says
-   * which names belong to somebody else.
+   * Gives a name to the client that is about to run as this process: the name that was asked for (`wanted`), else the one that the same
+   * conversation had (`before`), else the first free name of this client and folder (`claude.api`, `claude.api.2`). `isTaken` says which names
+   * belong to other agents.
    */
   take(
     asked: {
@@ -79,8 +82,8 @@ export class SessionNames {
     isTaken: (name: AgentName) => boolean,
   ): NamedSession {
     const { client, folder, pid, wanted, before: had } = asked;
-    return this.#changing((known) => {
-      const name = wanted ?? had ?? free(client, folder, known, isTaken, hasLiveProcess);
+    return this.#locked((known) => {
+      const name = wanted ?? had ?? firstFreeName(client, folder, known, isTaken, hasLiveProcess);
       const before = known.find((one) => one.name === name);
       if (before && hasLiveProcess(before) && before.pid !== pid)
         throw new Refusal(
@@ -92,14 +95,14 @@ export class SessionNames {
     });
   }
 
-  /** The name that an acting session has: by its process, else by its id. */
+  /** The name of an acting session, found by its process, else by its id. */
   of(acting: ActingSession): NamedSession | undefined {
-    return found(acting, this.all());
+    return findName(acting, this.all());
   }
 
   /**
-   * Gives a name to a session that people started by themselves: the one that it has; if it goes on after a break, the one that it had; else the
-   * first free one of its client and folder. A name is free if its last session does not run any more, as `isRunning` says.
+   * Gives a name to a session that was started without `parley run`: the name that it has, else the name that it had before it was resumed, else
+   * the first free name of its client and folder. A name is free if its last session has ended, as `isRunning` says.
    */
   give(
     acting: ActingSession,
@@ -107,27 +110,27 @@ export class SessionNames {
     isRunning: (one: NamedSession) => boolean = hasLiveProcess,
   ): NamedSession {
     const { client, folder, session } = acting;
-    return this.#changing((known) => {
-      const own = found(acting, known);
+    return this.#locked((known) => {
+      const own = findName(acting, known);
       if (own && session !== null) return this.#bound(own, session);
       if (own) return own;
       const had = (one: NamedSession): boolean => session !== null && [...one.earlier, one.session].includes(session);
-      // The same session: another process has it now, or nobody knew its process when it got its name.
+      // The same session, but another process has it now, or its process was not known when it got its name.
       const isSame = (one: NamedSession): boolean => one.session === session && !hasLiveProcess(one);
       const before = known.find((one) => one.client === client && had(one) && (isSame(one) || !isRunning(one)));
-      const name = before?.name ?? free(client, folder, known, isTaken, isRunning);
+      const name = before?.name ?? firstFreeName(client, folder, known, isTaken, isRunning);
       const last = before ?? known.find((one) => one.name === name);
       return this.#begin({ ...acting, folder: before?.folder ?? folder }, name, last, before?.isChosen);
     });
   }
 
   /** Changes the names, one process at a time. */
-  #changing<T>(change: (known: NamedSession[]) => T): T {
+  #locked<T>(change: (known: NamedSession[]) => T): T {
     mkdirSync(`${this.home}/names`, { recursive: true, mode: 0o700 });
     return locked(`${this.home}/names.lock`, () => change(this.all()));
   }
 
-  /** The name passes from its last session to this one. */
+  /** Passes a name from its last session to this one. */
   #begin(acting: ActingSession, name: AgentName, before?: NamedSession, isChosen = false): NamedSession {
     const { client, folder, pid, session } = acting;
     const startedAt = new Date().toISOString();
@@ -148,7 +151,7 @@ export class SessionNames {
     return bound;
   }
 
-  /** Notes that this session of the client has the name. One that is opening gets no mail until `opened`, or until its process ends. */
+  /** Notes that this session of the client has the name. A session that is opening has no name for `nameOf` until `opened` is called. */
   bind(name: AgentName, session: string, state: Pick<NamedSession, 'isOpening'> = {}): void {
     locked(`${this.home}/names.lock`, () => {
       const known = this.#read(`${name}.json`);
@@ -156,7 +159,7 @@ export class SessionNames {
     });
   }
 
-  /** The window of this process shows the session that was begun for it, or never will. */
+  /** Ends the opening: the window of this process shows the session that was begun for it, or never will. */
   opened(name: AgentName, pid: number): void {
     locked(`${this.home}/names.lock`, () => {
       const known = this.#read(`${name}.json`);
@@ -166,12 +169,12 @@ export class SessionNames {
     });
   }
 
-  /** The name of the session whose client started this process, and what says so; null: none did. */
+  /** The name of the session whose client started this process, and how it was found; null: no session did. */
   above(env: Env): { name: AgentName; from: string } | null {
     const named = this.all();
     for (let pid = process.ppid; pid > 1 && !hasManySessions(commandLine(pid)); pid = parentOf(pid)) {
       const [only, ...others] = named.filter((one) => one.pid === pid && hasLiveProcess(one));
-      // A terminal may look like a client. Nobody's own shell is a session.
+      // A person's own shell below a named process belongs to no session.
       if (only && others.length === 0)
         return startedByClient(env) === null ? null : { name: only.name, from: `${only.client}, pid ${pid}` };
     }
@@ -182,13 +185,13 @@ export class SessionNames {
     return null;
   }
 
-  /** Whether a session that has this name runs. Costs a look where there is none. */
+  /** Whether a session with this name runs. */
   isRunning(name: AgentName): boolean {
     const named = this.#read(`${name}.json`);
     return named !== null && hasLiveProcess(named);
   }
 
-  /** When a session of this name was last seen, Unix ms: now, if it runs. Null: it is no session's name. */
+  /** When a session of this name was last seen, Unix ms: now, if it runs. Null: no session has had this name. */
   lastSeen(name: AgentName, now: number): { at: number; client: string; folder: string } | null {
     const named = this.#read(`${name}.json`);
     if (!named) return null;
@@ -204,7 +207,7 @@ export class SessionNames {
     return ids.some((id) => HookSessionFolder.open(this.home, id)?.binding()?.agent === name);
   }
 
-  /** The name of a running session: by its process, by its id, or as its hook bound it. Null: nobody's, or one that is opening. */
+  /** The name of a running session, found by its process, its id, or its hook's binding. Null: it has no name, or is opening. */
   nameOf(live: LiveSession, named = this.all()): AgentName | null {
     const running = named.filter((one) => one.client === live.client && hasLiveProcess(one));
     const found = running.find(({ pid }) => pid === live.pid) ?? running.find(({ session }) => session === live.id);
@@ -213,7 +216,7 @@ export class SessionNames {
     return running.some((one) => one.isOpening && isLive(one)) ? null : name;
   }
 
-  /** Which of several conversations a window shows only a name tells. */
+  /** The name that the session's hook bound. Not used if it is uncertain which conversation a window shows. */
   #hookName({ id, isUncertain }: LiveSession): AgentName | null {
     return isUncertain ? null : (HookSessionFolder.open(this.home, id)?.binding()?.agent ?? null);
   }
@@ -232,7 +235,7 @@ export class SessionNames {
   }
 }
 
-function found(
+function findName(
   { client, folder, pid, session }: ActingSession,
   known: readonly NamedSession[],
 ): NamedSession | undefined {
@@ -243,7 +246,7 @@ function found(
   return session === null ? undefined : (own.find((one) => one.session === session) ?? own.find(isWaiting));
 }
 
-function free(
+function firstFreeName(
   client: string,
   folder: string,
   known: readonly NamedSession[],
@@ -251,14 +254,14 @@ function free(
   isRunning: (one: NamedSession) => boolean,
 ): AgentName {
   for (let number = 1; ; number += 1) {
-    const name = AgentName.parse(`${client}.${partOf(folder)}${number > 1 ? `.${number}` : ''}`);
+    const name = AgentName.parse(`${client}.${folderPart(folder)}${number > 1 ? `.${number}` : ''}`);
     const before = known.find((one) => one.name === name);
     if (before ? before.client === client && before.folder === folder && !isRunning(before) : !isTaken(name))
       return name;
   }
 }
 
-/** The daemon of Codex runs the tools of all its windows. One of these may have started it. */
+/** Whether this is the daemon of Codex. It runs the tools of all windows, so the window that started it says nothing about the session. */
 function hasManySessions(words: readonly string[]): boolean {
   return words.includes('app-server');
 }
@@ -268,21 +271,21 @@ export function hasLiveProcess({ pid, start }: Pick<NamedSession, 'pid' | 'start
   return isProcessAlive(pid) && (start === null || startOf(pid) === start);
 }
 
-/** Whether the last session of a name is there: its process runs, or a window shows it. `all` null: nobody can tell. */
+/** Whether the last session of a name is there: its process runs, or a window shows it. `all` null: the running sessions are not known. */
 export function isShown(one: NamedSession, all: readonly LiveSession[] | null): boolean {
   if (hasLiveProcess(one)) return true;
   return one.session !== null && (all?.some(({ id }) => id === one.session) ?? one.pid === 0);
 }
 
-/** The last part of a path as a part of a name: lower-case ASCII. */
-function partOf(folder: string): string {
+/** The name of a folder as part of a session's name: lower-case ASCII. */
+function folderPart(folder: string): string {
   const last = folder.split('/').findLast(Boolean) ?? '';
   const plain = last
     .normalize('NFKD')
     .toLowerCase()
     .replaceAll(/[^a-z0-9_-]+/g, '-')
     .replaceAll(/^-+|-+$/g, '');
-  return plain.slice(0, LONGEST_PART) || 'home';
+  return plain.slice(0, MAX_FOLDER_CHARACTERS) || 'home';
 }
 
 function filesIn(folder: string): string[] {

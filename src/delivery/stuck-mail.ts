@@ -9,9 +9,9 @@ import { post, sendKeyOf } from '../core/obligations/owners.ts';
 import type { RecordedProof } from '../core/ports/live-session.ts';
 import type { Handover } from './hand-over.ts';
 
-const LONGEST_WORDS = 200;
+const MAX_REASON_CHARACTERS = 200;
 
-/** Worth seeing, and not to be answered: Parley wrote it. */
+/** The notice to a sender is shown to its model and needs no answer: Parley wrote it. */
 const NOTICE: Attention = {
   directedness: 'to_me',
   policy: 'must_not_respond',
@@ -22,25 +22,29 @@ const NOTICE: Attention = {
 type Accepted = Extract<RecordedProof, { step: 'accepted' }>;
 
 /**
- * Sessions whose client has a message and cannot ask its model: no quota, no login, no network. The message stays with the client, which
- * shows it when its model answers again. Meanwhile the session gets no further mail, and each sender is told once.
+ * Messages that are stuck in a client which cannot reach its model: no quota, no login, no network. A stuck message stays with the client,
+ * which shows it when its model answers again. Meanwhile the session gets no further mail, and the sender of each stuck message gets one
+ * notice.
  */
 export class StuckMail {
-  /** Messages that are stuck, and the sessions that have them. `isOver`: the model of that session answers again. */
+  /** Stuck messages, with their handover. `isOver`: the model of that session answers again. */
   readonly #stuck = new Map<string, { who: Who; handover: Handover; isOver: boolean }>();
 
   constructor(readonly workspace: Workspace) {}
 
-  /** Notes what the client's record says. True if that is new. The notice has a key: if we die before the note, it is not sent again. */
+  /**
+   * Records that a message is stuck, after its sender got the notice. True if that is new. The notice has a key: if we die between the two,
+   * it is not sent a second time.
+   */
   async note(who: Who, handover: Handover, { evidence, trouble }: Accepted): Promise<boolean> {
     const { id } = handover;
     const key = `${who.name} ${id}`;
     if (trouble === undefined || this.#stuck.has(key)) return false;
-    const because = lineForModel(masked(trouble), LONGEST_WORDS);
+    const because = lineForModel(masked(trouble), MAX_REASON_CHARACTERS);
     const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
-    // A process before this one may have noted it.
+    // An earlier follower may have recorded it.
     if (!copy?.receipts.some(({ step, evidence: known }) => step === 'accepted' && known['because'] === because)) {
-      await this.#tellSender(who, id, because);
+      await this.#notifySender(who, id, because);
       const at = new Date(this.workspace.now()).toISOString();
       await who.home.journal.record(who.name, id, { step: 'accepted', at, evidence: { ...evidence, because } });
     }
@@ -52,13 +56,16 @@ export class StuckMail {
     return [...this.#stuck.values()].some(({ handover, isOver }) => handover.to.id === session && !isOver);
   }
 
-  /** A message that this session got at `at` was shown: its model answers again. */
+  /** A message that was handed to this session at `at` was shown: its model answers again. */
   recover(session: string, at: number): void {
     for (const one of this.#stuck.values())
       if (one.handover.to.id === session && one.handover.at <= at) one.isOver = true;
   }
 
-  /** Forgets what ended in another way: its reader answered, or its sender withdrew it. Returns the sessions that are free by that. */
+  /**
+   * Forgets stuck messages that ended in another way: the reader answered, or the sender withdrew. Returns the sessions that have no stuck
+   * message any more.
+   */
   async forgetEnded(): Promise<string[]> {
     const ended: string[] = [];
     for (const [key, { who, handover }] of this.#stuck) {
@@ -69,15 +76,15 @@ export class StuckMail {
     return ended.filter((session) => !this.isStuck(session));
   }
 
-  /** It was shown, or waits again. True if it was stuck. */
+  /** The message was shown, or waits again. True if it was stuck. */
   end(who: Who, id: MessageId): boolean {
     return this.#stuck.delete(`${who.name} ${id}`);
   }
 
-  async #tellSender({ name, home }: Who, id: MessageId, because: string): Promise<void> {
+  async #notifySender({ name, home }: Who, id: MessageId, because: string): Promise<void> {
     const message = await home.journal.message(id);
     const from = AgentName.safeParse(message?.from);
-    // A sender elsewhere has no mailbox here.
+    // The sender has no mailbox here, for example at a relay.
     if (!from.success || home.remote || !(await home.directory.get(from.data))) return;
     const body =
       `@${name} has message ${id.slice(0, 8)}, but its model does not answer: ${because}. ` +
@@ -87,7 +94,7 @@ export class StuckMail {
     try {
       await post(this.workspace, home, notice, from.data, NOTICE);
     } catch (error) {
-      // It has no room: the session is stuck all the same.
+      // The notice was refused, for example by a full mailbox. The message is stuck all the same.
       if (!(error instanceof Refusal)) throw error;
     }
   }

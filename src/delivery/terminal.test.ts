@@ -63,7 +63,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     await nothingTyped(tui, pane);
   });
 
-  it('types nothing when the sign is of a client in another terminal', async () => {
+  it('types nothing when the state is that of a client in another terminal', async () => {
     const { way, tui, pane } = await anAgent({ states: says('idle', process.pid) });
     expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'left',
@@ -148,7 +148,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     expect(seen.looks).toBeGreaterThan(3);
   });
 
-  it('presses no key while the screen shows no composer: what stands there may be a person’s', async () => {
+  it('presses no key while the screen shows no composer: the text there may be a person’s', async () => {
     const { options, pane } = await anAgent();
     const seen = { pasted: false, erased: 0 };
     const terminal: Terminal = {
@@ -253,7 +253,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     await tui.prompted();
   });
 
-  it('says by which sign it knows that the client took it [C2C-32]', async () => {
+  it('names the sign by which it knows that the client took the text [C2C-32]', async () => {
     const { way, tui } = await anAgent();
     await tui.order('slow');
     const said = await way.attempt([aParcel()], NEVER);
@@ -264,7 +264,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     });
   });
 
-  it('knows that the client took it when that wrote it down, though it never said busy [C2C-32]', async () => {
+  it('knows that the client took the text when its record has it, although it never reported busy [C2C-32]', async () => {
     const { options, tui } = await anAgent({ states: says('idle') });
     const listen = async () => async (text: string) =>
       tui.prompts().includes(text) ? ({ state: 'busy', at: 2, source: 'transcript' } as const) : null;
@@ -318,7 +318,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     await nothingTyped(tui, pane);
   });
 
-  it('lets only one writer type at a time, from whatever process', async () => {
+  it('lets one writer type at a time, also across processes', async () => {
     const { options, tui, way } = await anAgent();
     const held = await anotherHolds(options.terminal.tty ?? '');
     expect(await way.attempt([aParcel()], NEVER)).toMatchObject({

@@ -13,51 +13,51 @@ import { takeTurn } from '../sessions/pty.ts';
 import type { Attempt, Parcel, Way } from '../core/ports/way-in.ts';
 import { reasonOf } from '../core/refusal.ts';
 
-/** Between two looks, at most. */
-const LOOK_EVERY = 25;
-/** What a client draws at once is seen at once: the first look after a paste comes so soon, and each pause is longer by half. */
-const LOOK_FIRST = 1;
-const LOOK_SLOWER = 1.5;
-/** So long a client's screen may take to show what was pasted. */
-const SHOWN_WITHIN = 5000;
-/** So often Ctrl-U is pressed at most to take back a text that may not be sent: some clients need several for a line. */
-const ERASES = 200;
-/** So long taking back a text may keep a user waiting, in ms. */
-const HURRIED = 3000;
-/** A composer may break lines as soon as they are as long as this, and each part is a line to it. */
-const NARROW = 40;
+/** The longest pause between two looks at the screen. */
+const LOOK_MS = 25;
+/** The first pause after a paste, because many clients draw at once. Each further pause is longer by this factor, up to `LOOK_MS`. */
+const FIRST_LOOK_MS = 1;
+const LOOK_GROWTH = 1.5;
+/** How long a client's screen may take to show a paste. */
+const SHOWN_WITHIN_MS = 5000;
+/** The most presses of Ctrl-U to take back a text: some clients need several for a line. */
+const MAX_ERASES = 200;
+/** The longest that taking back a text may keep a user waiting. */
+const TAKE_BACK_MS = 3000;
+/** A composer may break a line after this many characters, and Ctrl-U then erases only one part. */
+const NARROW_COLUMNS = 40;
 
-/** A client in a terminal, and how it likes to be typed to. */
+/** A client in a terminal, and how text is typed into it. */
 export interface TypingOptions {
   terminal: Terminal;
   states: StateReader;
   composer: ReadComposer;
   /**
-   * Between the paste and its Enter, in ms, at least: some clients take an Enter that comes at once for a part of the paste. Where the
-   * screen can be read, Enter also waits until that shows the paste.
+   * The least time between the paste and Enter, in ms: some clients take an Enter that comes at once for a part of the paste. Where the screen
+   * can be read, Enter also waits until the screen shows the paste.
    */
   enterAfter: number;
-  /** For how long the screen must have shown the paste before Enter, in ms: a client that counts from when it has read it. */
+  /** How long the screen must have shown the paste before Enter, in ms: some clients count from the moment at which they read it. */
   shownFor?: number;
-  /** How long the client's own word for it is waited for, in ms. */
+  /** How long to wait after Enter for the client's own sign that it took the text, in ms. */
   proofWithin: number;
-  /** How long its screen may take to show what was pasted, in ms; five seconds if nothing is said. */
+  /** How long the screen may take to show the paste, in ms; `SHOWN_WITHIN_MS` by default. */
   shownWithin?: number;
-  /** Whether a user waits for the end of this. Then a text that is not taken back within `HURRIED` stays. */
+  /** Whether a user waits for the end of this. Then a text that is not taken back within `TAKE_BACK_MS` stays. */
   isAwaited?: () => boolean;
   /**
-   * Whether the composer holds this very text. Only for a text that was typed before: a crash left it there, and only Enter is missing.
-   * Without this, a draft with the same words is a person's.
+   * Whether the composer holds this very text. Set only for a text that was typed before and stayed there, so that only Enter is missing.
+   * Without it, a draft with the same words counts as a person's.
    */
   isPasted?: (screen: Screen, text: string) => boolean;
-  /** What this client must see at the end of a text so that Enter sends it, if anything. */
+  /** Adds what this client needs at the end of a text so that Enter sends it. */
   ending?: (text: string) => string;
 }
 
 /**
- * What came of typing. `nothing`: not a key was pressed. `entered`: text and Enter went in; `proof` is the client's state after it.
- * `stranded`: the text went in, and could not be taken back. Enter did not follow, or nobody knows whether it did; `again` says that it
- * did not, and that the screen will show when the text is gone.
+ * The result of typing. `nothing`: the composer is as it was before. `entered`: text and Enter went in; `proof` is the client's state after
+ * that. `stranded`: the text went in and could not be taken back. Enter did not follow, or it is unknown whether it did. `again`: Enter did not
+ * follow, and the screen will show when the text is gone.
  */
 export type Typed =
   | { typed: 'entered'; proof: ClientState | null }
@@ -65,18 +65,18 @@ export type Typed =
   | { typed: 'stranded'; because: string; entered: false | 'unknown'; again: boolean };
 
 /**
- * Types one text and Enter, if and only if the client says itself that it is idle and its screen shows an empty composer. spec: c2c#typing
- * Enter in an open question would answer it, and a draft would be sent along: so nothing is typed into either, nor into a client that
- * starts, works, or says nothing.
+ * Types one text and Enter, if and only if the client itself says that it is idle and its screen shows an empty composer. spec: c2c#typing
+ * Enter in an open question would answer it, and in a draft would send the draft along. So nothing is typed into either, nor into a client
+ * that starts, works, or gives no sign.
  *
- * looking  → the turn at this terminal is taken; state and screen are read. A stop counts here, and only here.
- * pasted   → from here on it is one short act that a stop does not cut in two. Enter waits until the screen shows the paste in the
- *            composer: a client that lags could meet an Enter in a question that it opens meanwhile. State and screen are read until
- *            then. If the client is not idle any more, what was pasted is taken back with Ctrl-U (which answers nothing), and the
- *            screen must show that, too.
- * entered  → Enter is pressed; the client's next state is the proof. A stop ends only the waiting for it.
- * A crash between pasted and entered leaves the text in the composer: the next one finds a draft and types nothing. If it can tell that
- * the draft is this very text, and the text was typed before (`isPasted`), it goes on as if it had pasted it.
+ * looking  → the lock of this terminal is taken; state and screen are read. Only here a stop prevents the typing.
+ * pasted   → the text is in the composer. A stop no longer interrupts. State and screen are read until the screen shows the paste: only then
+ *            Enter is pressed, because a client that lags could open a question meanwhile, and Enter would answer it. If the client is not
+ *            idle any more, the text is taken back with Ctrl-U, which answers no question, and the screen must show that it is gone.
+ * entered  → Enter was pressed; the client's next state is the proof. A stop ends only the wait for it.
+ *
+ * A crash between pasted and entered leaves the text in the composer: the next attempt finds a draft and types nothing. But if `isPasted` says
+ * that the draft is this very text, the attempt continues as if it had pasted it.
  */
 export async function typeInto(options: TypingOptions, text: string, signal: AbortSignal): Promise<Typed> {
   const whole = options.ending ? options.ending(text) : text;
@@ -86,8 +86,8 @@ export async function typeInto(options: TypingOptions, text: string, signal: Abo
     return nothing(reasonOf(error), false);
   }
   try {
-    // A pane whose program was restarted has another device. The first try may have found that out.
-    const typed = (await inTurn(options, whole, signal)) ?? (await inTurn(options, whole, signal));
+    // A pane whose program was restarted has another device. Only the first try may find that out, so there is a second.
+    const typed = (await typeLocked(options, whole, signal)) ?? (await typeLocked(options, whole, signal));
     return typed ?? nothing(`${options.terminal.name} is being restarted`, true);
   } catch (error) {
     if (!(error instanceof HalfTyped)) return nothing(reasonOf(error), true);
@@ -95,9 +95,9 @@ export async function typeInto(options: TypingOptions, text: string, signal: Abo
   }
 }
 
-/** Takes a text of ours out of the composer of an idle client again. `nothing`: it is gone. `stranded`: it is still there. */
+/** Removes a text of ours from the composer of an idle client. `nothing`: the text is gone. `stranded`: it is still there. */
 export async function removeFrom(options: TypingOptions, text: string): Promise<Typed> {
-  const turn = ifThere(() => takeTurn(options.terminal.tty));
+  const turn = lockUnlessGone(() => takeTurn(options.terminal.tty));
   if (turn === null || turn === 'gone') return stranded('somebody else types into this terminal just now', true);
   try {
     const now = await options.states.latest();
@@ -108,10 +108,10 @@ export async function removeFrom(options: TypingOptions, text: string): Promise<
   }
 }
 
-/** Types while nobody else does; null if the terminal has turned out to have another device than the one that was kept for us. */
-async function inTurn(options: TypingOptions, text: string, signal: AbortSignal): Promise<Typed | null> {
+/** Types under the lock of the terminal's device. Null: the terminal has another device by now. */
+async function typeLocked(options: TypingOptions, text: string, signal: AbortSignal): Promise<Typed | null> {
   const { tty } = options.terminal;
-  const turn = ifThere(() => takeTurn(tty));
+  const turn = lockUnlessGone(() => takeTurn(tty));
   if (turn === null) return nothing('somebody else types into this terminal just now', true);
   try {
     const before = await look(options, text);
@@ -124,8 +124,8 @@ async function inTurn(options: TypingOptions, text: string, signal: AbortSignal)
   }
 }
 
-/** The turn at a device that was there at the last look, and may not be there any more. */
-function ifThere<T>(take: () => T): T | 'gone' {
+/** Takes the lock of a device that may be gone since the last look. */
+function lockUnlessGone<T>(take: () => T): T | 'gone' {
   try {
     return take();
   } catch {
@@ -142,7 +142,7 @@ async function typeOnce(
 ): Promise<Typed> {
   const { terminal } = options;
   if (signal.aborted) return nothing('it was stopped before', true);
-  // A second source: where it fails, the client's state must do.
+  // A second source of proof. If it fails, the client's state is the only one.
   const listened = await options.states.listen?.().catch(() => null);
   const heard = async (): Promise<ClientState | null> => (await listened?.(text).catch(() => null)) ?? null;
   if (!isPasted) await terminal.paste(text);
@@ -170,7 +170,7 @@ async function look(
   const seen = composer(screen);
   const isPasted = seen === 'draft' && holds?.(screen, text) === true;
   if (seen !== 'empty' && !isPasted) return SEEN[seen];
-  // Last, because it is the one that counts: the less time passes after it, the better.
+  // The state is read last: it decides, so as little time as possible should pass after it.
   const now = await states.latest();
   if (!now) return 'the client has given no sign of itself, or does not run any more';
   if (now.state !== 'idle') return `the client says that it is ${now.state}${detailOf(now)}`;
@@ -185,28 +185,28 @@ const SEEN = {
   unknown: 'the screen shows no composer of this client',
 };
 
-/** Waits for the time and the sight at which Enter may follow: null, or why it may not. */
+/** Waits until Enter may follow the paste. Returns null, or why Enter may not follow. */
 async function whyNoEnter(options: TypingOptions, before: ClientState, pastedAt: number): Promise<string | null> {
-  const { enterAfter, shownFor = 0, composer, shownWithin = SHOWN_WITHIN } = options;
-  let [pause, shownSince] = [LOOK_FIRST, Infinity];
+  const { enterAfter, shownFor = 0, composer, shownWithin = SHOWN_WITHIN_MS } = options;
+  let [pause, shownSince] = [FIRST_LOOK_MS, Infinity];
   for (;;) {
     await Bun.sleep(pause);
     const seen = await stillIdle(options, before);
     if (seen !== 'empty' && seen !== 'draft' && seen !== 'unknown') return seen;
     const passed = performance.now() - pastedAt;
     const isShown = seen === 'draft' || composer === unseen;
-    // A single look can fall into the middle of a drawing.
+    // `shownFor` also covers a look in the middle of a redraw.
     if (isShown && passed >= enterAfter && passed - shownSince >= shownFor) return null;
     if (passed > enterAfter + shownWithin)
       return seen === 'unknown' ? SEEN.unknown : 'the screen does not show what was pasted';
-    pause = Math.min(isShown ? Math.max(LOOK_FIRST, enterAfter - passed) : pause * LOOK_SLOWER, LOOK_EVERY);
+    pause = Math.min(isShown ? Math.max(FIRST_LOOK_MS, enterAfter - passed) : pause * LOOK_GROWTH, LOOK_MS);
     shownSince = isShown ? Math.min(shownSince, passed) : Infinity;
   }
 }
 
 /**
- * What the composer shows, or why Enter may not follow: the client has said something since, or asks something. A screen without a
- * composer is no reason: many clients clear it before they draw what was pasted, and a look can fall in between.
+ * What the composer shows, or why Enter may not follow: the client is not idle any more, or asks something. A screen without a composer is no
+ * reason: many clients clear the screen before they draw the paste, and a look can fall in between.
  */
 async function stillIdle({ terminal, states, composer }: TypingOptions, before: ClientState): Promise<string> {
   const screen = await terminal.screen();
@@ -218,7 +218,7 @@ async function stillIdle({ terminal, states, composer }: TypingOptions, before: 
   return now.pid === before.pid ? seen : 'another client runs there now';
 }
 
-/** Takes back what was pasted, and believes only a screen that showed it before: an empty composer may be one that lags. */
+/** Removes the paste from the composer. An empty composer proves that only if the screen showed the paste before: the screen may lag. */
 async function takeBack(
   options: TypingOptions,
   before: ClientState,
@@ -226,32 +226,32 @@ async function takeBack(
   text: string,
   pastedAt: number,
 ): Promise<Typed> {
-  const { terminal, composer, enterAfter, shownWithin = SHOWN_WITHIN } = options;
+  const { terminal, composer, enterAfter, shownWithin = SHOWN_WITHIN_MS } = options;
   const see = async (): Promise<Composer | null> => {
     const screen = await terminal.screen();
     return screen && composer(screen);
   };
   const from = performance.now();
-  const isLate = (): boolean => options.isAwaited?.() === true && performance.now() - from > HURRIED;
+  const isLate = (): boolean => options.isAwaited?.() === true && performance.now() - from > TAKE_BACK_MS;
   let shown = false;
   try {
-    shown = await comes(see, isThere, pastedAt + enterAfter + shownWithin - performance.now(), isLate);
-    const most = Math.min(ERASES, 4 * text.split('\n').length + Math.ceil(text.length / NARROW) + 4);
+    shown = await waitFor(see, isThere, pastedAt + enterAfter + shownWithin - performance.now(), isLate);
+    const most = Math.min(MAX_ERASES, 4 * text.split('\n').length + Math.ceil(text.length / NARROW_COLUMNS) + 4);
     for (let presses = 0; presses < most && !isLate(); presses += 1) {
       const seen = await see();
-      // The terminal went, and what was typed with it.
+      // The terminal is gone, and the text with it; or the composer is empty again.
       if (seen === null || (shown && seen === 'empty')) return nothing(because, true);
-      // The client went, and what was typed with it. A shell may be in its place, below what it drew last.
+      // The client is gone, and the text with it. A shell may run there now, below what the client drew last.
       if (before.pid !== undefined && !runsIn(before.pid, terminal.tty)) return nothing(because, true);
-      // What a question would do with a key is not known.
+      // It is not known what an open question does with a key.
       if (seen === 'dialog') break;
       shown ||= isThere(seen);
-      // Nor what is behind a screen that shows no composer.
+      // No key is pressed while the screen shows no composer: it is not known where the key would go.
       if (seen !== 'unknown') await terminal.erase();
-      await Bun.sleep(LOOK_EVERY);
+      await Bun.sleep(LOOK_MS);
     }
-    // All keys are pressed; the screen may still be behind them.
-    if (shown && (await comes(see, (seen) => seen === 'empty' || seen === null, shownWithin, isLate)))
+    // All keys are pressed, but the screen may lag.
+    if (shown && (await waitFor(see, (seen) => seen === 'empty' || seen === null, shownWithin, isLate)))
       return nothing(because, true);
   } catch (error) {
     return stranded(`${because}; it could not be taken back: ${reasonOf(error)}`, false);
@@ -259,27 +259,27 @@ async function takeBack(
   return stranded(`${because}; it could not be taken back`, shown);
 }
 
-/** The paste, or what came over it, and not an empty composer or a screen that is being drawn. Null: the terminal went. */
+/** Whether the screen shows the paste, or something that opened over it. Also true if the terminal is gone (null). */
 function isThere(seen: Composer | null): boolean {
   return seen !== 'empty' && seen !== 'unknown';
 }
 
-/** Whether the screen comes to show this, within so many ms. */
-async function comes(
+/** Waits until the screen shows this. False if it does not within so many ms. */
+async function waitFor(
   see: () => Promise<Composer | null>,
-  isSo: (seen: Composer | null) => boolean,
+  isReached: (seen: Composer | null) => boolean,
   ms: number,
   isLate: () => boolean,
 ): Promise<boolean> {
   const until = performance.now() + ms;
   do {
-    if (isSo(await see())) return true;
-    await Bun.sleep(LOOK_EVERY);
+    if (isReached(await see())) return true;
+    await Bun.sleep(LOOK_MS);
   } while (performance.now() < until && !isLate());
   return false;
 }
 
-/** The client's first state after Enter that shows work: it is busy, it said something new meanwhile, or it wrote the text down. */
+/** The client's first state that proves it took the text: it is busy, it reported a new state after Enter, or its record has the text. */
 async function proof(
   options: TypingOptions,
   before: ClientState,
@@ -293,12 +293,12 @@ async function proof(
       return now;
     const written = await heard();
     if (written) return written;
-    await Bun.sleep(LOOK_EVERY);
+    await Bun.sleep(LOOK_MS);
   } while (performance.now() < until && !signal.aborted);
   return null;
 }
 
-/** Way 3: mail as if it were typed. With `sentinel` only that line is typed, and the mail waits to be polled. */
+/** Way 3: types mail into the terminal. With `sentinel` it types only that line, and the mail waits until the agent asks for it. */
 export class TerminalWay implements Way {
   readonly name = 'terminal';
 
@@ -315,7 +315,7 @@ export class TerminalWay implements Way {
       const { entered, because, again } = typed;
       return { outcome: 'offered', evidence: { ...evidence, entered, because, again } };
     }
-    // A sentinel says that there is mail. It is not the mail.
+    // The sentinel only says that mail waits, so it never counts as taken mail.
     if (!typed.proof || sentinel !== undefined) return { outcome: 'offered', evidence: { ...evidence, entered: true } };
     const said = { sign: typed.proof.state, source: typed.proof.source, at: typed.proof.at };
     return { outcome: 'taken', step: 'accepted', evidence: { ...evidence, entered: true, ...said } };

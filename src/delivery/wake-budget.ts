@@ -7,22 +7,22 @@ import type { MessageId } from '../core/names.ts';
 import type { Receipt } from '../core/receipt.ts';
 import { allOwed } from '../core/obligations/owed.ts';
 
-/** The budget is for this time. */
+/** The wakes of this time count against the budget. */
 export const HOUR_MS = 60 * 60 * 1000;
-/** The receipts that tell of wakes: see `recall`. */
+/** The receipts that `recall` needs to find the wakes. */
 export const WAKE_STEPS: readonly Receipt['step'][] = ['offered', 'released', 'knocked'];
-/** How many waiting messages `whyWaiting` looks through. */
-const LOOKED_AT = 100;
+/** The most waiting messages that `whyWaiting` reads. */
+const MAX_READ = 100;
 
-/** Why a message is not handed over now. `whileIdle`: it joins the next turn of the session, and only does not begin one. */
-export interface Hindrance {
+/** Why a message is not handed over now. `whileIdle`: it must not begin a turn of the session, but may join its next one. */
+export interface HoldReason {
   because: string;
   whileIdle: boolean;
-  /** Only the budget of the session is in the way. */
+  /** The wake budget of the session is the only reason. */
   isOverBudget?: true;
 }
 
-/** What may wake an idle session, and how often. */
+/** Decides which mail may wake an idle session, and how often. */
 export class WakeBudget {
   /** When each session was woken in the last hour (ms). */
   readonly #times = new Map<string, number[]>();
@@ -32,12 +32,15 @@ export class WakeBudget {
     readonly now: () => number,
   ) {}
 
-  /** The sessions that it keeps times of. */
+  /** The sessions whose wakes are kept. */
   get sessions(): string[] {
     return [...this.#times.keys()];
   }
 
-  /** The wakes that a process before this one noted: several messages of one wake have the same time. Where nothing went in, none was. */
+  /**
+   * Takes over the wakes of an earlier follower from the receipts of the last hour. The messages of one wake have the same time. An attempt
+   * after which nothing went in (`released` with its way) was no wake.
+   */
   recall(receipts: readonly (Receipt & { mailbox: string; id: string })[]): void {
     const wakes = new Map<string, Map<string, number>>();
     const left = new Set<string>();
@@ -57,27 +60,28 @@ export class WakeBudget {
       );
   }
 
-  /** Whether it may not be woken again yet. Where it is never woken, mail comes whole with its turns. */
+  /** Whether the session has used up its wakes of this hour. False if mail never wakes it: then mail comes whole with its turns. */
   isSpent(session: string): boolean {
     return this.perHour > 0 && this.#lastHour(session).length >= this.perHour;
   }
 
-  /** The session is about to be woken. */
+  /** Counts a wake: the session is about to be woken. */
   note(session: string): void {
     for (const known of this.#times.keys()) if (this.#lastHour(known).length === 0) this.#times.delete(known);
     this.#times.set(session, [...this.#lastHour(session), this.now()]);
   }
 
-  /** It was not: nothing went in. */
+  /** Takes back the last wake: nothing went in. */
   undo(session: string): void {
     this.#times.set(session, this.#lastHour(session).slice(0, -1));
   }
 
   /**
-   * Null: it may go out now. An urgent message of a person always may. Mail waits while its reader wants quiet. It does not wake a session
-   * whose budget is spent, nor for something that is too late or that others have dealt with. A shared mailbox has its taker for a reader.
+   * Why this message is not handed over now; null: it may go out. An urgent message of a person always may. Mail waits during a quiet time of
+   * its reader. Mail does not wake a session if its deadline has passed, if it is not owed any more, or if the session's budget is spent. For
+   * a shared mailbox the quiet time of the taker counts, too.
    */
-  async hindrance({ who, taker }: ReadMailbox, message: Message, session: string): Promise<Hindrance | null> {
+  async holdReason({ who, taker }: ReadMailbox, message: Message, session: string): Promise<HoldReason | null> {
     const { directory, journal } = who.home;
     if (message.priority === 'urgent' && !(await isAgent(who.home, message.from))) return null;
     for (const name of taker === undefined ? [who.name] : [who.name, taker]) {
@@ -103,24 +107,24 @@ export class WakeBudget {
   }
 }
 
-/** What came in a quiet time and must be answered is shown when that has ended. */
+/** Makes mail that came in a quiet time and must be answered loud again, when the quiet time has ended. */
 export async function endQuiet(who: Who, now: number): Promise<void> {
   const { directory, journal, mailboxes } = who.home;
   const quiet = (await directory.get(who.name))?.parley?.quiet;
   if (quiet && (await isQuietAt(quiet, now))) return;
   for await (const { id } of allOwed(who)) {
     const copy = await journal.copy(who.name, id);
-    // No rule but that of quiet times makes such a decision. spec: c2a#quiet-times
+    // Only the rule of quiet times decides both `tool_mailbox` and `must_respond`. spec: c2a#quiet-times
     if (copy?.state !== 'stored' || copy.attention.injection !== 'tool_mailbox') continue;
     if (copy.attention.policy !== 'must_respond') continue;
     await journal.reconsider(who.name, id, { ...copy.attention, injection: 'buffered' });
     await mailboxes.raise(who.name, id);
-    await noteHindrance(who, id, 'the quiet time of its reader has ended', now);
+    await noteHoldReason(who, id, 'the quiet time of its reader has ended', now);
   }
 }
 
-/** Keeps the reason for `parley trace`, once for each reason. */
-export async function noteHindrance(who: Who, id: MessageId, because: string, now: number): Promise<void> {
+/** Records why a message waits, for `parley trace`. Each reason is recorded once. */
+export async function noteHoldReason(who: Who, id: MessageId, because: string, now: number): Promise<void> {
   const isNoted = (await receiptsOf(who, id)).some(({ evidence }) => evidence['because'] === because);
   if (isNoted) return;
   await who.home.journal.record(who.name, id, {
@@ -130,9 +134,9 @@ export async function noteHindrance(who: Who, id: MessageId, because: string, no
   });
 }
 
-/** Why mail waits that would be handed over otherwise: the reason of the first message that has one. */
+/** Why the mail of a mailbox waits: the reason recorded for the first message that has one; null: none. */
 export async function whyWaiting({ name, home }: Who): Promise<string | null> {
-  for (const id of (await home.mailboxes.ids(name, true)).slice(0, LOOKED_AT)) {
+  for (const id of (await home.mailboxes.ids(name, true)).slice(0, MAX_READ)) {
     const copy = (await home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === name);
     const last = copy?.receipts.at(-1);
     const because = last?.step === 'reconsidered' ? last.evidence['because'] : undefined;

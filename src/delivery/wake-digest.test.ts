@@ -15,7 +15,7 @@ import type { Follower } from './follower.ts';
 import { whyWaiting } from './wake-budget.ts';
 
 describe('a wake', () => {
-  it('is not for what is over the budget of a session: that comes with its next turn, and the trace says why', async () => {
+  it('does not happen for mail over the budget of a session: it comes with its next turn, and the trace says why', async () => {
     const rig = await aRig();
     rig.claude.add('s1');
     rig.follow({ wakesPerHour: 2 });
@@ -39,7 +39,7 @@ describe('a wake', () => {
     await within(10_000, () => settled(rig, fourth));
   });
 
-  it('is not for a message whose deadline has passed', async () => {
+  it('does not happen for a message whose deadline has passed', async () => {
     const rig = await aRig();
     rig.claude.add('s1');
     const late = await rig.send({ deadline: new Date(rig.workspace.now() + 1000).toISOString() });
@@ -51,7 +51,7 @@ describe('a wake', () => {
     await within(10_000, () => settled(rig, late));
   });
 
-  it('is not for a message that was withdrawn', async () => {
+  it('does not happen for a message that was withdrawn', async () => {
     const rig = await aRig();
     const id = await rig.send();
     await withdraw(alice, rig.workspace.own, id);
@@ -62,7 +62,7 @@ describe('a wake', () => {
     expect(rig.claude.texts('s1')).toEqual([expect.stringContaining('the next')]);
   });
 
-  it('is not for what is not owed any more; with the next turn it is shown, and not called owed', async () => {
+  it('does not happen for mail that is not owed any more; the next turn shows it, and does not call it owed', async () => {
     const rig = await aRig();
     rig.claude.add('s1');
     const who = rig.workspace.who(BOB);
@@ -78,7 +78,7 @@ describe('a wake', () => {
     expect(rig.claude.texts('s1')).toEqual([expect.stringMatching(/question · may respond/)]);
   });
 
-  it('waits for the end of a quiet time, also for what came in it; an urgent message of a person does not', async () => {
+  it('waits for the end of a quiet time, also for mail that came in it; an urgent message of a person does not wait', async () => {
     const rig = await aRig();
     rig.claude.add('s1');
     const ada = await anOwner(rig.workspace, 'ada');
@@ -236,7 +236,7 @@ describe('mail over the wake budget', () => {
 
   const texts = (rig: Rig): string => rig.claude.texts('s1').join('\n');
 
-  it('comes as one digest when the hour allows a wake again: who, how many, first words, how to get it', async () => {
+  it('comes as one digest when the hour allows a wake again: who wrote, how many, first words, how to read', async () => {
     const { rig, first } = await spent();
     const second = await rig.send({ body: `${'long '.repeat(50)}end`, intent: 'fyi' });
     await listed(rig, first, second);
@@ -262,7 +262,7 @@ describe('mail over the wake budget', () => {
     await within(10_000, async () => texts(rig).includes('2 messages wait for you.'));
   });
 
-  it('is not lost by that: it waits, is owed, and is answered by its id', async () => {
+  it('still waits after the digest, is owed, and is answered by its id', async () => {
     const { rig, first } = await spent();
     const second = await rig.send({ body: 'two more', intent: 'fyi' });
     await listed(rig, first, second);
@@ -276,7 +276,7 @@ describe('mail over the wake budget', () => {
     expect((await owe(who, { limit: 9 })).obligations.map(({ id }) => id)).not.toContain(first);
   });
 
-  it('is left out of the digest when it was withdrawn or answered before that was shown', async () => {
+  it('is left out of the digest if it was withdrawn or answered before the digest was shown', async () => {
     const { rig, first } = await spent();
     const [second, third] = [await rig.send({ body: 'two more' }), await rig.send({ body: 'stale' })];
     await listed(rig, first, second, third);
@@ -334,7 +334,7 @@ describe('mail over the wake budget', () => {
     await listed(rig, first, second, third, fourth);
   });
 
-  it('is in the next digest too if its note could not be written', async () => {
+  it('is in the next digest too if its receipt could not be written', async () => {
     const { rig, first } = await spent();
     const { journal } = rig.workspace.own;
     const record = journal.record.bind(journal);
@@ -365,7 +365,7 @@ describe('mail over the wake budget', () => {
     await listed(rig, ...ids, last);
   });
 
-  it('costs no look at each message while nothing changes', async () => {
+  it('is not read message by message while nothing changes', async () => {
     const { rig, first } = await spent();
     // What is owed is looked at once a minute all the same.
     const [second, third] = [await rig.send({ intent: 'fyi' }), await rig.send({ intent: 'fyi' })];
@@ -382,7 +382,7 @@ describe('mail over the wake budget', () => {
     expect([asked.has(second), asked.has(third)]).toEqual([false, false]);
   });
 
-  it('stays in the digest while its reader has it for a moment', async () => {
+  it('stays in the digest while its reader holds it for a moment', async () => {
     const { rig, first } = await spent();
     const second = await rig.send({ body: 'two more' });
     await listed(rig, first, second);

@@ -45,7 +45,7 @@ class Bench {
   }
 }
 
-describe('a session that sleeps', () => {
+describe('a session that may be woken', () => {
   it.each([
     ['codex', '<c2c event="message_pending">poll mcp__c2c__poll_inbox</c2c>'],
     ['opencode', '/mcp__c2c__poll_inbox'],
@@ -165,7 +165,7 @@ describe('a session that sleeps', () => {
     expect(bench.wakes).toBe(3);
   });
 
-  it('keeps the gap over a restart, and is not kept asleep by a clock that was set back', async () => {
+  it('is not woken before the gap is over, also after a restart, and is woken although the clock was set back', async () => {
     const bench = new Bench();
     bench.waiting = [anId()];
     await bench.waker().look(signal);
@@ -193,7 +193,7 @@ describe('a session that sleeps', () => {
     },
   );
 
-  it('keeps the wish over a paste that failed', async () => {
+  it('is still to be woken after a paste that failed', async () => {
     const bench = new Bench();
     const waker = bench.waker();
     bench.waiting = [anId()];

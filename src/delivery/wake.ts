@@ -2,11 +2,11 @@ import type { MessageId } from '../core/names.ts';
 import type { Terminal } from '../sessions/terminal.ts';
 import type { Attempt, Parcel, Way } from '../core/ports/way-in.ts';
 
-/** How soon the client is asked again whether it is idle, while something waits that it was not woken for. */
-const SIGN_FIRST_MS = 250;
-const SIGN_LONGEST_MS = 2000;
+/** The first and the longest pause before a wake that failed is tried again. */
+const FIRST_RETRY_MS = 250;
+const LONGEST_RETRY_MS = 2000;
 
-/** What a session was woken for, and when (ms). Kept where the death of a loop does not reach. */
+/** The mail that a session was woken for, and when (Unix ms). Kept outside the loop, so that it survives its death. */
 export interface Woken {
   ids: readonly MessageId[];
   at: number;
@@ -14,30 +14,31 @@ export interface Woken {
 
 export interface WakeNotes {
   read(): Woken;
-  /**
-   * Survives this process as soon as it returns. A crash of the machine may lose it: the clients are gone then, too.
-   */
+  /** After it returns, the note survives this process. A crash of the machine may lose it, but that ends the clients, too. */
   write(woken: Woken): void;
 }
 
-/** Loud mail that waits for a session that may be disturbed. `againMs`: when to look although nothing came. */
+/** Loud mail that waits for a session which may be disturbed. `againMs`: when to look again although no mail came. */
 export interface Waits {
   ids: readonly MessageId[];
   againMs: number | null;
 }
 
 export interface WakeParts {
-  /** The text that wakes this client: it says that mail waits, and nothing of it. */
+  /** The text that wakes this client. It says that mail waits, and no word of that mail. */
   sentinel: string;
   terminal: Terminal;
-  /** How something is typed there: only into an idle client with an empty composer. `note`: for a way that does not type. */
+  /**
+   * Makes the way that types into this terminal, if the client is idle and its composer empty. A way that does not type calls `note` before
+   * it tries.
+   */
   typing: (terminal: Terminal, note: () => void) => Way;
   waits: () => Promise<Waits>;
   notes: WakeNotes;
-  /** The first wake after a quiet time is immediate; between two of them lies at least this. */
+  /** The least time between two wakes. The first wake after a quiet time is immediate. */
   gapMs: number;
   now: () => number;
-  /** Hears for which mail the session was woken. */
+  /** Called with the mail that the session was woken for. */
   onWoken: (ids: readonly MessageId[], terminal: string) => Promise<void>;
   onLeft: (because: string) => void;
 }
@@ -45,70 +46,70 @@ export interface WakeParts {
 /**
  * Way 6: tells an idle session that mail waits, without its text. spec: c2c#wake
  *
- * nothing new → something waits that it was not woken for → (gap over, client idle) noted in a file → typed.
+ * no new mail → mail waits that the session was not woken for → (gap over, client idle) noted in a file → typed.
  *
- * The wish stays until it was typed and entered: a busy client, a dialog or a draft only put it off. The note comes before the typing, so that a
- * loop that dies in between does not wake a second time for the same mail; the mail itself waits in any case.
+ * The wake stays due until its text was typed and entered: a busy client, a dialog or a draft only delays it. The note is written before the
+ * text is typed, so that a loop which dies in between does not wake the session twice for the same mail. The mail waits in any case.
  */
 export class Waker {
   readonly #way: Way;
   #leftInARow = 0;
-  /** The last reason that was told. */
-  #told: string | null = null;
+  /** The last reason that was reported to `onLeft`. */
+  #reported: string | null = null;
   #noted: Woken | null = null;
 
   constructor(readonly parts: WakeParts) {
-    this.#way = parts.typing(this.#noting(parts.terminal), () => this.#note());
+    this.#way = parts.typing(this.#notingBeforePaste(parts.terminal), () => this.#note());
   }
 
-  /** Looks once, wakes if it is time, and answers after how many ms to look again; null: when something comes. */
+  /** Wakes the session if it is time. Returns after how many ms to call it again; null: when mail comes. */
   async look(signal: AbortSignal): Promise<number | null> {
     const { waits, notes, now, gapMs, sentinel, onWoken, onLeft } = this.parts;
     const { ids, againMs } = await waits();
     const woken = notes.read();
     const known = new Set(woken.ids);
     if (ids.every((id) => known.has(id))) {
-      this.#calm();
+      this.#resetFailures();
       return againMs;
     }
     const early = woken.at + gapMs - now();
-    // A clock that was set back must not keep a session asleep.
+    // A clock that was set back must not delay a wake for longer than the gap.
     if (early > 0 && early <= gapMs) return early;
     this.#noted = { ids, at: now() };
     const said = await this.#way.attempt([parcel(sentinel)], signal);
     this.#noted = null;
     const not = notWoken(said);
     if (!not) {
-      this.#calm();
+      this.#resetFailures();
       await onWoken(
         ids.filter((id) => !known.has(id)),
         this.parts.terminal.name,
       );
       return againMs;
     }
-    if (not.because !== this.#told) onLeft(not.because);
-    this.#told = not.because;
-    // What was typed may have woken it: the note stays, and it is never woken twice for the same mail.
+    if (not.because !== this.#reported) onLeft(not.because);
+    this.#reported = not.because;
+    // The typed text may have woken the session. So the note stays, and the session is not woken twice for the same mail.
     if (!not.again && said.outcome !== 'left') return againMs;
     if (notes.read().at !== woken.at) notes.write(woken);
     this.#leftInARow += 1;
-    return not.again ? Math.min(SIGN_FIRST_MS * 2 ** (this.#leftInARow - 1), SIGN_LONGEST_MS) : againMs;
+    return not.again ? Math.min(FIRST_RETRY_MS * 2 ** (this.#leftInARow - 1), LONGEST_RETRY_MS) : againMs;
   }
 
-  #calm(): void {
+  #resetFailures(): void {
     this.#leftInARow = 0;
-    this.#told = null;
+    this.#reported = null;
   }
 
   #note(): void {
     if (this.#noted) this.parts.notes.write(this.#noted);
   }
 
-  /** The same terminal, with a note before each paste. */
-  #noting(terminal: Terminal): Terminal {
+  /** The same terminal, but it writes the note before each paste. */
+  #notingBeforePaste(terminal: Terminal): Terminal {
     return {
       name: terminal.name,
-      // A pane learns its device at each look.
+      // Read each time: a pane may have another device after a restart.
       get tty() {
         return terminal.tty;
       },
@@ -125,8 +126,8 @@ export class Waker {
 }
 
 /**
- * Why nobody was woken, if so, and whether it is tried again. A text without its Enter wakes nobody: where the screen shows it, it is a
- * draft until a person has done something with it.
+ * Why the session was not woken, and whether that is tried again; null if it was woken. A text without its Enter wakes no session: it stays
+ * in the composer as a draft.
  */
 function notWoken(said: Attempt): { because: string; again: boolean } | null {
   if (said.outcome === 'left') return { because: said.because, again: said.retry };
@@ -135,7 +136,7 @@ function notWoken(said: Attempt): { because: string; again: boolean } | null {
 }
 
 export interface HeartParts {
-  /** What is typed while so many messages wait. */
+  /** The text to type, for the number of messages that wait. */
   text: (waiting: number) => string;
   way: Way;
   intervalMs: number;
@@ -143,7 +144,7 @@ export interface HeartParts {
   now: () => number;
 }
 
-/** A sign of life at an interval, typed only into an idle session. A beat that finds it at work is left out. spec: c2c#heartbeat */
+/** Types a heartbeat at an interval, if the session is idle then. A beat that is due while the session works is left out. spec: c2c#heartbeat */
 export class Heart {
   #next: number;
 
@@ -151,7 +152,7 @@ export class Heart {
     this.#next = parts.now() + parts.intervalMs;
   }
 
-  /** Beats if it is time; answers after how many ms the next beat is due. */
+  /** Types a beat if one is due. Returns after how many ms the next one is. */
   async look(signal: AbortSignal): Promise<number> {
     const { now, intervalMs, way, text, waiting } = this.parts;
     if (now() >= this.#next) {
@@ -162,7 +163,7 @@ export class Heart {
   }
 }
 
-/** What is typed here is no message: the id is only this parcel's. */
+/** A parcel for a text that is not a message, with an id of its own. */
 function parcel(text: string): Parcel {
   return { id: crypto.randomUUID() as MessageId, text };
 }

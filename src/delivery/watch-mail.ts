@@ -15,33 +15,33 @@ import type { WaitingMessage } from '../core/ports/mailboxes.ts';
 import { byCommand } from './print.ts';
 import type { PrintedMail } from './print.ts';
 
-/** What `watch` was asked to do, in any dialect. */
-export interface WatchOrder {
+/** The options of `watch`, in any dialect. */
+export interface WatchMailOptions {
   selection: Selection;
   peek: boolean;
-  /** Said on stderr when the watch begins. */
+  /** Printed on stderr when the watch begins. */
   greeting: string;
   /** A template for `sh -c`. */
   exec?: string | undefined;
   env: Env;
-  /** One message as it is printed, newline included. */
+  /** Renders one message, newline included. */
   render: (shown: PrintedMail) => string;
-  /** Told of each message that was printed. */
+  /** Called with each message that was printed. */
   announce?: (message: Message) => Promise<void>;
 }
 
-/** After a signal, a command at work has this long to end by itself. */
+/** After the first signal, a running command has this long to end by itself. */
 const COMMAND_END_MS = 3000;
 
 /**
- * `watch` of every dialect: prints each message, then leaves it, takes it or runs a command on it, until a signal or a broken pipe. A
+ * `watch` of every dialect: prints each message, then leaves it, takes it or runs a command on it. Ends at a signal or a broken pipe. A
  * session also watches the mailbox that it shares. One message is handled at a time.
  */
-export async function watchMail(who: Who, order: WatchOrder): Promise<void> {
-  const command = order.exec === undefined ? undefined : shellCommand(order.exec);
+export async function watchMail(who: Who, options: WatchMailOptions): Promise<void> {
+  const command = options.exec === undefined ? undefined : shellCommand(options.exec);
   const signals = listenToSignals();
-  note(order.greeting);
-  const handlers = mailboxesOf(who).map((mailbox) => new Handler(mailbox, order, signals.kill));
+  note(options.greeting);
+  const handlers = mailboxesOf(who).map((mailbox) => new Handler(mailbox, options, signals.kill));
   signals.stop.addEventListener('abort', () => {
     if (handlers.some(({ atWork }) => atWork)) note('stopping when the command has ended; once more ends it now');
   });
@@ -54,13 +54,13 @@ export async function watchMail(who: Who, order: WatchOrder): Promise<void> {
     return own;
   };
   const watchOne = async (handler: Handler): Promise<void> => {
-    const handle = order.peek ? handler.show : command === undefined ? handler.take : handler.run;
+    const handle = options.peek ? handler.show : command === undefined ? handler.take : handler.run;
     const { who: reader, taker } = handler.mailbox;
-    // Nobody gets its own words.
+    // A session does not get its own messages from a shared mailbox.
     const isOwn = ({ message }: WaitingMessage): boolean => message.from === taker;
     await watch(reader, {
-      selection: order.selection,
-      peek: order.peek,
+      selection: options.selection,
+      peek: options.peek,
       stop,
       handle: (one) => (isOwn(one) ? Promise.resolve(null) : inTurn(() => handle(one, command))),
     }).finally(() => failed.abort());
@@ -72,49 +72,49 @@ export async function watchMail(who: Who, order: WatchOrder): Promise<void> {
   }
 }
 
-/** What can be done with one message. Each prints it first: a message that could not be printed still waits. */
+/** The three ways to handle a message. Each prints it first: a message that cannot be printed still waits. */
 class Handler {
-  /** A command is running. */
+  /** Whether a command is running. */
   atWork = false;
 
   constructor(
     readonly mailbox: ReadMailbox,
-    readonly order: WatchOrder,
+    readonly options: WatchMailOptions,
     readonly kill: AbortSignal,
   ) {}
 
-  /** Leaves it. A command runs on it once, whatever becomes of it. */
+  /** Leaves the message. A command runs once on it, also if the command fails. */
   show = async ({ message, quiet }: WaitingMessage, command: string | undefined): Promise<null> => {
     const { who } = this.mailbox;
     const copy = await who.home.journal.copy(who.name, message.id);
     await this.#print({ message, quiet, attention: copy?.attention, attempt: copy?.attempt ?? 0 });
     if (command === undefined) return null;
     const ran = await this.#runOn(command, message, this.kill);
-    if (!ran.ok) note(`${ran.told}; message ${shortId(message.id)} stays queued`);
+    if (!ran.ok) note(`${ran.summary}; message ${shortId(message.id)} stays queued`);
     return null;
   };
 
-  /** Settles it when it is printed. */
+  /** Settles the message when it is printed. */
   take = async ({ message }: WaitingMessage): Promise<null> => {
     const { who, taker } = this.mailbox;
     const settlement = { disposition: 'acknowledged', by: this.#by('watch'), ...takenBy(taker) } as const;
-    // Always `slow`: earlier lines may still fill the pipe, and nobody else's mail may wait for our reader.
+    // Always `slow`: earlier lines may still fill the pipe, and the mail of other readers must not wait for ours.
     const [copy] = await deliver(who, [message.id], settlement, (delivered) => ({
-      show: () => writeAll(1, delivered.map(this.order.render).join('')),
+      show: () => writeAll(1, delivered.map(this.options.render).join('')),
       slow: true,
     }));
-    if (copy) await this.order.announce?.(copy.message);
+    if (copy) await this.options.announce?.(copy.message);
     return null;
   };
 
-  /** Settles it when the command has ended with 0. */
+  /** Settles the message when the command has ended with 0. */
   run = async ({ message }: WaitingMessage, command = ''): Promise<number | null> => {
     const worked = await work(this.mailbox, message.id, async (copy, lost) => {
       await this.#print(copy);
       const ran = await this.#runOn(command, copy.message, AbortSignal.any([this.kill, lost]));
       if (ran.ok) return { done: true, evidence: { ...this.#by('watch --exec'), exit: 0 } };
-      note(`${ran.told}; message ${shortId(message.id)} comes back`);
-      return { done: false, evidence: { because: ran.told }, interrupted: this.kill.aborted || lost.aborted };
+      note(`${ran.summary}; message ${shortId(message.id)} comes back`);
+      return { done: false, evidence: { because: ran.summary }, interrupted: this.kill.aborted || lost.aborted };
     });
     return worked.againMs;
   };
@@ -124,18 +124,18 @@ class Handler {
     return byCommand(name, { ...who, name: taker ?? who.name });
   }
 
-  async #runOn(command: string, message: Message, end: AbortSignal): Promise<Ran> {
+  async #runOn(command: string, message: Message, end: AbortSignal): Promise<CommandResult> {
     this.atWork = true;
     try {
-      return await runOn(command, message, this.order.env, end);
+      return await runOn(command, message, this.options.env, end);
     } finally {
       this.atWork = false;
     }
   }
 
   async #print(shown: PrintedMail): Promise<void> {
-    writeAll(1, this.order.render(shown));
-    await this.order.announce?.(shown.message);
+    writeAll(1, this.options.render(shown));
+    await this.options.announce?.(shown.message);
   }
 }
 
@@ -143,7 +143,7 @@ function note(text: string): void {
   writeAll(2, `${text}\n`);
 }
 
-/** The first signal stops the watch; the second one, or a little later time itself, also ends a command at work. */
+/** The first signal stops the watch. A running command is ended by the second signal, or after `COMMAND_END_MS`. */
 function listenToSignals(): { stop: AbortSignal; kill: AbortSignal; close(): void } {
   const stop = new AbortController();
   const kill = new AbortController();
@@ -153,7 +153,7 @@ function listenToSignals(): { stop: AbortSignal; kill: AbortSignal; close(): voi
     stop.abort();
     patience = setTimeout(() => kill.abort(), COMMAND_END_MS);
   };
-  // Not SIGHUP: under nohup it is to be ignored.
+  // Not SIGHUP: under nohup it must be ignored.
   const names = ['SIGINT', 'SIGTERM'] as const;
   for (const name of names) process.on(name, onSignal);
   return {
@@ -167,22 +167,22 @@ function listenToSignals(): { stop: AbortSignal; kill: AbortSignal; close(): voi
 }
 
 /** How a command ended. */
-export interface Ran {
+export interface CommandResult {
   ok: boolean;
-  /** In words: its exit code, the signal that ended it, or why it never began. */
-  told: string;
+  /** In words: its exit code, the signal that ended it, or why it could not be started. */
+  summary: string;
 }
 
-/** How long a command that was told to end may take to do so. */
+/** The time between SIGTERM and SIGKILL. */
 const PATIENCE_MS = 3000;
-/** Linux takes no variable above 128 KiB. The whole message is on stdin in any case. */
+/** Linux takes no variable above 128 KiB. A longer body is cut; the whole message is on stdin. */
 const VARIABLE_BYTES = 100_000;
 const FIELDS = ['id', 'from', 'to', 'priority', 'scope', 'thread', 'ts', 'body'] as const;
 const PLACEHOLDER = new RegExp(`\\{\\{(${FIELDS.join('|')})\\}\\}`, 'g');
 
 /**
- * A command line for `sh -c`: each `{{field}}` becomes a *reference* to the variable that holds it. What a message says is
- * never part of the text that the shell parses, however the placeholder is quoted.
+ * Makes the command line for `sh -c`: each `{{field}}` becomes a *reference* to a variable with that field. So the text of a message is never
+ * part of what the shell parses, however the placeholder is quoted.
  */
 export function shellCommand(template: string): string {
   refuseMessageAsCommand(template);
@@ -190,12 +190,12 @@ export function shellCommand(template: string): string {
 }
 
 /**
- * Runs a command on a message: its fields as BCH_ variables, its JSON on stdin. `end` ends the command and its children, and
- * so does our death, however it comes: the message is then free for the next watcher, and must not be worked on twice at once.
+ * Runs a command on a message, with the fields in BCH_ variables and the JSON on stdin. `end` ends the command and its children, and so does
+ * our own death: then the next watcher can take the message, and two commands must not work on it at once.
  */
-export async function runOn(command: string, message: Message, env: Env, end: AbortSignal): Promise<Ran> {
+export async function runOn(command: string, message: Message, env: Env, end: AbortSignal): Promise<CommandResult> {
   const child = start(command, message, env);
-  if (child instanceof Error) return { ok: false, told: `the command could not be started: ${child.message}` };
+  if (child instanceof Error) return { ok: false, summary: `the command could not be started: ${child.message}` };
   let killing: ReturnType<typeof setTimeout> | undefined;
   const onEnd = (): void => {
     signalGroup(child.pid, 'SIGTERM');
@@ -205,8 +205,8 @@ export async function runOn(command: string, message: Message, env: Env, end: Ab
   end.addEventListener('abort', onEnd, { once: true });
   try {
     await child.exited;
-    const told = child.signalCode === null ? `ended with ${child.exitCode}` : `was ended by ${child.signalCode}`;
-    return { ok: child.exitCode === 0, told: `the command ${told}` };
+    const summary = child.signalCode === null ? `ended with ${child.exitCode}` : `was ended by ${child.signalCode}`;
+    return { ok: child.exitCode === 0, summary: `the command ${summary}` };
   } finally {
     clearTimeout(killing);
     end.removeEventListener('abort', onEnd);
@@ -214,13 +214,13 @@ export async function runOn(command: string, message: Message, env: Env, end: Ab
   }
 }
 
-/** A machine that is short of processes or memory is a reason to try later, not an error of ours. */
+/** Starts the command. Returns the error if the machine is short of processes or memory: then the message is tried again later. */
 function start(command: string, message: Message, env: Env) {
   try {
     return Bun.spawn(['sh', '-c', GUARDED, 'sh', command], {
       env: { ...env, ...variables(message) },
       stdio: [Buffer.from(JSON.stringify(message)), 'inherit', 'inherit', 'pipe'],
-      // A group of its own: it can be ended with its children, and Ctrl-C reaches the watcher first.
+      // In its own process group, the command can be ended with its children, and Ctrl-C reaches the watcher first.
       detached: true,
     });
   } catch (error) {
@@ -229,8 +229,8 @@ function start(command: string, message: Message, env: Env) {
 }
 
 /**
- * The guard waits on file 3. A line: the command has ended, go. The end of the file without one: we are dead, so it ends the
- * whole group. The command itself has no file 3.
+ * The guard reads descriptor 3. A line means that the command has ended, and the guard ends, too. The end of the file without a line means
+ * that we are dead: then the guard ends the whole process group. The command itself does not get descriptor 3.
  */
 const GUARDED = `{
   trap '' TERM INT HUP
@@ -244,22 +244,22 @@ function dismissGuard(fd: number | null | undefined): void {
   try {
     writeSync(fd, '\n');
   } catch {
-    // It was killed with the rest of its group.
+    // The guard was killed with its process group.
   }
   closeSync(fd);
 }
 
-/** The fields of a message as variables. */
+/** The fields of a message as variables of the environment. */
 function variables(message: Message): Record<string, string> {
   const entries = FIELDS.map((field) => [`BCH_${field.toUpperCase()}`, variable(message[field] ?? '')]);
   const isCut = Buffer.byteLength(message.body) > VARIABLE_BYTES;
   return { ...Object.fromEntries(entries), ...(isCut && { BCH_BODY_CUT: '1' }) };
 }
 
-/** A variable can hold no NUL, and not much. */
+/** The value of a variable: without NUL, and cut to `VARIABLE_BYTES`. */
 function variable(text: string): string {
   const bytes = Buffer.from(text.replaceAll('\0', '\u2400'));
-  // `stream`: a character that is cut in two is left out.
+  // With `stream`, the decoder leaves out a character that the cut has split.
   return new TextDecoder().decode(bytes.subarray(0, VARIABLE_BYTES), { stream: true });
 }
 
@@ -267,13 +267,13 @@ function signalGroup(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal);
   } catch {
-    // It ended by itself meanwhile.
+    // The group has ended already.
   }
 }
 
 /**
- * `--exec '{{body}}'` would run whatever the sender wrote. Looks for a placeholder where a command begins: at the start, or
- * after ; & | ( or a newline outside quotes. A here-document has such lines, and they are only text.
+ * Refuses `--exec '{{body}}'`, which would run what the sender wrote. Looks for a placeholder where a command begins: at the start, or after
+ * ; & | ( or a newline outside quotes. The lines of a here-document are only text, so with `<<` newlines do not count.
  */
 function refuseMessageAsCommand(template: string): void {
   const separator = template.includes('<<') ? /[;&|(]/ : /[;&|(\n]/;

@@ -4,7 +4,7 @@ import { isTerminal } from './terminal.ts';
 import { readSync } from 'node:fs';
 import { Refusal } from '../core/refusal.ts';
 
-/** Variables that clients set for what their models start, and that name a session. */
+/** Variables that clients set in the processes of their models, or that name a session. */
 const MARKS = [
   'CLAUDECODE',
   'CLAUDE_CODE_SESSION_ID',
@@ -28,7 +28,7 @@ const MARKS = [
 /** What a command does under a name: `act` changes what others see, `read` only its own mail, `serve` is for a model. */
 export type Use = 'act' | 'read' | 'serve';
 
-/** Why this process may not use a person's or a supervisor's name like this, as a sentence; null if it may. */
+/** The reason why this process may not use a person's or a supervisor's name for this, as a sentence; null if it may. */
 export function whyNotFor(env: Env, use: Use): string | null {
   if (use === 'serve') return 'This serves a model';
   return use === 'read' ? startedByClient(env) : whyNotUser(env);
@@ -62,13 +62,13 @@ function isAtTerminal(): boolean {
   return [0, 1, 2].some((fd) => isTerminal(fd));
 }
 
-/** Refuses what only the user may do, with `what` as in "can approve". No option lifts this. */
+/** Throws unless this process acts for the user. `what` follows "Only the user can". No option turns this off. */
 export function refuseUnlessUser(env: Env, what: string): void {
   const why = whyNotUser(env);
   if (why) throw new Refusal('not_yours', `Only the user can ${what}. ${why}. Run it in your own terminal.`);
 }
 
-/** Refuses to act under a person's name where a model may be acting. */
+/** Throws if a model may be acting under a person's name. */
 export function refusePersonsName(env: Env, name: string, use: Use, option = '--as <agent>'): void {
   const why = whyNotFor(env, use);
   if (!why) return;
@@ -78,19 +78,19 @@ export function refusePersonsName(env: Env, name: string, use: Use, option = '--
   );
 }
 
-/** Who asks, and how it speaks. */
+/** The caller of a question, and how it prints. */
 export interface Asking {
   json: boolean;
   note(text: string): void;
 }
 
-/** Asks at the terminal. Only the whole word counts. */
+/** Asks at the terminal. True only for the whole word `yes`. */
 export function isSure(context: Pick<Asking, 'note'>, question: string): boolean {
   const [first, ...more] = wordsAfter(context, `${question} Type yes:`);
   return first === 'yes' && more.length === 0;
 }
 
-/** Asks at the terminal for `yes` or `y`, which more words may follow: those words. Null for any other answer. */
+/** Asks at the terminal. After `yes` or `y`, returns the words that follow it; null for any other answer. */
 export function yesWith(context: Pick<Asking, 'note'>, question: string): string[] | null {
   const [first = '', ...more] = wordsAfter(context, question);
   return ['y', 'yes'].includes(first) ? more : null;
@@ -104,7 +104,7 @@ function wordsAfter({ note }: Pick<Asking, 'note'>, question: string): string[] 
     .filter(Boolean);
 }
 
-/** One line, as a terminal hands it over; empty at its end. */
+/** One line from the terminal; empty at the end of input. */
 function lineFromTerminal(): string {
   const bytes = new Uint8Array(1024);
   const length = readSync(0, bytes);

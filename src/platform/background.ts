@@ -3,32 +3,32 @@ import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync } fr
 import { explained } from '../core/disk.ts';
 import { ownCommand } from './program.ts';
 
-/** A log that is longer is put aside at the next start; one older log is kept. */
+/** A longer log is renamed at the next start. One older log is kept. */
 const LOG_BYTES = 5_000_000;
 const LOOK_MS = 10;
 
 interface Order<T> {
-  /** What this program is started with. */
+  /** The arguments of the program. */
   words: readonly string[];
   env: Env;
   cwd: string;
   log: string;
-  /** How long it may take until it is ready. */
+  /** The longest time until it must be ready. */
   startMs: number;
-  /** Null as long as the process with this pid is not ready. */
+  /** Null while the process with this pid is not ready. */
   ready(pid: number): T | null | Promise<T | null>;
 }
 
-/** A process that did not get ready. It was told to end if it was late. */
+/** A process that did not become ready. If it was late, it got SIGTERM. */
 interface NotReady {
   ready: null;
   isLate: boolean;
   exitCode: number | null;
-  /** The last line in its log: usually why. */
+  /** The last line of its log: usually the reason. */
   said: string;
 }
 
-/** Starts this program once more in the background, with a log, and waits until it is ready. It outlives this terminal. */
+/** Starts this program again in the background, with a log, and waits until it is ready. It keeps running when this terminal closes. */
 export async function startInBackground<T>(order: Order<T>): Promise<{ ready: T } | NotReady> {
   const { fd, from } = openLog(order.log);
   const child = Bun.spawn([...ownCommand(), ...order.words], {

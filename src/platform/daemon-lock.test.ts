@@ -3,11 +3,11 @@ import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../test/support/home.ts';
 import { takeDaemonLock, daemonNotice } from './daemon-lock.ts';
 
-// The first home clears away what earlier runs left, which can take long: not on a test's time.
+// The first home deletes what earlier runs left, which can take long: do it outside a test's time limit.
 temporaryHome();
 
 describe('the lock of a daemon', () => {
-  it('is for one at a time', async () => {
+  it('can be held by one process at a time', async () => {
     const path = `${temporaryHome()}/daemon`;
     const first = await takeDaemonLock(path);
     first?.announce([{ name: 'relay', address: 'http://127.0.0.1:1/' }]);
@@ -20,7 +20,7 @@ describe('the lock of a daemon', () => {
     second?.release();
   });
 
-  it('is noted for the owner only, and the note goes with its writer', async () => {
+  it('has a notice that only the owner can read, and that is removed with the lock', async () => {
     const path = `${temporaryHome()}/made/for/it/daemon`;
     const held = await takeDaemonLock(path);
     expect(statSync(`${path}.json`).mode & 0o777).toBe(0o600);
@@ -31,7 +31,7 @@ describe('the lock of a daemon', () => {
     expect(existsSync(`${path}.json`)).toBe(false);
   });
 
-  it('is not hindered by what a dead one left', async () => {
+  it('can be taken after its holder died', async () => {
     const path = `${temporaryHome()}/daemon`;
     const own = await takeDaemonLock(path);
     const notice = JSON.parse(readFileSync(`${path}.json`, 'utf8')) as { holder: string };
@@ -50,7 +50,7 @@ describe('the lock of a daemon', () => {
     after?.release();
   });
 
-  it('of somebody whose processes cannot be seen from here is known by the lock', async () => {
+  it('is seen as held although the holder’s processes cannot be seen from here', async () => {
     const path = `${temporaryHome()}/daemon`;
     const held = await takeDaemonLock(path);
     const notice = JSON.parse(readFileSync(`${path}.json`, 'utf8')) as { holder: string };

@@ -8,39 +8,39 @@ import { holdLock } from './lock-file.ts';
 import { replaceFile } from './files.ts';
 import { VERSION } from './program.ts';
 
-/** A process that only looks may have the lock for a moment. */
+/** How long to wait for the lock: `daemonNotice` in another process may hold it for a moment. */
 const PATIENCE_MS = 500;
 
-/** The notice of the process that holds the lock, `<path>.json`: for people, for `status` and for `down`. It holds no secret. */
+/** The notice of the process that holds the lock, `<path>.json`: for people, for `status` and for `down`. It contains no secret. */
 export const DaemonNotice = new Schema(() =>
   v.object({
     v: v.literal(1),
     pid: v.number(),
-    /** Proves that this very process still runs: a pid alone may be another's by now. */
+    /** Proves that this process still runs: its pid may have been given to another process. */
     holder: v.string(),
     since: v.string(),
     version: v.string(),
     doors: v.array(v.object({ name: v.string(), address: v.string() })),
-    /** What it still has to finish before it ends; absent while it works. */
+    /** What it finishes before it ends; absent while it works. */
     finishing: v.optional(v.string()),
   }),
 );
 export type DaemonNotice = Described<typeof DaemonNotice>;
 
 export interface DaemonLock {
-  /** The holder before this one did not release it: it may have left things undone. */
+  /** True if the last holder died without releasing the lock: its work may be unfinished. */
   readonly afterDeath: boolean;
-  /** Says where its services can be reached. */
+  /** Writes the addresses of its services into the notice. */
   announce(services: DaemonNotice['doors']): void;
-  /** Says what keeps it from ending. */
+  /** Writes into the notice what it finishes before it ends. */
   finishing(what: string): void;
-  /** Removes the notice and lets the next process in. */
+  /** Removes the notice and frees the lock. */
   release(): void;
 }
 
 /**
- * Takes a lock that one process can hold: the kernel keeps `<path>.lock` and frees it when its holder dies, so what a dead one left
- * behind is no obstacle. Null if another process holds it; `daemonNotice` says which.
+ * Takes the lock on `<path>.lock`, which one process can hold. The kernel frees it when its holder dies, so files of a dead holder are no
+ * obstacle. Null if another process holds it; `daemonNotice` says which.
  */
 export async function takeDaemonLock(path: string): Promise<DaemonLock | null> {
   const lock = await patientLock(path);
@@ -70,12 +70,12 @@ export async function takeDaemonLock(path: string): Promise<DaemonLock | null> {
   };
 }
 
-/** The notice of the process that holds the lock; null if none does. A notice that a dead one left counts for nothing. */
+/** The notice of the process that holds the lock; null if no process does. Ignores the notice of a dead process. */
 export function daemonNotice(path: string): DaemonNotice | null {
   const notice = readNotice(path);
   if (!notice || isDead(notice.holder)) return null;
   if (isHolderAlive(notice.holder)) return notice;
-  // Another container: its lock can be seen from here, its processes cannot.
+  // The holder may be in another container: its lock can be seen from here, its processes cannot.
   const lock = holdLock(`${path}.lock`);
   lock?.release();
   return lock ? null : notice;

@@ -1,6 +1,6 @@
 import type { Env } from '../core/env.ts';
 
-/** Where our homes are is known from the environment alone: no settings are read for that. */
+/** Parley's home, from the environment alone: no settings are read to find it. */
 export function parleyHome(env: Env): string {
   return env['PARLEY_HOME'] || `${userHome(env)}/.parley`;
 }
@@ -9,10 +9,10 @@ export function backchannelHome(env: Env): string {
   return env['BACKCHANNEL_HOME'] || `${userHome(env)}/.backchannel`;
 }
 
-/** What the brokers of c2c are below, one for each repository. spec: c2c#root */
+/** The folder that contains c2c's broker directories, one for each repository. spec: c2c#root */
 export function brokersFolder(env: Env): string {
   const { XDG_STATE_HOME: state } = env;
-  // By the rules of that variable a path that begins nowhere counts as none.
+  // The XDG specification says to ignore a relative path in this variable.
   return state?.startsWith('/') ? `${state.replace(/(?<=.)\/+$/, '')}/c2c` : `${userHome(env)}/.c2c`;
 }
 

@@ -4,13 +4,13 @@ import type { Env } from '../core/env.ts';
 import { Refusal } from '../core/refusal.ts';
 import { lastError, lowerFileLimit, openLibc } from './libc.ts';
 
-/** Bun ignores these, and what is ignored stays so in the next program. Their numbers are the same on Linux and macOS. */
+/** Bun ignores these signals, and an ignored signal stays ignored after execve. Their numbers are the same on Linux and macOS. */
 const IGNORED_BY_BUN = { SIGPIPE: 13, SIGXFSZ: 25 };
 const SIG_DFL = 0n;
 
 /**
- * Replaces this process by a program. It has our pid, our terminal and our place among the jobs of the shell, and starts with the
- * signals and limits that it would have without us. Nothing of ours runs after this; it returns only by throwing.
+ * Replaces this process by a program. The program keeps our pid, our terminal and our place among the jobs of the shell, and starts with
+ * the signals and limits that it would have if the shell had started it. Never returns; throws if the program cannot be started.
  */
 export function execProgram(path: string, argv: readonly (string | Buffer)[], env: Env): never {
   refuseUnlessExecutable(path);
@@ -23,16 +23,16 @@ export function execProgram(path: string, argv: readonly (string | Buffer)[], en
   const pairs = Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${value}`]));
   const [program, words, variables] = [cString(path), new CStrings(argv), new CStrings(pairs)];
   execve(ptr(program), ptr(words.pointers), ptr(variables.pointers));
-  throw new Refusal('unreachable', `${path} does not start (error ${lastError()} of the system)`);
+  throw new Refusal('unreachable', `${path} does not start (system error ${lastError()})`);
 }
 
-/** Gives this process the limit of open files that its parent has, and so all that it starts. */
+/** Lowers this process's limit of open files to its parent's; programs that it starts inherit that. */
 export function restoreFileLimit(): void {
   const limit = openFilesOf(process.ppid);
   if (limit !== null) lowerFileLimit(limit);
 }
 
-/** Before anything is changed for it. */
+/** Checked first, so that a missing program changes nothing in this process. */
 function refuseUnlessExecutable(path: string): void {
   try {
     accessSync(path, constants.X_OK);
@@ -41,7 +41,7 @@ function refuseUnlessExecutable(path: string): void {
   }
 }
 
-/** A list of texts as C has it. The texts must live as long as the pointers to them. */
+/** A C array of strings. Keep the object while the pointers are in use: it keeps the texts alive. */
 class CStrings {
   readonly texts: Buffer[];
   readonly pointers: BigUint64Array;
@@ -56,7 +56,7 @@ function cString(text: string | Buffer): Buffer {
   return Buffer.concat([Buffer.from(text), Buffer.from([0])]);
 }
 
-/** How many open files a process may have; null where the system does not tell. */
+/** The limit of open files of a process; null if the system does not report it. */
 function openFilesOf(pid: number): number | null {
   try {
     const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/limits`, 'utf8')) ?? [];

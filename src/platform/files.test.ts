@@ -14,7 +14,7 @@ function place(): string {
 }
 
 describe('a file that is replaced', () => {
-  it('is for this user only, and no link in its place or in that of its draft is followed', () => {
+  it('is readable by this user only, and a link in its place or in its draft’s place is not followed', () => {
     const root = place();
     symlinkSync('file', `${root}/link.${process.pid}.tmp`);
     replaceFile(`${root}/link`, 'secret');
@@ -25,7 +25,7 @@ describe('a file that is replaced', () => {
 });
 
 describe('the stamp of a file', () => {
-  it('stays as long as nothing is changed, and is none where there is no file', () => {
+  it('stays the same while the file does, and is empty if there is no file', () => {
     const root = place();
     expect(stampOf(`${root}/file`)).toBe(stampOf(`${root}/file`));
     expect(stampOf(`${root}/nothing`)).toBe('');
@@ -34,7 +34,7 @@ describe('the stamp of a file', () => {
     expect(stampOf(`${root}/link`, true)).toBe(stampOf(`${root}/file`));
   });
 
-  it('changes with its length, with its time, and with the file in its place', () => {
+  it('changes when the length or the time changes, and when another file replaces it', () => {
     const root = place();
     const stamps = [stampOf(`${root}/file`)];
     const changes = [
@@ -53,7 +53,7 @@ describe('the stamp of a file', () => {
 
 const STRACE = Bun.which('strace');
 
-/** Flushes a file in a program whose first fsync fails like this, and returns what it says. */
+/** Flushes a file in a program whose first fsync fails with this error, and returns its output. */
 function flushedWith(error: string): string {
   const path = `${temporaryHome()}/file`;
   writeFileSync(path, 'hello');

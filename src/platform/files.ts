@@ -15,12 +15,12 @@ import {
 import { codeOf, NoPlainFile } from '../core/disk.ts';
 
 /**
- * Replaces a small file by one for this user only: a reader finds the old or the new text. With `flush` that holds for a crash of the
- * machine, too. A link is replaced, not followed.
+ * Replaces a small file by one that only this user can read. A reader finds the old or the new text, with `flush` even after a crash of
+ * the machine. A link is replaced, not followed.
  */
 export function replaceFile(path: string, text: string | Uint8Array, { flush = false } = {}): void {
   const draft = `${path}.${process.pid}.tmp`;
-  // What is there was left by a process that was killed, or is a link of another user.
+  // A file here was left by a killed process, or is a link that another user made.
   rmSync(draft, { force: true });
   writeFileSync(draft, text, { mode: 0o600, flag: 'wx', flush });
   renameSync(draft, path);
@@ -28,8 +28,8 @@ export function replaceFile(path: string, text: string | Uint8Array, { flush = f
 }
 
 /**
- * Flushes an open file to the disk. Only a flush that a signal interrupted is tried again: after any other failure the system may
- * have dropped what it could not write, and would report success.
+ * Flushes an open file to the disk. Only a flush that a signal interrupted is tried again: after any other failure the system may have
+ * dropped the unwritten data, and the next flush would report success.
  */
 export function flush(fd: number): void {
   for (;;) {
@@ -41,7 +41,7 @@ export function flush(fd: number): void {
   }
 }
 
-/** Renames in this folder are on disk when it returns. */
+/** Flushes a folder: renames in it are on disk when this returns. */
 export function flushFolder(path: string): void {
   const fd = openSync(path, 'r');
   try {
@@ -51,23 +51,23 @@ export function flushFolder(path: string): void {
   }
 }
 
-/** Changes whenever the file does, or another takes its place; empty if there is none. */
+/** A text that changes when the file changes or is replaced; empty if there is no file. */
 export function stampOf(path: string, isLinkFollowed = false): string {
   const stat = isLinkFollowed ? statSync : lstatSync;
-  // Big integers: some file systems number their files so high that a plain number would be rounded.
+  // Big integers: inode numbers of some file systems are too large for a number.
   const found = stat(path, { bigint: true, throwIfNoEntry: false });
   return found ? `${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}` : '';
 }
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
-/** No message that we accept is larger, however its body is written, and no record. */
+/** Larger than any message or record that we accept. */
 const LARGEST_BYTES = 64 * 1024 * 1024;
-/** A file with a whole mailbox in it may be larger. */
+/** The limit for a file that contains a whole mailbox. */
 export const LARGEST_LIST_BYTES = 512 * 1024 * 1024;
 
 /**
- * The bytes of a file that another program may have put there. A pipe, a device, a folder or a file larger than any of ours is not read:
- * it throws what `isNoPlainFile` knows. It waits for nothing.
+ * The bytes of a file that another program may have made. For a pipe, a device, a folder or a file larger than `largest` it throws an error
+ * that `isNoPlainFile` recognizes. It never waits for a writer.
  */
 export function readPlain(path: string, links: 'follow' | 'refuse' = 'refuse', largest = LARGEST_BYTES): Buffer {
   const fd = openSync(path, O_RDONLY | O_NONBLOCK | (links === 'refuse' ? O_NOFOLLOW : 0));
@@ -79,14 +79,14 @@ export function readPlain(path: string, links: 'follow' | 'refuse' = 'refuse', l
   }
 }
 
-/** Throws what `isNoPlainFile` knows if that is no file of ours to read. */
+/** Throws an error that `isNoPlainFile` recognizes if the open file is no plain file or too large. */
 export function refuseOdd(fd: number, path: string, largest = LARGEST_BYTES): void {
   const stat = fstatSync(fd);
   if (!stat.isFile()) throw new NoPlainFile(`${path} is no plain file`);
   if (stat.size > largest) throw new NoPlainFile(`${path} is larger than ${largest} bytes`);
 }
 
-/** A path without links; as it is, if nothing is there or it cannot be looked at. */
+/** The path with its links resolved; the path itself if that fails. */
 export function realPath(path: string): string {
   try {
     return realpathSync(path);

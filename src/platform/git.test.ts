@@ -22,11 +22,11 @@ function aRepository(config = CONFIG): string {
 }
 
 describe('the origin of a folder', () => {
-  it('is what its repository says', () => {
+  it('is the URL in the settings of its repository', () => {
     expect(gitOrigin(aRepository())).toBe('git@github.com:me/proj.git');
   });
 
-  it('is the same anywhere below', () => {
+  it('is the same in all folders below', () => {
     const folder = aRepository();
     mkdirSync(`${folder}/src/deep`, { recursive: true });
     expect(gitOrigin(`${folder}/src/deep`)).toBe('git@github.com:me/proj.git');
@@ -41,7 +41,7 @@ describe('the origin of a folder', () => {
     expect(gitOrigin(tree)).toBe('git@github.com:me/proj.git');
   });
 
-  it('is a submodule’s own in a submodule', () => {
+  it('is the submodule’s own URL in a submodule', () => {
     const folder = aRepository();
     mkdirSync(`${folder}/.git/modules/lib`, { recursive: true });
     writeFileSync(`${folder}/.git/modules/lib/config`, CONFIG.replace('me/proj', 'me/lib'));

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 
-/** Where the repository around this folder comes from, as its own settings say; undefined if there is none. Starts no git. */
+/** The URL of `origin` in the settings of the repository around this folder; undefined if there is none. Does not run git. */
 export function gitOrigin(folder: string): string | undefined {
   const found = repositoryOf(folder);
   if (!found) return undefined;
@@ -12,12 +12,12 @@ export function gitOrigin(folder: string): string | undefined {
   }
 }
 
-/** The topmost folder of the repository, or of the worktree, around this one; undefined if there is none. */
+/** The top folder of the repository or worktree around this folder; undefined if there is none. */
 export function gitTop(folder: string): string | undefined {
   return repositoryOf(folder)?.top;
 }
 
-/** As git reads it: of several, the last one counts. */
+/** The URL of `origin`. If there are several, the last one counts, as in git. */
 function originIn(settings: string): string | undefined {
   let section = '';
   let origin: string | undefined;
@@ -31,7 +31,7 @@ function originIn(settings: string): string | undefined {
   return origin || undefined;
 }
 
-/** A value of git's settings: quotes come off, a comment ends it. */
+/** Parses a value of git's settings: removes quotes, and stops at a comment. */
 function valueOf(text: string): string {
   let value = '';
   let isQuoted = false;
@@ -56,7 +56,7 @@ function repositoryOf(folder: string): { top: string; settings: string } | undef
   }
 }
 
-/** A worktree or a submodule: `.git` names the folder, and a worktree's folder names the one with the settings. */
+/** The settings of a worktree or a submodule. Its `.git` file names a folder; a worktree's folder names the folder with the settings. */
 function linkedSettings(at: string, git: string): string | undefined {
   const named = /^gitdir:\s*(.+?)\s*$/m.exec(readFileSync(git, 'utf8'))?.[1];
   if (!named) return undefined;

@@ -10,7 +10,7 @@ function holder(change: { boot?: string; space?: string; pid?: number; start?: s
 }
 
 describe('a holder of copies', () => {
-  it('has a name that no other has', () => {
+  it('has a unique name', () => {
     expect(newHolder(false)).not.toBe(newHolder(false));
     expect(newHolder(true)).not.toBe(newHolder(true));
   });
@@ -29,13 +29,13 @@ describe('a holder of copies', () => {
     expect(isDead(name)).toBe(dead);
   });
 
-  it('of a bearer with a process ends by time too, and by anyone who knows the name', () => {
+  it('of a bearer with a process is never proven alive, and stays a bearer', () => {
     const bearer = newHolder('session-7', process.pid);
     expect([isBearer(bearer), isHolderAlive(bearer), isHolderAlive(newHolder(false))]).toEqual([true, false, true]);
     expect(newHolder('session-7', process.pid)).toBe(bearer);
   });
 
-  it('is dead as soon as its process was killed, even before anybody has waited for it [BC-6]', async () => {
+  it('is dead as soon as its process was killed, even before its parent has waited for it [BC-6]', async () => {
     const child = Bun.spawn(['sleep', '60']);
     const start = platform.processStart(child.pid) ?? '';
     expect(isDead(holder({ pid: child.pid, start }))).toBe(false);

@@ -1,9 +1,9 @@
 import { platform } from './os.ts';
 
 /**
- * The name under which a reader holds copies. A process's name carries what proves its death (boot, process space, pid,
- * start time), so its copies are free at once when it dies; a bearer's name outlives processes and is freed by time alone.
- * A bearer with a `process` is freed by that process's death too.
+ * Makes the name under which a reader holds copies. A process's name contains what proves its death (boot id, process space, pid, start
+ * time), so its copies are free as soon as it dies. A bearer's name outlives processes: only time frees its copies. The death of the
+ * `process` of a bearer frees them too.
  */
 export function newHolder(bearer: boolean | string, process?: number): string {
   if (typeof bearer === 'string') return process ? `${nameOf(process)}.bearer-${bearer}` : `bearer.${bearer}`;
@@ -12,12 +12,12 @@ export function newHolder(bearer: boolean | string, process?: number): string {
   return bearer ? `bearer.${unique}` : `${here()}.${unique}`;
 }
 
-/** A bearer's name, which any process may use that knows it. */
+/** True for a bearer's name, which any process may use that knows it. */
 export function isBearer(holder: string | null): boolean {
   return holder !== null && (holder.startsWith('bearer.') || holder.includes('.bearer-'));
 }
 
-/** True only if it is certain that the very process that took this name still runs. Time frees a bearer even then. */
+/** True only if it is certain that the process that made this name still runs. Never true for a bearer: time frees its copies anyway. */
 export function isHolderAlive(holder: string): boolean {
   if (isBearer(holder)) return false;
   const [boot, space, pid, start] = holder.split('.');
@@ -25,18 +25,18 @@ export function isHolderAlive(holder: string): boolean {
   return start !== 'unknown' && platform.processStart(Number(pid)) === start;
 }
 
-/** True only if it is certain that nobody holds this any more. */
+/** True only if it is certain that the holder is dead. */
 export function isDead(holder: string): boolean {
   const [boot, space, pid, start] = holder.split('.');
   if (boot === 'bearer' || pid === undefined) return false;
   if (boot !== platform.bootId()) return true;
-  // Another container's processes have numbers of their own: from here nobody can tell.
+  // Another container has its own pids: from here its processes cannot be checked.
   if (space !== platform.processSpace()) return false;
   const running = platform.processStart(Number(pid));
   return running === null || (running !== 'unknown' && start !== 'unknown' && running !== start);
 }
 
-/** `isDead` for a look at many copies in one moment: each holder is asked after once. */
+/** An `isDead` for many copies at one moment: it checks each holder once. */
 export function deathsNow(): typeof isDead {
   const known = new Map<string, boolean>();
   return (holder) => {

@@ -5,7 +5,7 @@ import { Refusal } from '../core/refusal.ts';
 import { codeOf } from '../core/disk.ts';
 import { isTerminal } from './terminal.ts';
 
-/** The body from the command line, or from stdin if there is none or it is `-`; of that no more is read than a body may have. */
+/** The body from the command line, or from stdin if there are no words or only `-`. Reads from stdin at most what a body may have. */
 export async function bodyFrom(words: string[], limit: number): Promise<string> {
   if (words.length > 0 && !(words.length === 1 && words[0] === '-')) return words.join(' ');
   if (isTerminal(0)) throw new Refusal('invalid_request', 'give the text on the command line, or pipe it in');
@@ -15,7 +15,7 @@ export async function bodyFrom(words: string[], limit: number): Promise<string> 
   return body;
 }
 
-/** The body of a message of Parley's own: it says something. `bodyFrom` also takes an empty word, as other programs' documents allow. */
+/** The body of one of Parley's own messages, which must not be blank. `bodyFrom` accepts an empty word, as other programs' documents allow. */
 export async function textFrom(words: string[], limit: number): Promise<string> {
   if (words.length > 1 && (words[0] === '-' || words.at(-1) === '-'))
     throw new Refusal(
@@ -38,7 +38,7 @@ async function fromStdin(limit: number): Promise<Uint8Array> {
     for await (const piece of Bun.stdin.stream()) {
       pieces.push(piece);
       left -= piece.length;
-      // The newline at its end is not part of it.
+      // One more byte is allowed: a newline at the end is not part of the body.
       if (left < -1) break;
     }
   } catch (error) {
@@ -52,7 +52,7 @@ async function fromStdin(limit: number): Promise<Uint8Array> {
   return Buffer.concat(pieces);
 }
 
-/** Other encodings are refused: a letter that we cannot read would be lost in silence. */
+/** Refuses other encodings: characters would be replaced without a warning. */
 function utf8(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
@@ -61,19 +61,19 @@ function utf8(bytes: Uint8Array): string {
   }
 }
 
-/** A token, or an invite with many channels, is shorter than this. */
+/** Longer than any token, and than any invite with many channels. */
 const SECRET_BYTES = 64 * 1024;
-/** How long to wait before a stdin that has nothing yet is read again. */
+/** The pause before an empty, non-blocking stdin is read again. */
 const RETRY_MS = 10;
 
-/** For every command that takes a token: other accounts of this machine cannot see what is in a file. */
+/** The option of every command that takes a token: other accounts of this machine cannot read the file. */
 export const TOKEN_FILE = {
   type: 'string',
   value: 'path|-',
   help: 'read the token from this file, or from stdin (-)',
 } as const;
 
-/** The token of a command: from `--token-file` or `--token`, else what the environment has. */
+/** The token of a command: from `--token-file` or `--token`, else from the environment. */
 export function tokenFrom(
   { token, 'token-file': file }: { token?: string; 'token-file'?: string },
   cwd: string,
@@ -86,7 +86,7 @@ export function tokenFrom(
   return token ?? (inherited || undefined);
 }
 
-/** What a command says to the user who gave it `--token`. */
+/** The warning to a user who gave `--token`. */
 export function tokenWarning(variable: string): string {
   return `other accounts of this machine can see --token in the process list; use --token-file <path>, --token-file - (stdin) or ${variable}`;
 }
@@ -98,8 +98,9 @@ export function secretFromStdin(): string {
 
 function oneWord(text: string, source: string): string {
   const word = text.trim();
-  if (word === '') throw new Refusal('invalid_request', `${source} holds nothing; it must hold one line`);
-  if (/\s/.test(word)) throw new Refusal('invalid_request', `${source} holds more than one word`);
+  if (word === '') throw new Refusal('invalid_request', `${source} is empty; it must contain one line`);
+  if (/\s/.test(word))
+    throw new Refusal('invalid_request', `${source} contains more than one word; it must contain only the secret`);
   return word;
 }
 
@@ -111,7 +112,7 @@ function textOf(path: string): string {
   }
 }
 
-/** Up to the end of the first line: at a terminal that is what a person pastes. */
+/** Reads stdin up to the end of the first line: at a terminal, a person pastes one line. */
 function lineFromStdin(): string {
   const bytes = new Uint8Array(SECRET_BYTES);
   let length = 0;

@@ -1,18 +1,18 @@
 import { dlopen, FFIType, ptr, read } from 'bun:ffi';
 import type { FFIFunction, Library, Pointer } from 'bun:ffi';
 
-/** How the C library is called here, and the numbers by which it knows things. Nothing is loaded for them. */
+/** The name of the C library and its constants on one system. */
 interface System {
-  /** It is loaded already, and known by this name. */
+  /** The name of the library, which is loaded already. */
   libc: string;
-  /** Its function that says where the number of the last error is. */
+  /** The function that returns the address of the last error number. */
   errno: '__errno_location' | '__error';
-  /** Its number for the limit of open files. */
+  /** The number of the limit of open files (RLIMIT_NOFILE). */
   openFiles: number;
 }
 
 const linux: System = {
-  // musl takes every name that begins like this for its own.
+  // musl also accepts this name as its own.
   libc: 'libc.so.6',
   errno: '__errno_location',
   openFiles: 7,
@@ -28,27 +28,27 @@ const darwin: System = {
 const system: System = process.platform === 'darwin' ? darwin : linux;
 
 /**
- * Calls of the C library, for what the runtime lacks or loads too much for. Where it keeps its errors is asked first: to open
- * anything between a call that failed and the question why could change the answer.
+ * Opens calls of the C library that Bun lacks, or for which it would load too much. Looks up the address of the last error first: a lookup
+ * after a failed call could change the error number.
  */
 export function openLibc<Calls extends Record<string, FFIFunction>>(calls: Calls): Library<Calls>['symbols'] {
   errorPlace();
   return opened(calls);
 }
 
-/** A call that it lacks is an error. No second name is tried: one that the system does not know is looked for in the current folder. */
+/** A missing call is an error. No other library name is tried: the system would look for an unknown name in the current folder. */
 function opened<Calls extends Record<string, FFIFunction>>(calls: Calls): Library<Calls>['symbols'] {
   return dlopen(system.libc, calls).symbols;
 }
 
-/** The number of the error of the last call that failed. Ask at once: the next call may change it. */
+/** The error number of the last failed call. Call this right after it: the next call may change the number. */
 export function lastError(): number {
   return read.i32(errorPlace());
 }
 
 const errorPlace = once(() => {
   const place = libc()[system.errno]?.();
-  if (typeof place !== 'number') throw new Error('the C library does not say where its errors stand');
+  if (typeof place !== 'number') throw new Error('the C library returned no address for its error number');
   return place as Pointer;
 });
 
@@ -63,8 +63,7 @@ export const libc = once(() =>
 );
 
 /**
- * Lets this process have as many open files as `wanted`, or as many as the system allows, and returns how many that is.
- * Every connection is an open file.
+ * Raises the limit of open files to `wanted`, or as far as the system allows, and returns the new limit. Every connection is an open file.
  */
 export function raiseFileLimit(wanted: number): number {
   const { getrlimit, setrlimit } = openLimits();
@@ -72,7 +71,7 @@ export function raiseFileLimit(wanted: number): number {
   if (getrlimit(system.openFiles, ptr(limit)) !== 0) throw new Error('getrlimit failed');
   const [now = 0n, allowed = 0n] = limit;
   const most = BigInt(wanted);
-  // Only root may go beyond what is allowed; for others the first try changes nothing.
+  // Only root may exceed the hard limit; for other users the first try changes nothing.
   const tries: [soft: bigint, hard: bigint][] = [
     [most, allowed > most ? allowed : most],
     [allowed < most ? allowed : most, allowed],
@@ -83,7 +82,7 @@ export function raiseFileLimit(wanted: number): number {
   return Number(now);
 }
 
-/** Takes back what the runtime did at its start: it raises the limit of open files for itself. Never raises it. */
+/** Lowers the limit of open files, which Bun raises at its start. Never raises it. */
 export function lowerFileLimit(wanted: number): void {
   const { getrlimit, setrlimit } = openLimits();
   const limit = new BigUint64Array(2);
@@ -93,15 +92,15 @@ export function lowerFileLimit(wanted: number): void {
 }
 
 /**
- * Ends the process at once. A usual exit closes the journal, and the last to close it copies the whole write-ahead log into the
- * main file with three flushes: too much for a command that sent one message. What was committed is safe either way.
+ * Ends the process at once. A normal exit closes the journal, and the last process to close it copies the whole write-ahead log into the
+ * main file with three flushes: too much for a command that sent one message. Committed transactions are safe either way.
  */
 export function exitNow(code: number): never {
   libc()._exit(code);
   throw new Error('unreachable');
 }
 
-/** By itself: no short command should look these up. */
+/** Looked up separately from `libc`, so that short commands do not pay for it. */
 function openLimits() {
   return openLibc({
     getrlimit: { args: [FFIType.i32, FFIType.ptr], returns: FFIType.i32 },
@@ -109,7 +108,7 @@ function openLimits() {
   });
 }
 
-/** Makes it when it is first asked for, and gives the same from then on. */
+/** Returns a function that calls `make` at its first call, and returns the same value from then on. */
 export function once<T>(make: () => T): () => T {
   let made: { it: T } | undefined;
   return () => (made ??= { it: make() }).it;

@@ -2,7 +2,7 @@ import { expect, it } from 'bun:test';
 import { temporaryHome } from '../../test/support/home.ts';
 import { holdLock } from './lock-file.ts';
 
-it('a lock file that is held is given to nobody else until it is released', () => {
+it('a held lock file cannot be taken until it is released', () => {
   const path = `${temporaryHome()}/lock`;
   const lock = holdLock(path);
   expect(holdLock(path)).toBe(null);

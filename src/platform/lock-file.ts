@@ -5,8 +5,8 @@ const LOCK_EX = 2;
 const LOCK_NB = 4;
 
 /**
- * Runs `act` while this process alone holds the lock file. The kernel lets go when a holder dies, so there is no stale lock.
- * Nothing inside may await: another caller of the same process would wait forever.
+ * Runs `act` while this process alone holds the lock file. The kernel frees the lock when its holder dies, so no lock gets stale.
+ * `act` must not await: another caller in the same process would wait forever.
  */
 export function locked<T>(path: string, act: () => T): T {
   const fd = openSync(path, 'a', 0o600);
@@ -19,8 +19,8 @@ export function locked<T>(path: string, act: () => T): T {
 }
 
 /**
- * The same with a lock file that the last one to need it removes: `isNeeded` is asked after `act`, also if that throws. Who waited for a file
- * that was removed meanwhile takes the new one. All who use this file do so by this function.
+ * Like `locked`, but removes the lock file when it is no longer needed: `isNeeded` is called after `act`, even if `act` throws. A process that
+ * waited for a removed file takes the new one. Every user of such a lock file must use this function.
  */
 export function lockedWhileNeeded<T>(path: string, act: () => T, isNeeded: () => boolean): T {
   for (;;) {
@@ -44,7 +44,7 @@ function take(fd: number, path: string): void {
   if (failed !== 0) throw Object.assign(new Error(`flock failed on ${path}`), { code: 'ENOLCK', path });
 }
 
-/** A lock file that this process holds until it lets go or dies. */
+/** A lock file that this process holds until it calls `release` or dies. */
 export interface HeldLock {
   release(): void;
 }

@@ -13,7 +13,7 @@ function aLog(options: Partial<{ json: boolean; verbose: boolean }> = {}) {
 }
 
 describe('the log of a program that serves', () => {
-  it('is one line per event, and nothing from outside can begin another', () => {
+  it('is one line per event, and no value can begin another line', () => {
     const { lines, log } = aLog();
     log('refused', { status: 401, why: 'a\nforged line', agent: 'bob' });
     expect(lines).toHaveLength(1);
@@ -28,13 +28,13 @@ describe('the log of a program that serves', () => {
     expect(JSON.parse(lines[0] ?? '')).toEqual({ at: '2026-03-01T00:00:00.000Z', event: 'refused', status: 401 });
   });
 
-  it.each([true, false])('masks a secret that came along in an error (json: %j) [C2A-168]', (json) => {
+  it.each([true, false])('masks a secret in an error (json: %j) [C2A-168]', (json) => {
     const { lines, log } = aLog({ json });
     log('failed', { error: 'no such file: AKIAIOSFODNN7EXAMPLE' });
     expect(lines[0]).toContain('no such file: [secret]');
   });
 
-  it('tells of every request only to anyone who wants that', () => {
+  it('has a line for every request only if it is verbose', () => {
     const { lines, log } = aLog();
     log('answered', { status: 200 });
     expect(lines).toEqual([]);
@@ -43,7 +43,7 @@ describe('the log of a program that serves', () => {
     expect(all.lines).toHaveLength(1);
   });
 
-  it('writes a few of a storm and counts the rest', () => {
+  it('writes the first lines of a burst and counts the rest', () => {
     const { lines, clock, log } = aLog();
     for (let n = 0; n < 10_000; n += 1) log('refused', { status: 401 });
     log('failed', { status: 500 });
@@ -70,7 +70,7 @@ describe('the log of a program that serves', () => {
     expect(lines).toHaveLength(3);
   });
 
-  it('says beside what failed what helps against it, if that is known', () => {
+  it('adds advice to a failure if there is any', () => {
     const lines: string[] = [];
     const write = (text: string): unknown => lines.push(text);
     const log = servingLog({ json: true, verbose: false }, Date.now, write, () => 'start it again');

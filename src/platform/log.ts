@@ -4,19 +4,19 @@ import type { LogFacts, Log } from '../core/service.ts';
 import { staleAdvice } from './program.ts';
 import { writeAll } from './terminal.ts';
 
-/** Of one kind of event, this many are written in a second; the rest is counted. A storm must not fill a disk or stop the work. */
+/** The most lines per second for one kind of event; the rest is only counted. A burst must not fill a disk or block the work. */
 const PER_SECOND = 50;
-/** An equal failure is written once in this time, with a count of those left out. */
+/** Equal failures are written once in this time, with a count of those left out. */
 const REPEAT_MS = 60_000;
 const FAILURES = /^trouble$|failed$/;
-/** What differs between two equal failures. */
+/** The fields that may differ between equal failures. */
 const PER_REQUEST = ['id', 'ms'];
-/** Different failures remembered. */
+/** The most different failures remembered. */
 const MOST_REPEATS = 1000;
-/** One per request: only with `verbose`. */
+/** Events of every request: written only with `verbose`. */
 const EVERYTHING = ['answered', 'listener_open', 'listener_closed'];
 
-/** A log on stderr: one line per event, as words for people or as JSON for programs. */
+/** A log on stderr with one line per event: text for people, or JSON for programs. */
 export function servingLog(
   { json, verbose }: { json: boolean; verbose: boolean },
   now = Date.now,
@@ -67,7 +67,7 @@ function harmless(value: LogFacts[string]): LogFacts[string] {
   return typeof value === 'string' ? masked(value) : value;
 }
 
-/** What came from outside cannot move a cursor or begin a line of its own. */
+/** Makes a value from outside safe: it cannot move the cursor or begin a line. */
 function plain(value: string): string {
   const shown = visibleLine(value, 2000);
   return /[\s="]/.test(shown) ? JSON.stringify(shown) : shown;

@@ -12,12 +12,12 @@ const NETWORK: Record<number, string> = {
   0x00c36400: 'ceph',
 };
 
-/** ext, xfs, btrfs, tmpfs, f2fs, zfs, bcachefs: nobody can change a file there but through this machine's kernel. */
+/** ext, xfs, btrfs, tmpfs, f2fs, zfs, bcachefs: every change of a file there goes through this machine's kernel. */
 const LOCAL: ReadonlySet<number> = new Set([
   0xef53, 0x58465342, 0x9123683e, 0x01021994, 0xf2f52010, 0x2fc12fc1, 0xca451a4e,
 ]);
 
-/** Neither changes while we run, and a claim that meets other readers asks for both of each of them. */
+/** Neither changes while we run. Cached, because a claim reads both for each other reader. */
 let boot: string | undefined;
 let space: string | undefined;
 
@@ -52,7 +52,7 @@ export const linux: Platform = {
   },
 };
 
-/** The number of the file system below a path; 0 if the system will not say. */
+/** The type number of the file system of a path; 0 if it cannot be read. */
 function kindOf(path: string): number {
   try {
     return statfsSync(path).type >>> 0;

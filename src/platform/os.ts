@@ -1,17 +1,17 @@
 import { darwin } from './os-darwin.ts';
 import { linux } from './os-linux.ts';
 
-/** What differs between operating systems: one file each, nothing of it elsewhere. */
+/** The calls that differ between operating systems, for process identity and file systems. Each system has one file. */
 export interface Platform {
-  /** Changes with every start of the machine. */
+  /** An id that changes with every start of the machine. */
   bootId(): string;
-  /** Within which process numbers mean the same: a container has a space of its own. */
+  /** The process namespace in which pids are valid: each container has its own. */
   processSpace(): string;
-  /** When this process started, as the system tells it; null if it does not run; 'unknown' if it runs and will not say. */
+  /** The start time of a process in the system's format; null if it does not run; 'unknown' if it runs but the time cannot be read. */
   processStart(pid: number): string | null;
-  /** The kind of file system below this path if it is a network one (locks and renames cannot be trusted there). */
+  /** The kind of the path's file system if it is a network one, where locks and renames cannot be trusted; else null. */
   networkFileSystem(path: string): string | null;
-  /** File events tell of every change below this path: the file system is this machine's alone. False where that is not known. */
+  /** True if file events report every change below this path, because only this machine uses the file system. False if unknown. */
   tellsOfChanges(path: string): boolean;
 }
 

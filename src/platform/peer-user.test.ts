@@ -2,7 +2,7 @@ import { expect, it } from 'bun:test';
 import { temporaryHome } from '../../test/support/home.ts';
 import { userOf } from './peer-user.ts';
 
-it('the kernel says who is at the other end of a socket, and of nothing else', async () => {
+it('the user at the other end of a socket is known, and null is returned for any other file', async () => {
   const path = `${temporaryHome()}/socket`;
   const { promise, resolve } = Promise.withResolvers<number>();
   const listener = Bun.listen({

@@ -4,7 +4,7 @@ import { openLibc } from './libc.ts';
 const SOL_SOCKET = 1;
 const SO_PEERCRED = 17;
 
-/** Which user is at the other end of a Unix socket, as the kernel says; null if it does not say. */
+/** The user id at the other end of a Unix socket, from the kernel; null if the kernel does not tell. */
 export function userOf(fd: number): number | null {
   try {
     return process.platform === 'linux' ? byCredentials(fd) : byPeer(fd);

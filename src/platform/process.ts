@@ -1,16 +1,16 @@
 import { readFileSync, readlinkSync, statSync } from 'node:fs';
 
-/** Ticks of the kernel's clock in a second: the same on every Linux that people run. */
+/** Kernel clock ticks per second: the same on all common Linux systems. */
 const TICKS = 100;
-/** The machine's start is known to the second only. */
-const BLUR = 2000;
+/** How much too early a start time may be: the boot time is known only to the second. */
+const BOOT_ERROR_MS = 2000;
 
-/** When a process started, in the words of the system: other programs keep the same. Null if it does not run, or cannot be asked. */
+/** The start time of a process as /proc has it, in clock ticks: other programs store the same text. Null if it does not run or cannot be read. */
 export function startOf(pid: number): string | null {
   return statOf(pid)?.[19] ?? null;
 }
 
-/** Whether a process runs. One that ended and waits to be noticed does not. */
+/** True if a process runs. A zombie does not. */
 export function isProcessAlive(pid: number): boolean {
   if (pid <= 0) return false;
   try {
@@ -21,12 +21,12 @@ export function isProcessAlive(pid: number): boolean {
   return statOf(pid)?.[0] !== 'Z';
 }
 
-/** Whether a process was stopped, as by Ctrl-Z, and waits to go on. */
+/** True if a process is stopped, as by Ctrl-Z. */
 export function isProcessStopped(pid: number): boolean {
   return statOf(pid)?.[0] === 'T';
 }
 
-/** Sends a signal to a process. Nothing happens if it has ended: that can be a moment after the last look. */
+/** Sends a signal to a process. Does nothing if the process has ended: it may end right after the caller checked it. */
 export function signalTo(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
@@ -35,20 +35,20 @@ export function signalTo(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** Whether a process runs, and ran at that moment already: a number that was used again is another process. */
+/** True if a process runs and was already running at that time: a reused pid is another process. */
 export function hasRunSince(pid: number, at: number): boolean {
   if (!isProcessAlive(pid)) return false;
   const started = startedAt(pid);
   return started === null || started <= at;
 }
 
-/** When a process started, Unix ms, at the latest 2 s too early; null if it does not run, or cannot be asked. */
+/** The start time of a process in Unix ms, at most 2 s too early; null if it does not run or cannot be read. */
 export function startedAt(pid: number): number | null {
   const started = startOf(pid);
-  return started === null ? null : bootedAt() + (Number(started) * 1000) / TICKS - BLUR;
+  return started === null ? null : bootedAt() + (Number(started) * 1000) / TICKS - BOOT_ERROR_MS;
 }
 
-/** Whether a process runs in this terminal; true where the system does not tell. */
+/** True if a process runs in this terminal, or if the system cannot tell. */
 export function runsIn(pid: number, tty: string | null): boolean {
   if (tty === null || process.platform !== 'linux') return true;
   try {
@@ -58,25 +58,25 @@ export function runsIn(pid: number, tty: string | null): boolean {
   }
 }
 
-/** The terminal that a process runs in, `/dev/pts/3`; null if none, or if the system does not tell. */
+/** The terminal of a process, as `/dev/pts/3`; null if it has none, or the system cannot tell. */
 export function ttyOf(pid: number): string | null {
   const number = Number(statOf(pid)?.[4] ?? 0);
   const [major, minor] = [(number >>> 8) & 0xfff, (number & 0xff) | ((number >>> 12) & 0xfff00)];
-  // Linux numbers its pseudo-terminals from here on, a million of them.
+  // The major numbers 136 to 143 are Linux's pseudo-terminals.
   return major >= 136 && major <= 143 ? `/dev/pts/${minor + (major - 136) * 0x100000}` : null;
 }
 
-/** The process that leads the foreground of the terminal in which this one runs; null if there is none. */
+/** The leader of the foreground process group in the terminal of this process; null if there is none. */
 export function foregroundOf(pid: number): number | null {
   const leader = Number(statOf(pid)?.[5] ?? -1);
   return leader > 0 ? leader : null;
 }
 
 const SHELLS = /^(sh|ash|dash|bash|zsh|ksh|fish|busybox)$/;
-/** A client starts a shell, which may start another. */
+/** The most shells between a process and its starter: a client starts a shell, which may start another. */
 const GENERATIONS = 8;
 
-/** The program that started this one, past the shells between the two. Null if it is gone, or if the system does not tell. */
+/** The process that started this one, skipping shells between the two. Null if it has ended, or the system cannot tell. */
 export function starterOf(pid: number): number | null {
   let found = parentOf(pid);
   for (let n = 0; n < GENERATIONS && SHELLS.test(nameOf(found)); n += 1) found = parentOf(found);
@@ -95,7 +95,7 @@ function nameOf(pid: number): string {
   }
 }
 
-/** What Linux says of a process, from its state on. Its name comes before that, in brackets, and may have anything in it. */
+/** The fields of /proc/<pid>/stat, from the state on. The name before them is in brackets and may contain any character. */
 function statOf(pid: number): string[] | null {
   try {
     return (/\)\s(.*)$/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1] ?? '').split(' ');
@@ -108,24 +108,24 @@ function bootedAt(): number {
   return Number(/^btime (\d+)/m.exec(readFileSync('/proc/stat', 'utf8'))?.[1] ?? 0) * 1000;
 }
 
-/** The kernel writes a device in one form into /proc, and gives it in another one to stat. */
+/** A device number of stat, converted to the form that /proc uses. */
 function deviceNumber(rdev: number): number {
   const major = (rdev >>> 8) & 0xfff;
   const minor = (rdev & 0xff) | ((rdev >>> 12) & 0xfff00);
   return (minor & 0xff) | (major << 8) | ((minor & 0xfff00) << 12);
 }
 
-/** A process above this one: the command line that started it, its program file, and the environment it began with. */
+/** A process above this one: its command line, its program file, and the environment it started with. */
 export interface Ancestor {
   pid: number;
   words: string[];
-  /** Empty if the system does not say. */
+  /** Empty if the system cannot tell. */
   program: string;
-  /** `NAME=value`, as they were when the process started; empty if the system does not say. */
+  /** `NAME=value`, as at the start of the process; empty if the system cannot tell. */
   env: string[];
 }
 
-/** Clients of models, by the names of their programs. */
+/** The program names of clients. */
 const CLIENTS = [
   'claude',
   'codex',
@@ -142,7 +142,7 @@ const CLIENTS = [
   'amp',
   'droid',
 ];
-/** Parts of paths under which those clients are installed, also if the program has another name. */
+/** Parts of the paths where these clients are installed: the program there may have another name. */
 const PACKAGES =
   /\/(claude-code[\w-]*|claude\/versions|@openai\/codex[\w-]*|opencode-(ai|linux|darwin)[\w-]*|kimi-cli|kimi-code|gemini-cli|qwen-code|@github\/copilot)\//;
 const INTERPRETERS = /^(node|bun|deno|python[\d.]*)$/;
@@ -161,11 +161,11 @@ export function* ancestors(): Generator<Ancestor> {
   }
 }
 
-/** True for the program of a client, also when an interpreter or a shell runs it. */
+/** True if the process is a client, also if an interpreter or a shell runs it. */
 export function isClient({ words: [program = '', ...rest], program: file }: Ancestor): boolean {
   const name = baseOf(program);
   if ([name, baseOf(file)].some((one) => CLIENTS.includes(one)) || PACKAGES.test(file)) return true;
-  // What follows a flag of a shell is a text to run, not a file.
+  // After a shell's flag comes a command text, not a file.
   const script = SHELLS.test(name) ? rest[0] : INTERPRETERS.test(name) ? rest.find((one) => !one.startsWith('-')) : '';
   return script !== undefined && (CLIENTS.includes(baseOf(script)) || PACKAGES.test(script));
 }
@@ -188,12 +188,12 @@ function fromProc(pid: number): Found | null {
   };
 }
 
-/** The words that a process was started with; none if the system does not tell. */
+/** The command line of a process; empty if the system cannot tell. */
 export function commandLine(pid: number): string[] {
   return listIn(`/proc/${pid}/cmdline`);
 }
 
-/** Processes of another account keep these to themselves. */
+/** A list in /proc. Empty for a process of another account, which cannot be read. */
 function listIn(path: string): string[] {
   try {
     return readFileSync(path, 'utf8').split('\0');

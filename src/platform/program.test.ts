@@ -3,7 +3,7 @@ import { renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs
 import { temporaryHome } from '../../test/support/home.ts';
 import { staleAdvice } from './program.ts';
 
-/** A file of ours, and when it was put there. */
+/** A main file, and its change time. */
 function aFile() {
   const main = `${temporaryHome()}/main.ts`;
   writeFileSync(main, '');
@@ -11,17 +11,17 @@ function aFile() {
 }
 
 describe('advice after an error of ours', () => {
-  it('is none where the files are as they were at the start', () => {
+  it('is null if the files are as they were at the start', () => {
     const { main, at } = aFile();
     expect(staleAdvice(main, at)).toBeNull();
     expect(staleAdvice()).toBeNull();
   });
 
-  it('is none in the compiled program, which needs no files', () => {
+  it('is null in the compiled program, which needs no files', () => {
     expect(staleAdvice('/$bunfs/root/main.ts', 0)).toBeNull();
   });
 
-  it('is to start again where they were replaced, also by older ones', () => {
+  it('is to start again if they were replaced, even by older ones', () => {
     const { main, at } = aFile();
     writeFileSync(`${main}.new`, '');
     utimesSync(`${main}.new`, 0, 0);
@@ -29,7 +29,7 @@ describe('advice after an error of ours', () => {
     expect(staleAdvice(main, at - 1)).toContain('start it again');
   });
 
-  it('is to start again where they are gone', () => {
+  it('is to start again if they are gone', () => {
     const { main, at } = aFile();
     rmSync(main);
     expect(staleAdvice(main, at)).toContain('start it again');

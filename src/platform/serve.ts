@@ -4,8 +4,8 @@ import { exitNow } from './libc.ts';
 import { writeAll } from './terminal.ts';
 
 /**
- * Opens services and keeps them open until SIGTERM or SIGINT, then closes them: what was accepted is finished. A second signal ends
- * at once. SIGHUP reads certificates again; it never ends anything, because terminals send it when they close.
+ * Opens services and keeps them open until SIGTERM or SIGINT, then closes them, which finishes accepted work. A second signal ends the
+ * process at once. SIGHUP reads certificates again; it never ends the process, because terminals send it when they close.
  */
 export async function serveUntilSignal(
   open: () => Promise<readonly OpenService[]>,
@@ -16,7 +16,7 @@ export async function serveUntilSignal(
   process.on('SIGHUP', () => {
     for (const service of services) service.renew();
   });
-  // From the start: a signal just after the services were announced must not cut off a request.
+  // Installed before the services open: a signal just after they were announced must not cut off a request.
   const asked = firstSignal(() => services.length > 0);
   services = await open();
   log('stopping', { signal: await asked });
@@ -27,7 +27,7 @@ export async function serveUntilSignal(
   log('stopped', {});
 }
 
-/** Says on stderr what should be mended: in words, or in a log that must hold nothing but its own lines. */
+/** Prints the warnings of a service on stderr, or through the log if there is one. */
 export function tellWarnings({ warnings }: OpenService, log: Log | null): void {
   for (const what of warnings) {
     if (log) log('warning', { what });
@@ -35,7 +35,7 @@ export function tellWarnings({ warnings }: OpenService, log: Log | null): void {
   }
 }
 
-/** Closes every service, also if one of them fails; the first failure goes on. */
+/** Closes every service, even if one of them fails; then throws the first failure. */
 export async function closeAll(services: readonly OpenService[], telling: (what: string) => void): Promise<void> {
   const closed = await Promise.allSettled(services.map((one) => one.close((what) => telling(`${one.name}: ${what}`))));
   for (const one of closed) if (one.status === 'rejected') throw one.reason;
@@ -43,7 +43,7 @@ export async function closeAll(services: readonly OpenService[], telling: (what:
 
 type EndSignal = 'SIGTERM' | 'SIGINT';
 
-/** While nothing is open there is nothing to finish: then the first signal ends at once, too. */
+/** The first signal. Ends the process at once if no service is open yet, and at a second signal. */
 async function firstSignal(isOpen: () => boolean): Promise<EndSignal> {
   return new Promise((resolve) => {
     let asked = false;

@@ -2,7 +2,7 @@ import { fstatSync, writeSync } from 'node:fs';
 import { codeOf, PartlyShown } from '../core/disk.ts';
 import { libc } from './libc.ts';
 
-/** What a pipe takes at once even if nobody reads: up to here a write cannot block. */
+/** The capacity of a pipe without a reader: a shorter write cannot block. */
 const PIPE_BYTES = 64 * 1024;
 
 /** Writes everything, or throws. `process.stdout` costs over 10 ms at start and loses its tail at exit. */
@@ -22,35 +22,35 @@ export function writeAll(fd: number, text: string): void {
   }
 }
 
-/** True if writing this much could wait for a slow reader: a file never does, a terminal may always (Ctrl-S). */
+/** True if writing this text could wait for a slow reader. A file never waits; a terminal may always wait (Ctrl-S). */
 export function isSlow(fd: number, text: string): boolean {
   const stat = fstatSync(fd);
   return !stat.isFile() && !(stat.isFIFO() && Buffer.byteLength(text) <= PIPE_BYTES);
 }
 
-/** Importing node:tty, which knows the same, costs 4 ms at every start. */
+/** Not from node:tty: importing it costs 4 ms at every start. */
 export function isTerminal(fd: number): boolean {
   return libc().isatty(fd) === 1;
 }
 
-/** How many columns the window has now; 80 where nobody knows. */
+/** The width of the terminal window in columns; 80 if it is unknown. */
 export function columns(): number {
   return (isTerminal(1) && process.stdout.getWindowSize()[0]) || 80;
 }
 
-/** A text in lines that are no longer than this, broken between words. A line that fits stays as it is. */
+/** Breaks a text between words into lines of at most this width. A text that fits stays unchanged. */
 export function wrapped(text: string, width: number): string[] {
   return Bun.stringWidth(text) <= width
     ? [text]
     : Bun.wrapAnsi(text, width, { wordWrap: true, trim: true }).split('\n');
 }
 
-/** Colour is for people at a terminal only. */
+/** True if stdout is a terminal that should get colours. */
 export function hasColour(env: Record<string, string | undefined>): boolean {
   return isTerminal(1) && !env['NO_COLOR'] && env['TERM'] !== 'dumb';
 }
 
-/** The few styles that our words for people use. Without colour they change nothing. */
+/** The styles of our texts for people. With `on` false they change nothing. */
 export class Paint {
   constructor(readonly on: boolean) {}
   bold = (text: string): string => this.#wrap('1', text);

@@ -9,7 +9,7 @@ import { replaceFile } from './files.ts';
 /** A small JSON object in Parley's home that only the user's own commands change. */
 type Table = Record<string, unknown>;
 
-/** Missing or broken: empty. Nothing may count because a file could not be read. */
+/** Reads a table. A missing or broken one is empty: an unreadable file must not make anything trusted. */
 export function readTable(path: string): Table {
   try {
     return tableIn(readFileSync(path, 'utf8')) ?? {};
@@ -18,7 +18,7 @@ export function readTable(path: string): Table {
   }
 }
 
-/** Changes the table as one act: a reader sees it before or after, and two writers follow one another. A table that stays the same is not written. */
+/** Changes a table under a lock: a reader sees the old or the new one, and no change is lost. An unchanged table is not written. */
 export function changeTable(path: string, change: (table: Table) => Table): void {
   try {
     mkdirSync(path.slice(0, path.lastIndexOf('/')), { recursive: true, mode: 0o700 });
@@ -44,10 +44,10 @@ function tableIn(text: string): Table | null {
   }
 }
 
-/** What the user said about a file that comes with a repository. `changed`: it was trusted, and is another text now. */
+/** Whether the user trusts a file that comes with a repository. `changed`: it was trusted with another text. */
 export type Trust = 'trusted' | 'changed' | 'unknown';
 
-/** Path → SHA-256 of the text that was trusted. spec: c2c#repo */
+/** The table of trusted files: path → SHA-256 of the trusted text. spec: c2c#repo */
 function storePath(env: Env): string {
   return `${parleyHome(env)}/trusted.json`;
 }
@@ -70,12 +70,12 @@ export function revokeTrust(env: Env, path: string): boolean {
   return true;
 }
 
-/** Every path that was trusted, whatever is there now. */
+/** All trusted paths, also if their files have changed or are gone. */
 export function trustedPaths(env: Env): string[] {
   return Object.keys(readTable(storePath(env)));
 }
 
-/** The folder by its real path, so that a link to it is the same place; the file itself may be a link to another text. */
+/** The key of a file: its folder's real path and its name. A link in the folder's path makes no other key; the file's own link is not followed. */
 function placeOf(path: string): string {
   const folder = path.slice(0, path.lastIndexOf('/')) || '/';
   try {

@@ -1,9 +1,9 @@
 import { FFIType, ptr } from 'bun:ffi';
 import { once, openLibc } from './libc.ts';
 
-/** Larger than the settings of a terminal on any system here. */
+/** Larger than `struct termios` on Linux and macOS. */
 const TERMIOS_BYTES = 256;
-/** At once: what is typed and drawn meanwhile is kept. */
+/** Apply the settings at once; pending input and output are kept. */
 const TCSANOW = 0;
 
 const calls = once(() =>
@@ -15,20 +15,20 @@ const calls = once(() =>
 );
 
 /**
- * The settings of the terminal behind a file, as they were when this was made. The raw mode of the runtime still turns `\n` into `\r\n` on
- * the way out; this one changes no byte in either direction.
+ * Switches a terminal to raw mode, and back to its settings at the time of the constructor. Bun's own raw mode still turns `\n` into
+ * `\r\n` in the output; this one changes no byte in either direction.
  */
 export class TtyMode {
   readonly #saved = new Uint8Array(TERMIOS_BYTES);
   readonly #raw: Uint8Array;
 
   constructor(readonly fd: number) {
-    if (calls().tcgetattr(fd, ptr(this.#saved)) !== 0) throw new Error(`file ${fd} is no terminal`);
+    if (calls().tcgetattr(fd, ptr(this.#saved)) !== 0) throw new Error(`file descriptor ${fd} is not a terminal`);
     this.#raw = this.#saved.slice();
     calls().cfmakeraw(ptr(this.#raw));
   }
 
-  /** From now on every byte goes through as it is, also Ctrl-C and Ctrl-Z. */
+  /** From now on the terminal passes every byte unchanged, Ctrl-C and Ctrl-Z included. */
   raw(): void {
     calls().tcsetattr(this.fd, TCSANOW, ptr(this.#raw));
   }

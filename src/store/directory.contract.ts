@@ -9,9 +9,9 @@ export interface OpenDirectory {
   now(): number;
   /** Moves the clock. */
   pass(ms: number): void;
-  /** Writes a record the way another program does, whatever its text, and waits until it can be seen. */
+  /** Writes any text as a record, as another program does, and waits until the directory sees it. */
   plant(name: string, text: string): Promise<void>;
-  /** The text of a record as it is. */
+  /** The stored text of a record. */
   textOf(name: string): string;
   close(): Promise<void>;
 }
@@ -19,13 +19,13 @@ export interface OpenDirectory {
 const dev = ChannelName.parse('#dev');
 const ops = ChannelName.parse('#ops');
 
-/** What does not apply to a directory, with the reason. */
+/** Tests that do not apply to a directory, with the reason. */
 export interface Differences {
   /** Records have no files of their own. */
   oneFile?: string;
 }
 
-/** What every directory promises. Each sentence of directory.ts is a test here. */
+/** The promises of every directory. Each sentence of core/ports/directory.ts is a test here. */
 export function directoryContract(
   name: string,
   open: () => Promise<OpenDirectory>,
@@ -45,7 +45,7 @@ export function directoryContract(
       return (await directory.list()).map((record) => record.name);
     }
 
-    describe('when somebody registers', () => {
+    describe('when an agent registers', () => {
       it('makes a record', async () => {
         const record = await directory.register(bob, 'agent');
         expect(record).toEqual({
@@ -68,7 +68,7 @@ export function directoryContract(
         ]);
       });
 
-      it('notes that an agent is here again, and changes nothing else', async () => {
+      it('updates when a known agent was seen, and changes nothing else', async () => {
         const first = await directory.register(bob, 'human');
         await directory.subscribe(bob, dev);
         here.pass(5000);
@@ -84,7 +84,7 @@ export function directoryContract(
         expect(await names()).toEqual(['bob']);
       });
 
-      it('refuses it also if the record of the other cannot be read', async () => {
+      it('refuses such a name also if the record of the other agent cannot be read', async () => {
         await here.plant('bob', '{ half');
         await expect(directory.register(AgentName.parse('BOB'), 'agent')).rejects.toMatchObject({ code: 'name_taken' });
       });
@@ -120,7 +120,7 @@ export function directoryContract(
     describe('about tokens', () => {
       const [one, other] = ['1'.repeat(64), '2'.repeat(64)];
 
-      it('makes a record and gives it its token in one act', async () => {
+      it('makes a record with its token in one step', async () => {
         const record = await directory.register(bob, 'foreign', one);
         expect(record.tokenHash).toBe(one);
         expect(JSON.parse(here.textOf('bob'))).toEqual({
@@ -134,7 +134,7 @@ export function directoryContract(
         expect(await directory.byToken(other)).toBeNull();
       });
 
-      it('leaves a record that is there its own token, or none', async () => {
+      it('changes no token of an existing record', async () => {
         await directory.register(alice, 'agent');
         await directory.register(bob, 'agent', one);
         expect((await directory.register(alice, 'foreign', other)).tokenHash).toBeUndefined();
@@ -144,7 +144,7 @@ export function directoryContract(
         expect(await directory.byToken(other)).toBeNull();
       });
 
-      it('lets one of many who register a name at once have it', async () => {
+      it('gives a name to one of many callers that register it at once', async () => {
         const hashes = Array.from({ length: 20 }, (_, n) => n.toString(16).padStart(64, '0'));
         const records = await Promise.all(hashes.map((hash) => directory.register(bob, 'foreign', hash)));
         const winners = hashes.filter((hash, n) => records[n]?.tokenHash === hash);
@@ -152,7 +152,7 @@ export function directoryContract(
         expect((await directory.get(bob))?.tokenHash).toBe(winners[0]);
       });
 
-      it('gives an agent another token, and takes it away', async () => {
+      it('replaces the token of an agent, and removes it', async () => {
         await directory.register(bob, 'agent', one);
         await directory.giveToken(bob, other);
         expect(await directory.byToken(one)).toBeNull();
@@ -163,7 +163,7 @@ export function directoryContract(
         expect(await directory.get(bob)).toMatchObject({ name: bob });
       });
 
-      it('gives no token to somebody who is not here', async () => {
+      it('refuses a token for an unknown agent', async () => {
         await expect(directory.giveToken(carol, one)).rejects.toMatchObject({ code: 'not_found' });
         expect(await names()).toEqual([]);
       });
@@ -188,7 +188,7 @@ export function directoryContract(
         expect(await directory.byToken(other)).toBe(bob);
       });
 
-      it('takes a token that stands on two records for nobody’s', async () => {
+      it('finds no agent for a token that two records have', async () => {
         await directory.register(alice, 'agent', one);
         await here.plant('bob', JSON.stringify({ name: 'bob', tokenHash: one }));
         expect(await directory.byToken(one)).toBeNull();
@@ -208,7 +208,7 @@ export function directoryContract(
     });
 
     describe('about channels', () => {
-      it('has a channel if and only if somebody subscribes to it, sorted [BC-11]', async () => {
+      it('lists exactly the channels that an agent subscribes to, sorted [BC-11]', async () => {
         await directory.register(alice, 'agent');
         await directory.register(bob, 'agent');
         expect(await directory.channels()).toEqual([]);
@@ -222,7 +222,7 @@ export function directoryContract(
         expect(namesOf(await directory.subscribers(ops))).toEqual([]);
       });
 
-      it('subscribes once, and unsubscribes from what was never subscribed to without an error', async () => {
+      it('subscribes once, and unsubscribes from an unknown channel without an error', async () => {
         await directory.register(bob, 'agent');
         await directory.subscribe(bob, dev);
         await directory.subscribe(bob, dev);
@@ -230,7 +230,7 @@ export function directoryContract(
         expect((await directory.get(bob))?.subscriptions).toEqual([dev]);
       });
 
-      it('refuses to subscribe somebody who is not here', async () => {
+      it('refuses to subscribe an unknown agent', async () => {
         await expect(directory.subscribe(carol, dev)).rejects.toMatchObject({ code: 'not_found' });
         expect(await names()).toEqual([]);
       });
@@ -246,7 +246,7 @@ export function directoryContract(
     describe('about our own fields of a record', () => {
       const tester = AgentName.parse('tester');
 
-      it('changes them, and answers the record as it is then', async () => {
+      it('changes them, and returns the new record', async () => {
         const before = await directory.register(bob, 'agent');
         const after = await directory.amend(bob, ({ roles }) => ({ roles: [...roles, tester], quiet: { on: true } }));
         expect(after).toEqual({ ...before, parley: { v: 1, kind: 'agent', roles: [tester], quiet: { on: true } } });
@@ -254,14 +254,14 @@ export function directoryContract(
         expect(namesOf(await directory.members(tester))).toEqual([bob]);
       });
 
-      it('removes a field that shall be undefined', async () => {
+      it('removes a field that is changed to undefined', async () => {
         await directory.register(bob, 'agent');
         await directory.amend(bob, () => ({ quiet: { on: true }, owns: ['#dev'] }));
         await directory.amend(bob, () => ({ quiet: undefined }));
         expect(JSON.parse(here.textOf('bob')).parley).toEqual({ v: 1, kind: 'agent', roles: [], owns: ['#dev'] });
       });
 
-      it('keeps everything else as it was written, also what it does not know', async () => {
+      it('keeps everything else as it was written, unknown fields included', async () => {
         const theirs = { name: 'bob', more: [1], parley: { v: 1, kind: 'human', roles: [], later: true } };
         await here.plant('bob', JSON.stringify(theirs));
         await directory.amend(bob, () => ({ owner: true }));
@@ -275,7 +275,7 @@ export function directoryContract(
         expect(here.textOf('bob')).toBe(text);
       });
 
-      it('changes nothing if it is refused meanwhile', async () => {
+      it('changes nothing if the change is refused', async () => {
         await directory.register(bob, 'agent');
         const text = here.textOf('bob');
         const refused = directory.amend(bob, () => {
@@ -286,7 +286,7 @@ export function directoryContract(
         expect((await directory.amend(bob, () => ({ owner: true }))).parley?.owner).toBe(true);
       });
 
-      it('sees everybody as they stand: of many who want what one can have, one gets it', async () => {
+      it('passes all current records to the change: of many agents that want one role, one gets it', async () => {
         const many = Array.from({ length: 20 }, (_, n) => AgentName.parse(`person-${n}`));
         for (const one of many) await directory.register(one, 'human');
         const claim: Amendment = (_own, everybody) =>
@@ -295,7 +295,7 @@ export function directoryContract(
         expect((await directory.list()).filter(({ parley }) => parley?.owner)).toHaveLength(1);
       });
 
-      it('loses none of 20 changes at once, and no subscription beside them', async () => {
+      it('loses none of 20 concurrent changes, and none of the subscriptions made meanwhile', async () => {
         await directory.register(bob, 'agent');
         const roles = Array.from({ length: 20 }, (_, n) => AgentName.parse(`role-${n}`));
         await Promise.all([
@@ -308,7 +308,7 @@ export function directoryContract(
         expect(new Set(record?.subscriptions)).toEqual(new Set([dev, ops]));
       });
 
-      it('gives none to an agent that another program made, nor to fields of a later version', async () => {
+      it('refuses to add them to an agent that another program made, or to fields of a later version', async () => {
         await directory.register(bob, 'foreign');
         await here.plant('carol', JSON.stringify({ name: 'carol', parley: { v: 2 } }));
         for (const name of [bob, carol]) {
@@ -318,7 +318,7 @@ export function directoryContract(
         }
       });
 
-      it('refuses somebody who is not here, and a record that cannot be read', async () => {
+      it('refuses an unknown agent, and a record that cannot be read', async () => {
         await expect(directory.amend(carol, () => ({ roles: [] }))).rejects.toMatchObject({ code: 'not_found' });
         await here.plant('bob', '{ half');
         await expect(directory.amend(bob, () => ({ roles: [] }))).rejects.toMatchObject({ code: 'storage_failed' });
@@ -327,7 +327,7 @@ export function directoryContract(
     });
 
     describe('about records of other programs', () => {
-      it('keeps what it does not know when it rewrites one [BC-B3.5]', async () => {
+      it('keeps unknown fields when it rewrites a record [BC-B3.5]', async () => {
         const theirs = {
           name: 'bob',
           tokenHash: 'abc',
@@ -345,7 +345,7 @@ export function directoryContract(
         expect(JSON.parse(here.textOf('bob'))).toEqual({ ...theirs, subscriptions: ['#dev'], lastSeen: iso() });
       });
 
-      it('keeps what it does not know among our own fields too', async () => {
+      it('keeps unknown fields among our own fields too', async () => {
         const parley = { v: 1, kind: 'agent', roles: ['tester'], later: true };
         await here.plant('bob', JSON.stringify({ name: 'bob', parley }));
         await directory.subscribe(bob, dev);
@@ -380,24 +380,24 @@ export function directoryContract(
         expect(await names()).toEqual(['alice', 'bob', 'dave']);
       });
 
-      it('reads a record that lacks everything but its name', async () => {
+      it('reads a record that has only a name', async () => {
         await here.plant('bob', '{"name": "bob", "subscriptions": 7}');
         expect(await directory.get(bob)).toMatchObject({ name: bob, subscriptions: [] });
       });
     });
 
-    it('loses none of 100 who come at once', async () => {
+    it('loses none of 100 agents that register at once', async () => {
       const many = Array.from({ length: 100 }, (_, n) => AgentName.parse(`agent-${n}`));
       await Promise.all(many.map((one) => directory.register(one, 'agent')));
       expect(new Set(await names())).toEqual(new Set(many));
     });
 
-    it('lists everybody by name', async () => {
+    it('lists all agents by name', async () => {
       for (const one of ['dave', 'Carol', 'alice', 'bob']) await directory.register(AgentName.parse(one), 'agent');
       expect(await names()).toEqual(['alice', 'bob', 'Carol', 'dave']);
     });
 
-    it('counts who is here, readable or not', async () => {
+    it('counts all records, readable or not', async () => {
       expect(await directory.count()).toBe(0);
       for (const one of [alice, bob, bob]) await directory.register(one, 'agent');
       await here.plant('carol', '{ half');
@@ -406,7 +406,7 @@ export function directoryContract(
       expect(await directory.count()).toBe(2);
     });
 
-    it('notes that an agent was here, within a minute of the truth', async () => {
+    it('records when an agent was seen, to within a minute', async () => {
       await directory.register(bob, 'agent');
       const since = iso();
       here.pass(59_000);
@@ -417,12 +417,12 @@ export function directoryContract(
       expect((await directory.get(bob))?.lastSeen).toBe(iso());
     });
 
-    it('takes no note of somebody who is not here', async () => {
+    it('makes no record when an unknown agent is seen', async () => {
       await directory.seen(carol);
       expect(await names()).toEqual([]);
     });
 
-    it('removes a record, and does not mind if there is none', async () => {
+    it('removes a record, and does nothing if there is none', async () => {
       await directory.register(bob, 'agent');
       await directory.remove(bob);
       await directory.remove(bob);

@@ -15,16 +15,16 @@ import { Maildir } from './maildir/maildir.ts';
 /** `full`: a message is flushed to disk before it counts as stored. */
 export type Durability = 'normal' | 'full';
 
-/** What every spool is made of. */
+/** What a backend of mailboxes is made from. */
 export type MailboxParts = MaildirOptions;
 
-/** A home, and how to close as much of it as was opened. */
+/** A home, and a function that closes the parts that were opened. */
 export interface OpenHome {
   home: Home;
   close(): Promise<void>;
 }
 
-/** The journal is opened by the first who asks for it: `parley agents` should not wait for a database. */
+/** A home that opens its journal at the first use: `parley agents` should not wait for a database. */
 export function lazyHome(
   label: HomeLabel,
   root: string,
@@ -76,10 +76,10 @@ export function lazyHome(
   return { home, close };
 }
 
-/** File events tell of changes at once; where they fail, it is seen after this long. A look at a thousand agents costs 5 ms. */
+/** How long a change of a record may go unseen if file events fail. A scan of a thousand agents takes 5 ms. */
 const LOOK_MS = 5000;
 
-/** A home in files: the layout of Parley and Backchannel. `stays`: for a process that is asked often. */
+/** A home in files: the layout of Parley and Backchannel. `stays`: for a long-running process. */
 export function openHome(label: HomeLabel, root: string, durability: Durability, stays = false): Home {
   const directory = stays
     ? new WatchedDirectory(root, Date.now, { lookMs: LOOK_MS, exact: true })

@@ -25,11 +25,11 @@ export interface OpenLedger {
 const LEASE = 30_000;
 const ME = 'bearer.me';
 const OTHER = 'bearer.other';
-/** A process of an earlier start of the machine. */
+/** A holder from before the machine restarted. */
 const DEAD = '00000000.1.1.1.x';
 const DONE: Settlement = { disposition: 'acknowledged', by: { test: true } };
 
-/** Texts that a search engine could take for its own language. */
+/** Texts that a search engine could take for its query language. */
 const SIGNS = ['"', '""', "'", '*', '***', '(', ')', '^', '-', ':', '{', '\\', '\0', ' ', '', '\ud800'];
 const HOSTILE = [
   'a"b',
@@ -43,9 +43,9 @@ const HOSTILE = [
   "'; DROP TABLE words; --",
 ];
 
-/** What every ledger promises. Each sentence of core/ports/journal.ts is a test here. */
+/** The promises of every journal. Each sentence of core/ports/journal.ts is a test here. */
 export function journalContract(name: string, open: () => Promise<OpenLedger>): void {
-  describe(`the ${name} ledger`, () => {
+  describe(`the ${name} journal`, () => {
     let here: OpenLedger;
     let journal: MailboxJournal;
     beforeEach(async () => {
@@ -77,7 +77,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
     }
 
     describe('when it accepts', () => {
-      it('takes an entry in as one act, with a stored copy for everybody', async () => {
+      it('stores an entry in one transaction, with a copy for every recipient', async () => {
         const entry = anEntry({}, { copies: [...copiesFor(bob), { mailbox: carol, attention: QUIET }] });
         expect(await journal.accept(entry)).toEqual({ message: entry.message, copies: entry.copies, first: true });
         expect(await journal.message(entry.message.id)).toEqual(entry.message);
@@ -97,7 +97,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         });
       });
 
-      it('answers a known key with what is there [BC-10]', async () => {
+      it('answers a known key with the earlier entry [BC-10]', async () => {
         const key = aKey();
         const { message } = await journal.accept(anEntry({}, { key }));
         const again = await journal.accept(anEntry({}, { key, copies: copiesFor(carol) }));
@@ -107,7 +107,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.underKey(bob, key)).toBeNull();
       });
 
-      it('answers a known id with what is there, and adds no copy', async () => {
+      it('answers a known id with the earlier entry, and adds no copy', async () => {
         const entry = anEntry();
         await journal.accept(entry);
         const again = await journal.accept({ ...entry, copies: copiesFor(carol) });
@@ -115,7 +115,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.copy(carol, entry.message.id)).toBeNull();
       });
 
-      it('gives many senders of one key at once the same message [BC-10]', async () => {
+      it('answers many concurrent sends of one key with the same message [BC-10]', async () => {
         const key = aKey();
         const answers = await Promise.all(Array.from({ length: 20 }, () => journal.accept(anEntry({}, { key }))));
         expect(answers.filter(({ first }) => first)).toHaveLength(1);
@@ -147,7 +147,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect((await journal.underKey(alice, key))?.message).toEqual(message);
       });
 
-      it('takes a deadline that is as far ahead as the first time for the same', async () => {
+      it('takes a deadline for the same if it is as far ahead of the send as the first one', async () => {
         const key = aKey();
         const due = (ts: string, deadline: string): Entry => anEntry({ ts, parley: { v: 1, deadline } }, { key });
         const first = await journal.accept(due('2026-01-01T10:00:00.000Z', '2026-01-01T10:30:00.000Z'));
@@ -157,7 +157,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         await expect(other).rejects.toMatchObject({ code: 'key_conflict' });
       });
 
-      it('answers a known key also when its body is forgotten', async () => {
+      it('answers a known key even after its body was pruned', async () => {
         const key = aKey();
         const { message } = await journal.accept(anEntry({}, { key }));
         await journal.claim(bob, [message.id], ME, until());
@@ -178,14 +178,14 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.copy(bob, kept.message.id)).toMatchObject({ state: 'settled', keep: true });
       });
 
-      it('leaves a copy alone that has a row, and adds one that has none', async () => {
+      it('leaves existing rows alone, and adds missing ones', async () => {
         const id = await settled();
         const message = (await journal.message(id)) as Message;
         await journal.adopt([{ message, copies: copiesFor(bob, carol) }], 'stored');
         expect([await stateOf(id), await stateOf(id, carol)]).toEqual(['settled', 'stored']);
       });
 
-      it('knows the keys of what it adopted [BC-10]', async () => {
+      it('knows the keys of adopted messages [BC-10]', async () => {
         const entry = anEntry({}, { key: aKey() });
         await journal.adopt([entry], 'stored');
         expect((await journal.accept({ ...entry, message: { ...entry.message, id: anId() } })).message).toEqual(
@@ -193,7 +193,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         );
       });
 
-      it('believes no key that already names another message, and still makes the row', async () => {
+      it('ignores a key that already names another message, and still makes the row', async () => {
         const key = aKey();
         const { message } = await journal.accept(anEntry({}, { key }));
         const forged = anEntry({ body: 'forged' }, { key });
@@ -218,7 +218,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(claimed).toEqual({
           won: [
             { id: free, attempt: 0, attention: LOUD },
-            // The other program may have put its file back; if not, the spool finds out.
+            // The other program may have put its file back; if not, the mailbox finds out.
             { id: gone, attempt: 1, attention: LOUD },
           ],
           busy: [mine, busy],
@@ -236,19 +236,19 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(claims.filter(({ busy }) => busy.length === 1)).toHaveLength(19);
       });
 
-      it('counts a claim that ran out as an attempt, and lets it be won again [BC-6]', async () => {
+      it('counts an expired claim as an attempt, and lets the copy be claimed again [BC-6]', async () => {
         const id = await heldBy(OTHER);
         here.pass(LEASE);
         expect((await journal.claim(bob, [id], ME, until())).won).toEqual([{ id, attempt: 1, attention: LOUD }]);
         expect(await journal.copy(bob, id)).toMatchObject({ state: 'held', owner: ME, until: until() });
       });
 
-      it('lets a dead owner’s claim be won again at once [BC-6]', async () => {
+      it('lets the copy of a dead owner be claimed again at once [BC-6]', async () => {
         const id = await heldBy(DEAD);
         expect((await journal.claim(bob, [id], ME, until())).won).toEqual([{ id, attempt: 1, attention: LOUD }]);
       });
 
-      it('says what an owner holds in a mailbox', async () => {
+      it('lists the copies that an owner holds in a mailbox', async () => {
         const [mine] = [await heldBy(ME), await heldBy(OTHER), await accepted()];
         expect((await journal.heldBy(bob, ME)).map(({ id }) => id)).toEqual([mine]);
         expect(await journal.heldBy(carol, ME)).toEqual([]);
@@ -256,7 +256,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.heldBy(bob, ME)).toEqual([]);
       });
 
-      it('prolongs what an owner holds, and says how much that was', async () => {
+      it('renews the copies that an owner holds, and returns how many', async () => {
         const ids = [await heldBy(ME), await heldBy(ME), await heldBy(OTHER)];
         here.pass(LEASE - 1);
         expect(await journal.renew(bob, ME, until())).toBe(2);
@@ -301,7 +301,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
     });
 
     describe('when copies are released', () => {
-      it('makes them wait again at once, each put back with its attention', async () => {
+      it('makes them wait again at once, and puts each back with its attention', async () => {
         const ids = [await heldBy(ME), await heldBy(OTHER)];
         const back: unknown[] = [];
         const released = await journal.release(bob, ME, ids, null, { because: 'busy' }, (...call) => back.push(call));
@@ -316,7 +316,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(copy?.receipts).toMatchObject([{ step: 'released', evidence: { because: 'busy' } }]);
       });
 
-      it('keeps them back until a time, and lets who asks for one by name have it', async () => {
+      it('delays them until a time, and lets a reader claim one by id before that', async () => {
         const id = await heldBy(ME);
         let back = 0;
         await journal.release(bob, ME, [id], here.now() + 60_000, { because: 'busy' }, () => (back += 1));
@@ -338,7 +338,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
     });
 
     describe('about abandoned copies', () => {
-      it('names those of the dead and those that ran out, and no others', async () => {
+      it('lists those of dead owners and those with an expired lease, and no others', async () => {
         const [dead, old] = [await heldBy(DEAD), await heldBy(OTHER)];
         expect((await journal.abandoned()).map((copy) => copy.id)).toEqual([dead]);
         here.pass(LEASE);
@@ -347,7 +347,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await stateOf(live)).toBe('held');
       });
 
-      it('makes one wait again, counts the attempt and notes it [BC-6]', async () => {
+      it('makes one wait again, counts the attempt and records a receipt [BC-6]', async () => {
         const id = await heldBy(DEAD);
         const [copy] = (await journal.abandoned()) as [CopyRecord];
         let back = 0;
@@ -357,7 +357,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect((await journal.trace(id))?.copies[0]?.receipts.map(({ step }) => step)).toEqual(['released']);
       });
 
-      it('does not restore one that somebody else was faster to get', async () => {
+      it('does not restore one that another reader has claimed meanwhile', async () => {
         const id = await heldBy(DEAD);
         const [copy] = (await journal.abandoned()) as [CopyRecord];
         await journal.claim(bob, [id], ME, until());
@@ -378,13 +378,13 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
     });
 
     describe('about other changes', () => {
-      it('is fresh until it is told that every file has its row', async () => {
+      it('is fresh until `complete` records that every file has its row', async () => {
         expect((await journal.troubles()).fresh).toBe(true);
         await journal.complete();
         expect((await journal.troubles()).fresh).toBe(false);
       });
 
-      it('withdraws the copies that wait, as superseded, and says what each one was', async () => {
+      it('withdraws the waiting copies as superseded, and returns each copy as it was', async () => {
         const id = await accepted({}, alice, bob, carol);
         await journal.claim(bob, [id], ME, until());
         await journal.claim(carol, [id], ME, until());
@@ -399,14 +399,14 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect([await stateOf(id, bob), await stateOf(id, carol)]).toEqual(['held', 'settled']);
       });
 
-      it('notes that another program took a copy', async () => {
+      it('records that another program took a copy', async () => {
         const id = await heldBy(ME);
         await journal.lost(bob, id);
         expect(await stateOf(id)).toBe('gone');
         expect((await journal.trace(id))?.copies[0]?.receipts.map(({ step }) => step)).toEqual(['taken_elsewhere']);
       });
 
-      it('lets nothing leave the state settled, and only a claim the state gone', async () => {
+      it('never changes a settled copy, and changes a gone one only by a claim', async () => {
         const [ended, gone] = [await settled(), await accepted()];
         await journal.lost(bob, gone);
         const before = [await journal.copy(bob, ended), await journal.copy(bob, gone)];
@@ -423,7 +423,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect([await journal.copy(bob, ended), await journal.copy(bob, gone)]).toEqual(before);
       });
 
-      it('changes how a waiting copy is to be seen', async () => {
+      it('changes the attention of a waiting copy', async () => {
         const id = await accepted();
         await journal.reconsider(bob, id, QUIET);
         expect((await journal.copy(bob, id))?.attention).toEqual(QUIET);
@@ -449,7 +449,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         ]);
       });
 
-      it('gives the receipts of all mailboxes since a time, oldest first, and only those of the steps that are asked for', async () => {
+      it('lists the receipts of all mailboxes since a time, oldest first, for the given steps only', async () => {
         const id = await accepted({}, bob, carol);
         const at = (ms: number): string => new Date(here.now() + ms).toISOString();
         const noted = { step: 'offered', evidence: { way: 'hook' } } as const;
@@ -464,8 +464,8 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
       });
     });
 
-    describe('when it is asked', () => {
-      it('knows nothing of what it never saw', async () => {
+    describe('when it is queried', () => {
+      it('finds nothing for an unknown id, key or mailbox', async () => {
         expect(await journal.message(anId())).toBeNull();
         expect(await journal.copy(bob, anId())).toBeNull();
         expect(await journal.trace(anId())).toBeNull();
@@ -474,7 +474,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.history({ limit: 10 })).toEqual([]);
       });
 
-      it('names at most ten ids that begin alike, newest first', async () => {
+      it('lists at most ten ids with the same beginning, newest first', async () => {
         const ids = Array.from({ length: 12 }, (_, n) => `same-${String(n).padStart(2, '0')}` as MessageId);
         for (const id of ids) await accepted({ id });
         await accepted({ id: 'other' as MessageId });
@@ -517,7 +517,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect((await journal.exchange(root, 2)).map(({ id }) => id)).toEqual(ids.slice(2));
       });
 
-      it('pages through the history, newest first, with everybody who got a copy', async () => {
+      it('pages through the history, newest first, with all recipients of each message', async () => {
         const ids = [];
         for (let n = 0; n < 5; n += 1) ids.push(await accepted({}, bob, carol));
         const first = await journal.history({ limit: 3 });
@@ -546,7 +546,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
     describe('a copy of a shared mailbox', () => {
       const shared = 'shared' as AgentName;
 
-      it("is its taker's once it is settled so: the copy and the receipts", async () => {
+      it('belongs to the taker that its settlement names, with its receipts', async () => {
         const id = await accepted({ to: '@shared' }, shared);
         await journal.record(shared, id, {
           step: 'offered',
@@ -565,7 +565,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect((await journal.claim(shared, [id], OTHER, until())).spent).toEqual([id]);
       });
 
-      it('has no taker because its evidence names one: it is given to the agent of the settlement, or to none', async () => {
+      it('ignores a taker in its evidence: only the taker of the settlement counts', async () => {
         const by = { ...DONE.by, taker: carol };
         const [given, free] = [await accepted({ to: '@shared' }, shared), await accepted({ to: '@shared' }, shared)];
         await journal.claim(shared, [given, free], ME, until());
@@ -578,7 +578,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.copy(carol, given)).toBeNull();
       });
 
-      it('that ended without a taker can be given to one agent, and to no second one', async () => {
+      it('that ended without a taker can be assigned to one agent, and then to no other', async () => {
         const id = await accepted({ to: '@shared' }, shared);
         await journal.assign(shared, id, bob);
         expect(await journal.copy(bob, id)).toBe(null);
@@ -590,7 +590,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
       });
     });
 
-    describe('when it is asked what is unanswered between two', () => {
+    describe('when it looks for an unanswered message between two agents', () => {
       const HOUR = 60 * 60 * 1000;
       async function lastWord(since = 0): Promise<MessageId | undefined> {
         const said = [await journal.unanswered(alice, bob, since), await journal.unanswered(bob, alice, since)];
@@ -601,7 +601,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
       const toBob = (fields: Partial<Message> = {}) => accepted(fields, bob);
       const toAlice = (fields: Partial<Message> = {}) => accepted({ from: bob, to: '@alice', ...fields }, alice);
 
-      it('names the newest message by name, no matter which of the two sent it', async () => {
+      it('finds the newest message to the other by name, no matter which of the two sent it', async () => {
         expect(await lastWord()).toBeUndefined();
         for (const write of [() => toBob(), () => toAlice({ to: 'alice' }), () => toAlice(), () => toBob()]) {
           const id = await write();
@@ -609,7 +609,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         }
       });
 
-      it('passes over what went to others, to a channel, to a role or to several, and over reactions', async () => {
+      it('skips messages to others, to a channel, to a role or to several, and reactions', async () => {
         const last = await toAlice();
         await toBob({ thread: last, body: 'seen', parley: { v: 1, signal: 'seen' } });
         await accepted({ to: '@carol' }, carol);
@@ -621,14 +621,14 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await lastWord()).toBe(last);
       });
 
-      it('passes over what is older than asked for', async () => {
+      it('skips messages older than the given time', async () => {
         const at = (ms: number): { ts: string } => ({ ts: new Date(here.now() - ms).toISOString() });
         const id = await toAlice(at(HOUR));
         expect(await lastWord(here.now() - HOUR)).toBe(id);
         expect(await lastWord(here.now() - HOUR + 1)).toBeUndefined();
       });
 
-      it('looks no further than the last 20 messages that each got, read or not', async () => {
+      it('searches only the last 20 messages that each agent got, read or not', async () => {
         const last = await toAlice();
         const toAliceToo = { from: carol, to: '@alice' };
         for (let n = 0; n < 10; n += 1) await settled(toAliceToo, alice);
@@ -641,7 +641,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
     });
 
     describe('when it is searched', () => {
-      it('finds messages that hold all the words, in any order and case, newest first', async () => {
+      it('finds messages that contain all the words, in any order and case, newest first', async () => {
         const old = await accepted({ body: 'The migration of the database failed' });
         const fresh = await accepted({ body: 'database: migration done' });
         await accepted({ body: 'the database is fine' });
@@ -649,14 +649,14 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(idsOf(await journal.search('migration nothing', { limit: 10 }))).toEqual([]);
       });
 
-      it('finds words that begin so only where no message holds the whole words', async () => {
+      it('matches beginnings of words only if no message contains the whole words', async () => {
         const begins = await accepted({ body: 'deployed by hand' });
         expect(idsOf(await journal.search('deploy', { limit: 10 }))).toEqual([begins]);
         const whole = await accepted({ body: 'deploy by hand' });
         expect(idsOf(await journal.search('deploy', { limit: 10 }))).toEqual([whole]);
       });
 
-      it('finds what came after an earlier search, each message once', async () => {
+      it('finds messages that came after an earlier search, each once', async () => {
         const first = await accepted({ body: 'needle one' });
         expect(idsOf(await journal.search('needle', { limit: 10 }))).toEqual([first]);
         const second = await accepted({ body: 'needle two' });
@@ -686,13 +686,13 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         ] as MessageId[]);
       });
 
-      it.each(SIGNS)('takes %j for no word, and finds the words beside it', async (sign) => {
+      it.each(SIGNS)('ignores %j, and finds the words beside it', async (sign) => {
         const id = await accepted({ body: 'plain needle' });
         expect(await journal.search(sign, { limit: 10 })).toEqual([]);
         expect(idsOf(await journal.search(`needle ${sign} plain`, { limit: 10 }))).toEqual([id]);
       });
 
-      it.each(HOSTILE)('takes %j as a text to look for, never as a command', async (text) => {
+      it.each(HOSTILE)('searches for %j as a text, never runs it as a query', async (text) => {
         await accepted({ body: 'plain needle' });
         const id = await accepted({ body: `what ${text} means` });
         expect(idsOf(await journal.search(text, { limit: 10 }))).toEqual([id]);
@@ -706,7 +706,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
       });
     });
 
-    describe('when it forgets', () => {
+    describe('when it prunes or forgets', () => {
       it('drops bodies that ended before a time, with their words, and keeps the facts', async () => {
         const old = await settled({ body: 'secret old' });
         here.pass(1000);
@@ -723,14 +723,14 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.prune({ bodies: cut, facts: null })).toEqual({ bodies: 0, messages: 0 });
       });
 
-      it('indexes no body that was dropped before anyone searched', async () => {
+      it('indexes no body that was dropped before the first search', async () => {
         await settled({ body: 'secret' });
         here.pass(1000);
         await journal.prune({ bodies: here.now(), facts: null });
         expect(await journal.search('secret', { limit: 10 })).toEqual([]);
       });
 
-      it('drops whole messages that ended before a time, with everything known of them', async () => {
+      it('drops whole messages that ended before a time, with all their rows', async () => {
         const old = await settled({ body: 'secret' }, bob, carol);
         await journal.search('secret', { limit: 10 });
         here.pass(1000);
@@ -750,7 +750,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 0, messages: 0 });
       });
 
-      it('counts the age of a copy that another program took from when that was noticed [BC-10]', async () => {
+      it('counts the age of a copy that another program took from when that was recorded [BC-10]', async () => {
         const entry = anEntry({ ts: '2001-01-01T00:00:00.000Z' }, { key: aKey() });
         await journal.accept(entry);
         here.pass(1000);
@@ -767,7 +767,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.prune({ bodies: null, facts: null })).toEqual({ bodies: 0, messages: 0 });
       });
 
-      it('removes an agent’s copies, and messages that nobody else had part in', async () => {
+      it('removes an agent’s copies, and messages of which no other agent has a copy', async () => {
         const toSelf = await accepted({ from: bob }, bob);
         const toBob = await accepted({ from: alice }, bob);
         const fromBob = await accepted({ from: bob }, carol);
@@ -780,7 +780,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.open(bob)).toEqual(new Map());
       });
 
-      it('drops in the end also a message whose only reader was removed', async () => {
+      it('also prunes a message whose only reader was forgotten', async () => {
         const id = await accepted({ from: alice, ts: new Date(here.now()).toISOString() }, bob);
         await journal.forget(bob);
         here.pass(1000);
@@ -789,8 +789,8 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
       });
     });
 
-    describe('with what waits', () => {
-      it('gives it in order of arrival, a page at a time, as it is stored', async () => {
+    describe('with waiting copies', () => {
+      it('lists them in order of arrival, a page at a time, with the stored text', async () => {
         const ids = [await accepted(), await accepted({}, carol), await accepted(), await accepted()];
         const mine = [ids[0], ids[2], ids[3]];
         const all = await journal.waitingCopies(bob, 0, 10);
@@ -801,7 +801,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.waitingCopies(bob, all.at(-1)?.seq ?? 0, 10)).toEqual([]);
       });
 
-      it('counts and gives only what is in nobody’s hand and has not ended', async () => {
+      it('counts and lists only copies that no reader holds and that have not ended', async () => {
         await heldBy(ME);
         await settled();
         const gone = await accepted();
@@ -812,7 +812,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.waitingCount(carol)).toBe(0);
       });
 
-      it('gives what came back from a hand, up to a number: given back, or left by a reader that died', async () => {
+      it('lists copies up to a number that came back: released, or left by a reader that died', async () => {
         const ids = [await accepted(), await accepted(), await accepted(), await accepted(), await accepted()];
         const [back, , left, held, later] = ids as [MessageId, MessageId, MessageId, MessageId, MessageId];
         await journal.claim(bob, [back, held, later], ME, until());
@@ -831,7 +831,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.returned(carol, 0, seqOf(later), 10)).toEqual([]);
       });
 
-      it('tells what a guard keeps from other notes for a digest', async () => {
+      it('tells copies that a guard keeps from other copies for a digest', async () => {
         const forDigest = async (reason: 'ambient' | 'loop'): Promise<MessageId> => {
           const digest = { mailbox: bob, attention: { ...QUIET, injection: 'digest', reason } } as const;
           return (await journal.accept(anEntry({}, { copies: [digest] }))).message.id;
@@ -851,14 +851,14 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.receiptsSince(here.now(), ['offered'])).toHaveLength(1);
       });
 
-      it('tells what is urgent from what is only loud', async () => {
+      it('lists urgent copies without the other loud ones', async () => {
         const urgent = { mailbox: bob, attention: { ...QUIET, injection: 'immediate' } } as const;
         await accepted();
         const { message } = await journal.accept(anEntry({}, { copies: [urgent] }));
         expect((await journal.waitingCopies(bob, 0, 10, 'immediate')).map(({ id }) => id)).toEqual([message.id]);
       });
 
-      it('says of each whether it waits quietly', async () => {
+      it('tells for each whether it is quiet', async () => {
         const entry = anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] });
         await journal.accept(entry);
         const loud = await accepted();
@@ -886,7 +886,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         return (await journal.unexported(FIRST, 10, drafted)).map(({ id }) => id);
       }
 
-      it('accepts many as one act, each with its own outcome', async () => {
+      it('accepts many in one transaction, each with its own outcome', async () => {
         const key = aKey();
         await journal.accept(anEntry({ body: 'first' }, { key }));
         const [one, conflict, other, again] = await journal.acceptTogether([
@@ -901,7 +901,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.waitingCount(bob)).toBe(3);
       });
 
-      it('agrees on one message for one key within one act, and says its number', async () => {
+      it('stores one message for one key within one transaction, and returns its number', async () => {
         const key = aKey();
         const [first, second] = await journal.acceptTogether([anEntry({}, { key }), anEntry({}, { key })]);
         expect([first, second]).toMatchObject([{ first: true }, { first: false }]);
@@ -910,14 +910,14 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect((first as Acceptance).seq).toBe((await journal.waitingCopies(bob, 0, 1))[0]?.seq as number);
       });
 
-      it('answers an id that comes twice within one act with what it has just accepted', async () => {
+      it('answers an id that comes twice within one transaction with the entry that it just accepted', async () => {
         const entry = anEntry();
         const [first, second] = await journal.acceptTogether([entry, { ...entry }]);
         expect([first, second]).toMatchObject([{ first: true }, { first: false, copies: copiesFor(bob) }]);
         expect(await journal.waitingCount(bob)).toBe(1);
       });
 
-      it('lists them until they are filed, and says what to write', async () => {
+      it('lists them with their text until they are exported', async () => {
         const entry = anEntry({}, { copies: [...copiesFor(bob), { mailbox: carol, attention: QUIET }] });
         const [id] = await late(entry);
         const list = await journal.unexported(FIRST, 10);
@@ -934,7 +934,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.unexportedCount(10)).toBe(0);
       });
 
-      it('lists no copy any more that was placed, and says so of those alone that nobody had claimed', async () => {
+      it('no longer lists a copy that was placed, and reports as placed only those that no reader had claimed', async () => {
         const entry = anEntry({}, { copies: copiesFor(bob, carol) });
         const [id] = (await late(entry)) as [MessageId];
         const list = await journal.unexported(FIRST, 10);
@@ -946,7 +946,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.placed(list)).toEqual([false, false]);
       });
 
-      it('gives a claimer the message, and from then on nobody writes a file', async () => {
+      it('returns the message with the claim, and from then on lists the copy no more', async () => {
         const entry = anEntry();
         const [id] = (await late(entry)) as [MessageId];
         const list = await journal.unexported(FIRST, 10);
@@ -959,7 +959,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await journal.copy(bob, id)).toMatchObject({ state: 'settled', fileless: true });
       });
 
-      it('gives a claimer no message once a draft may be published: the file decides', async () => {
+      it('returns no message with the claim once a draft may be published: the file decides', async () => {
         const [id] = (await late(anEntry())) as [MessageId];
         await journal.drafted(await journal.unexported(FIRST, 10));
         const { won } = await journal.claim(bob, [id], ME, until());
@@ -967,7 +967,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect((await journal.copy(bob, id))?.fileless).toBeUndefined();
       });
 
-      it('lists one again that is released or whose reader died, and moves no file for it', async () => {
+      it('lists one again after a release or the death of its reader, and moves no file for it', async () => {
         const ids = await late(anEntry(), anEntry());
         const [released, abandoned] = ids as [MessageId, MessageId];
         await journal.claim(bob, [released], ME, until());
@@ -984,7 +984,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         ]);
       });
 
-      it('gives one whose time is over from its hand to the next, with the message', async () => {
+      it('gives one with an expired lease to the next reader, with the message', async () => {
         const [id] = (await late(anEntry())) as [MessageId];
         await journal.claim(bob, [id], ME, until());
         here.pass(LEASE + 1);
@@ -1004,7 +1004,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(await unfiled()).toEqual([]);
       });
 
-      it('is flushed when it says so', async () => {
+      it('is on disk when `flush` returns', async () => {
         await late(anEntry());
         await journal.flush();
         await journal.flush(true);
@@ -1022,7 +1022,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
       });
     });
 
-    it('gives out what cannot change what it holds', async () => {
+    it('returns values whose change does not change the journal', async () => {
       const message = aMessage();
       await journal.accept({ message, copies: copiesFor(bob) });
       Object.assign((await journal.message(message.id)) ?? {}, { body: 'changed' });

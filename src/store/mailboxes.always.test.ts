@@ -1,4 +1,4 @@
-// In every order of acts the files and the ledger keep their promises, and the two spools agree.
+// In every order of operations, files and journal keep their promises, and both backends of mailboxes behave the same.
 import fc from 'fast-check';
 import { expect, it } from 'bun:test';
 import { openBrokerHome } from '../../test/support/c2c-broker.ts';
@@ -13,7 +13,7 @@ import type { Claim, Mailboxes } from '../core/ports/mailboxes.ts';
 
 const LEASE = { ms: 1000, bearer: true };
 
-/** One thing that somebody does; numbers pick the message, the reader or the claim that is meant. */
+/** One operation. Its numbers pick the message, the reader or the claim. */
 const Act = fc.oneof(
   { weight: 4, arbitrary: fc.record({ do: fc.constant('put' as const), n: fc.nat(4), keyed: fc.boolean() }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constant('claim' as const), n: fc.nat(4), all: fc.boolean() }) },
@@ -27,7 +27,7 @@ const Act = fc.oneof(
 );
 type Act = typeof Act extends fc.Arbitrary<infer T> ? T : never;
 
-/** A spool with what a test remembers of it. */
+/** Mailboxes, and what the test remembers about them. */
 class Story {
   readonly claims: Claim[] = [];
   readonly settled: MessageId[] = [];
@@ -77,7 +77,7 @@ class Story {
     }
   }
 
-  /** Everything that can be seen from outside. */
+  /** The whole state that callers can see. */
   async now(): Promise<unknown> {
     const waiting = await this.mailboxes.peek(bob);
     const states = await Promise.all([0, 1, 2, 3, 4].map((n) => this.journal.copy(bob, this.#id(n))));
@@ -116,7 +116,7 @@ function idsOf(claim: Claim): MessageId[] {
   return claim.copies.map(({ message }) => message.id);
 }
 
-it('in a maildir and a broker no copy is ever shown and settled twice, and both say the same of every step [BC-6, BC-10]', async () => {
+it('a maildir and a broker never show and settle a copy twice, and agree on every step [BC-6, BC-10]', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(Act, { minLength: 5, maxLength: 25 }), async (acts) => {
       const clock = aClock();

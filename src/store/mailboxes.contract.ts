@@ -8,7 +8,7 @@ import { AgentName, MessageId as Id } from '../core/names.ts';
 import type { MailboxJournal, Settlement } from '../core/ports/journal.ts';
 import type { Claim, Mailboxes } from '../core/ports/mailboxes.ts';
 
-/** One backend: how it is opened at a folder, and how another program leaves a message in one of its mailboxes. */
+/** A backend under test: how it is opened in a folder, and how another program adds a message to one of its mailboxes. */
 export interface MailboxesBackend {
   root: () => string;
   open: (root: string, options: { now: () => number }) => Promise<OpenMailboxes>;
@@ -17,18 +17,18 @@ export interface MailboxesBackend {
 
 interface OpenMailboxes {
   mailboxes: Mailboxes;
-  /** The journal that the spool is paired with. */
+  /** The journal of the mailboxes. */
   journal: MailboxJournal;
   close(): Promise<void>;
 }
 
-/** A home at work, and what a test does to it from outside. */
+/** An open home, and what a test can do to it from outside. */
 interface Subject extends OpenMailboxes {
   /** Moves the clock. */
   pass(ms: number): void;
-  /** What another process would see: the same home, opened once more. */
+  /** The same home opened a second time, as another process would. */
   another(): Promise<Mailboxes>;
-  /** Leaves a message in bob's mailbox the way another program does. */
+  /** Adds a message to bob's mailbox as another program does. */
   leave(message: Message): void;
 }
 
@@ -53,7 +53,7 @@ async function subjectOf({ root: newRoot, open, leave }: MailboxesBackend): Prom
 }
 
 const LEASE = { ms: 30_000 };
-/** A lease that only time can end: this process is alive, and keeps what it holds as itself. */
+/** A bearer's lease, which only time ends: copies held in this process's own name stay held, because it is alive. */
 const BEARER = { ...LEASE, bearer: true };
 const DONE: Settlement = { disposition: 'acknowledged', by: { test: true } };
 const HOSTILE = [
@@ -72,7 +72,7 @@ const HOSTILE = [
   '~/x',
 ];
 
-/** What every spool promises. Each sentence of core/ports/mailboxes.ts is a test here. */
+/** The promises of every backend of mailboxes. Each sentence of core/ports/mailboxes.ts is a test here. */
 export function mailboxesContract(name: string, backend: MailboxesBackend): void {
   describe(`the ${name} spool`, () => {
     let here: Subject;
@@ -108,7 +108,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await take(carol, [message.id])).toEqual([message.id]);
       });
 
-      it('gives the message back exactly as it was put [BC-5]', async () => {
+      it('returns the message exactly as it was put [BC-5]', async () => {
         const message = await arrived({
           thread: anId(),
           refs: ['a.ts', 'b c'],
@@ -165,7 +165,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await waitingFor(carol)).toEqual([entry.message.id]);
       });
 
-      it('never brings a copy back that was taken [BC-10]', async () => {
+      it('never stores a copy again that was taken [BC-10]', async () => {
         const entry = anEntry();
         await mailboxes.put(entry);
         expect(await take(bob, [entry.message.id])).toEqual([entry.message.id]);
@@ -224,7 +224,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
 
       it('takes no name that would leave its folder [BC-C5]', () => {
         expect(HOSTILE.filter((hostile) => AgentName.safeParse(hostile).success)).toEqual([]);
-        // A dot is a harmless file name once `.json` follows; a slash never passes.
+        // A dot is harmless once `.json` follows it. A slash is always refused.
         expect(HOSTILE.filter((hostile) => Id.safeParse(hostile).success)).toEqual(['..', '.']);
         for (const hostile of HOSTILE) expect(() => parseAddress(`@${hostile}`)).toThrow();
       });
@@ -239,20 +239,20 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect((await mailboxes.ids(bob)).toSorted()).toEqual([first.id, middle.id, later.id].toSorted());
       });
 
-      it('names what waits aloud without what waits quietly', async () => {
+      it('lists the ids of loud copies alone if asked', async () => {
         const loud = await arrived();
         await quiet();
         expect(await mailboxes.ids(bob, true)).toEqual([loud.id]);
         expect(await mailboxes.ids(bob)).toHaveLength(2);
       });
 
-      it('shows nothing in a mailbox that nobody ever wrote to', async () => {
+      it('shows nothing in a mailbox that never got a message', async () => {
         expect(await mailboxes.peek(carol)).toEqual([]);
         expect(await mailboxes.ids(carol)).toEqual([]);
         expect(await mailboxes.read(carol, anId())).toBeNull();
       });
 
-      it('can be peeked, listed and read any number of times, and claims nothing by it [BC-6]', async () => {
+      it('can be peeked, listed and read any number of times without a claim [BC-6]', async () => {
         const { id } = await arrived();
         for (let round = 0; round < 3; round += 1) {
           expect(await waitingFor(bob)).toEqual([id]);
@@ -271,14 +271,14 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(new Set(claims.map(({ owner }) => owner)).size).toBe(20);
       });
 
-      it('leaves out what another reader holds, and gives the rest [BC-6]', async () => {
+      it('leaves out copies that another reader holds, and claims the rest [BC-6]', async () => {
         const [held, free] = [await arrived(), await arrived()];
         await mailboxes.claim(bob, [held.id], LEASE);
         const claim = await mailboxes.claim(bob, [held.id, free.id, anId()], LEASE);
         expect(claim.copies.map(({ message }) => message.id)).toEqual([free.id]);
       });
 
-      it('takes a claimed copy out of sight, and says that it is the first attempt', async () => {
+      it('hides a claimed copy, and counts the first attempt', async () => {
         const { id } = await arrived();
         const claim = await mailboxes.claim(bob, [id], LEASE);
         expect(claim.copies[0]?.attempt).toBe(0);
@@ -288,14 +288,14 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await waitingFor(bob)).toEqual([]);
       });
 
-      it('takes more copies at once than go through the ledger in one bite', async () => {
+      it('claims more copies at once than one batch has', async () => {
         const ids: MessageId[] = [];
         for (let n = 0; n < 260; n += 1) ids.push((await arrived()).id);
         expect(await take(bob, ids)).toEqual(ids);
         expect(await waitingFor(bob)).toEqual([]);
       });
 
-      it('never gives to another what a live reader holds, however long that takes [BC-6]', async () => {
+      it('never gives a copy of a live reader to another, however long it is held [BC-6]', async () => {
         const { id } = await arrived();
         const claim = await mailboxes.claim(bob, [id], LEASE);
         here.pass(LEASE.ms * 100);
@@ -305,7 +305,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await mailboxes.settle(claim, [id], DONE)).toBe(true);
       });
 
-      it('lets a claim run out, and gives the copy again under the same id and marked [BC-6]', async () => {
+      it('lets a claim expire, and delivers the copy again under the same id, marked [BC-6]', async () => {
         const { id } = await arrived();
         const lost = await mailboxes.claim(bob, [id], BEARER);
         here.pass(LEASE.ms + 1);
@@ -317,7 +317,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await mailboxes.settle(next, [id], DONE)).toBe(true);
       });
 
-      it('gives a copy whose claim ran out to anyone who asks for it by id, healed or not', async () => {
+      it('gives a copy with an expired claim to any reader that claims it by id, healed or not', async () => {
         const { id } = await arrived();
         await mailboxes.claim(bob, [id], BEARER);
         here.pass(LEASE.ms + 1);
@@ -326,7 +326,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await mailboxes.settle(next, [id], DONE)).toBe(true);
       });
 
-      it('prolongs a claim from now on', async () => {
+      it('renews a claim from now on', async () => {
         const { id } = await arrived();
         const claim = await mailboxes.claim(bob, [id], BEARER);
         here.pass(LEASE.ms - 1);
@@ -337,7 +337,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await mailboxes.settle(claim, [id], DONE)).toBe(true);
       });
 
-      it('does not prolong what is no longer held', async () => {
+      it('does not renew a claim that is no longer held', async () => {
         const { id } = await arrived();
         const claim = await mailboxes.claim(bob, [id], BEARER);
         here.pass(LEASE.ms + 1);
@@ -345,14 +345,14 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await mailboxes.renew(claim, BEARER)).toBe(false);
       });
 
-      it('lets anyone who knows the name of a bearer end its claim', async () => {
+      it('lets any process that knows the name of a bearer end its claim', async () => {
         const { id } = await arrived();
         const { owner } = await mailboxes.claim(bob, [id], { ...LEASE, bearer: true });
         expect(owner).toStartWith('bearer.');
         expect(await mailboxes.settle({ mailbox: bob, owner }, [id], DONE)).toBe(true);
       });
 
-      it('holds under the name that a bearer says, and several claims under it as one', async () => {
+      it('uses the name that a bearer gives, and treats several claims under it as one', async () => {
         const ids = [(await arrived()).id, (await arrived()).id];
         for (const id of ids) await mailboxes.claim(bob, [id], { ...LEASE, bearer: 'session-7' });
         const claim = { mailbox: bob, owner: 'bearer.session-7' };
@@ -360,7 +360,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await mailboxes.settle(claim, ids, DONE)).toBe(true);
       });
 
-      it('frees what a bearer holds when the process that it names ends, and when its time is over', async () => {
+      it('frees the copies of a bearer when the process that it names ends, and when its lease expires', async () => {
         const [one, two] = [(await arrived()).id, (await arrived()).id];
         const child = Bun.spawn(['sleep', '60']);
         const lease = { ...LEASE, process: child.pid };
@@ -394,7 +394,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await take(bob, ids)).toEqual([]);
       });
 
-      it('shows nothing and answers false if one of them is no longer held by this reader', async () => {
+      it('shows nothing and returns false if this reader no longer holds one of them', async () => {
         const { claim, ids } = await held(2);
         await mailboxes.release(claim, ids.slice(0, 1), { because: 'test' });
         let shown = 0;
@@ -421,7 +421,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await take(bob, ids)).toEqual(ids);
       });
 
-      it('says in the ledger how they ended, and whether they are kept [BC-9]', async () => {
+      it('records in the journal how they ended, and whether they are kept [BC-9]', async () => {
         const { claim, ids } = await held();
         await mailboxes.settle(claim, ids, { disposition: 'responded', by: { reply: 'x' }, keep: true });
         expect(await here.journal.copy(bob, ids[0] as MessageId)).toMatchObject({
@@ -450,7 +450,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await mailboxes.peek(bob)).toEqual([{ message, quiet: true }]);
       });
 
-      it('puts them back after a delay, and not before, unless somebody asks for one by name', async () => {
+      it('puts them back after a delay, and not before, unless a reader claims one by id', async () => {
         const { id } = await arrived();
         const claim = await mailboxes.claim(bob, [id], LEASE);
         expect(await mailboxes.release(claim, [id], { because: 'busy' }, 60_000)).toEqual([id]);
@@ -468,7 +468,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect((await mailboxes.claim(bob, [id], LEASE)).copies[0]?.attempt).toBe(0);
       });
 
-      it('puts back only what this reader holds', async () => {
+      it('puts back only copies that this reader holds', async () => {
         const { id } = await arrived();
         const claim = await mailboxes.claim(bob, [id], LEASE);
         expect(await mailboxes.release({ ...claim, owner: 'somebody else' }, [id], { because: 'test' })).toEqual([]);
@@ -476,8 +476,8 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
       });
     });
 
-    describe('when a mailbox is squared', () => {
-      /** A copy that waits by its row while its file is in held/: the reader gave up half-way. */
+    describe('when a mailbox is reconciled', () => {
+      /** A copy whose row says that it waits while its file is in held/: its reader stopped half-way. */
       async function leftInHand(attention = LOUD): Promise<Message> {
         const message = aMessage();
         await mailboxes.put({ message, copies: [{ mailbox: bob, attention }] });
@@ -486,7 +486,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         return message;
       }
 
-      it('lets a copy wait again that stands in a hand that nobody has, where it waited before', async () => {
+      it('puts a copy in held/ that no reader holds back to where it waited', async () => {
         const [loud, quiet] = [await leftInHand(), await leftInHand(QUIET)];
         expect(await mailboxes.adopt(bob)).toBe(0);
         const waiting = (await mailboxes.peek(bob)).map(({ message, quiet: low }) => [message.id, low] as const);
@@ -501,7 +501,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await mailboxes.settle(claim, [loud.id, quiet.id], DONE)).toBe(true);
       });
 
-      it('leaves alone what a reader holds, and what waits for its time', async () => {
+      it('leaves held and delayed copies alone', async () => {
         const [held, later] = [await arrived(), await arrived()];
         const claim = await mailboxes.claim(bob, [held.id, later.id], LEASE);
         await mailboxes.release(claim, [later.id], { because: 'busy' }, 60_000);
@@ -510,7 +510,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await mailboxes.settle(claim, [held.id], DONE)).toBe(true);
       });
 
-      it('gives a copy from such a hand to exactly one of many who square and claim at once [BC-6]', async () => {
+      it('gives such a copy to exactly one of many that reconcile and claim at once [BC-6]', async () => {
         const { id } = await leftInHand();
         const claims = await Promise.all(
           Array.from({ length: 20 }, async (_, n) =>
@@ -523,14 +523,14 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         const won = claims.filter(({ copies }) => copies.length > 0);
         expect(won.length).toBeLessThanOrEqual(1);
         await mailboxes.adopt(bob);
-        // Who came while it was put back found it busy: then it waits.
+        // A reader that claimed during the put-back found the copy busy: then it waits.
         expect(await waitingFor(bob)).toEqual(won.length === 1 ? [] : [id]);
         expect((await here.journal.trace(id))?.copies[0]?.state).toBe(won.length === 1 ? 'held' : 'stored');
       });
     });
 
     describe('to a watcher', () => {
-      /** Resolves when the watcher was called at a moment at which this id waits. */
+      /** Resolves when the watcher is called while this id waits. */
       function calledFor(id: () => MessageId | undefined): { onArrival: () => void; called: Promise<void> } {
         const { promise, resolve } = Promise.withResolvers<void>();
         const look = async (): Promise<void> => {
@@ -540,7 +540,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         return { onArrival: () => void look(), called: promise };
       }
 
-      it('tells of every arrival, again and again, and claims nothing', async () => {
+      it('reports every arrival, and claims nothing', async () => {
         let newest: MessageId | undefined;
         let call = calledFor(() => newest);
         const watch = mailboxes.watch(bob, () => call.onArrival());
@@ -557,7 +557,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         }
       });
 
-      it('tells nothing any more once it is closed', async () => {
+      it('reports nothing after it is closed', async () => {
         let calls = 0;
         mailboxes.watch(bob, () => (calls += 1)).close();
         const id = anId();
@@ -569,7 +569,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(calls).toBe(0);
       });
 
-      it('tells of a quiet copy once it is raised', async () => {
+      it('reports a quiet copy when it is raised', async () => {
         const { id } = await quiet();
         const { promise, resolve } = Promise.withResolvers<void>();
         const watch = mailboxes.watch(
@@ -581,7 +581,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         watch.close();
       });
 
-      it('tells of mail that another process sent', async () => {
+      it('reports mail that another process sent', async () => {
         const id = anId();
         const { onArrival, called } = calledFor(() => id);
         const watch = mailboxes.watch(bob, onArrival);
@@ -591,8 +591,8 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
       });
     });
 
-    describe('when a sender thinks again', () => {
-      it('takes back the copies that nobody has taken, and says what each one was', async () => {
+    describe('when a sender withdraws or moves copies', () => {
+      it('withdraws the copies that no reader has taken, and returns each one’s state', async () => {
         const { message } = await mailboxes.put({ message: aMessage(), copies: copiesFor(bob, carol) });
         const claim = await mailboxes.claim(carol, [message.id], LEASE);
         const copies = await mailboxes.withdraw(message.id, { withdrawn: true });
@@ -606,7 +606,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await mailboxes.settle(claim, [message.id], DONE)).toBe(true);
       });
 
-      it('takes back a copy that was put back for later', async () => {
+      it('withdraws a copy that was released with a delay', async () => {
         const { id } = await arrived();
         const claim = await mailboxes.claim(bob, [id], LEASE);
         await mailboxes.release(claim, [id], { because: 'busy' }, 1000);
@@ -616,14 +616,14 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await waitingFor(bob)).toEqual([]);
       });
 
-      it('moves a waiting copy out of sight of hooks, where it goes on waiting', async () => {
+      it('moves a waiting copy out of a hook’s sight, where it still waits', async () => {
         const message = await arrived();
         await mailboxes.lower(bob, message.id);
         expect(await mailboxes.peek(bob)).toEqual([{ message, quiet: true }]);
         expect(await take(bob, [message.id])).toEqual([message.id]);
       });
 
-      it('moves a quiet copy into sight of hooks, where it goes on waiting', async () => {
+      it('moves a quiet copy into a hook’s sight, where it still waits', async () => {
         const message = await quiet();
         expect(await mailboxes.raise(bob, message.id)).toBe(true);
         expect(await mailboxes.peek(bob)).toEqual([{ message, quiet: false }]);
@@ -631,7 +631,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await take(bob, [message.id])).toEqual([message.id]);
       });
 
-      it('leaves it as loud as somebody has decided, and says if there was nothing to raise', async () => {
+      it('keeps the attention of a copy that is already loud, and returns false if none was quiet', async () => {
         const { id } = await quiet();
         await here.journal.reconsider(bob, id, LOUD);
         await mailboxes.raise(bob, id);
@@ -642,7 +642,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect((await mailboxes.peek(bob)).map((waiting) => waiting.quiet)).toEqual([false, false]);
       });
 
-      it('raises again what was lowered, as often as it is asked', async () => {
+      it('raises a copy again after it was lowered, any number of times', async () => {
         const { id } = await quiet();
         for (let round = 0; round < 2; round += 1) {
           await mailboxes.raise(bob, id);
@@ -653,7 +653,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await waitingFor(bob)).toEqual([id]);
       });
 
-      it('raises a copy that is in a hand once it is put back, and one that has ended not at all', async () => {
+      it('raises a held copy when it is put back, and never one that has ended', async () => {
         const { id } = await quiet();
         const claim = await mailboxes.claim(bob, [id], LEASE);
         expect(await mailboxes.raise(bob, id)).toBe(false);
@@ -679,7 +679,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
     });
 
     describe('with other programs in the same home', () => {
-      it('reads and gives out what they leave, and makes its row [BC-1]', async () => {
+      it('reads and delivers messages that they add, and makes the rows [BC-1]', async () => {
         const message = aMessage();
         here.leave({ ...message, extra: { of: 'another program' } } as typeof message);
         expect(await waitingFor(bob)).toEqual([message.id]);
@@ -688,7 +688,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect((await here.journal.copy(bob, message.id))?.state).toBe('held');
       });
 
-      it('adopts what they left, each message once', async () => {
+      it('adopts messages that they added, each once', async () => {
         const { id } = await arrived();
         here.leave(aMessage());
         here.leave(aMessage());
@@ -698,14 +698,14 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
         expect(await waitingFor(bob)).toHaveLength(2);
       });
 
-      it('gives one of them to exactly one of many racing readers [BC-6]', async () => {
+      it('gives such a message to exactly one of many racing readers [BC-6]', async () => {
         const message = aMessage();
         here.leave(message);
         const claims = await Promise.all(Array.from({ length: 20 }, () => mailboxes.claim(bob, [message.id], LEASE)));
         expect(claims.filter(({ copies }) => copies.length > 0)).toHaveLength(1);
       });
 
-      it('believes no key in a file that already names another message', async () => {
+      it('ignores a key in a file if it already names another message', async () => {
         const key = aKey();
         const { message } = await mailboxes.put(anEntry({}, { key }));
         const forged = aMessage({ parley: { v: 1, key }, body: 'another' });
@@ -715,7 +715,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
       });
     });
 
-    it('heals to no effect when nothing is wrong', async () => {
+    it('changes nothing in `heal` when nothing is wrong', async () => {
       const { id } = await arrived();
       await mailboxes.heal();
       await mailboxes.heal();
@@ -730,7 +730,7 @@ export function mailboxesContract(name: string, backend: MailboxesBackend): void
   });
 }
 
-/** Acts after some turns of the event queue, so that races come in many orders. */
+/** Acts after some turns of the event loop, so that races run in many orders. */
 async function after<T>(turns: number, act: () => Promise<T>): Promise<T> {
   for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
   return act();

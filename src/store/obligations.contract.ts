@@ -16,9 +16,9 @@ const ALL = { limit: 1000 };
 const END: NonNullable<Obligation['ended']> = { as: 'responded', at: 5, by: { reply: 'x' } };
 const MUST = { ...LOUD, reason: 'direct_mention' } as const;
 
-/** What every ledger promises of duties, claims and sessions. Each sentence of core/ports/obligations.ts is a test here. */
+/** The promises of every journal about obligations, claims and sessions. Each sentence of core/ports/obligations.ts is a test here. */
 export function obligationsContract(name: string, open: () => Promise<OpenLedger>): void {
-  describe(`the duties of the ${name} ledger`, () => {
+  describe(`the obligations of the ${name} journal`, () => {
     let here: OpenLedger;
     let journal: MailboxJournal;
     beforeEach(async () => {
@@ -68,7 +68,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         });
       });
 
-      it('say whether anything else was said in their exchange', async () => {
+      it('tell whether their exchange has other messages', async () => {
         const id = await accepted();
         const lineage = { root: id, hop: 1, visited: [], stale: 0 };
         const answer = anEntry({ from: bob, thread: id, parley: { v: 1, lineage } });
@@ -78,7 +78,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(copies.map(({ alone }) => alone)).toEqual([false, false, true]);
       });
 
-      it('are offered again until somebody has entered them, and then never', async () => {
+      it('are offered until a process has entered them, and then never again', async () => {
         const id = await accepted();
         expect(await unentered()).toEqual([`bob ${id}`]);
         const [obligation = expect.unreachable()] = (await enterAll(journal)) ?? [];
@@ -88,7 +88,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(upTo).toBe(from);
       });
 
-      it('come in bites, and the copies of one message together', async () => {
+      it('come a page at a time, with the copies of one message on the same page', async () => {
         const [a, b] = [await accepted(), await accepted({}, bob, carol)];
         const [c, d] = [await accepted({}, alice, bob, carol), await accepted()];
         const bites: number[] = [];
@@ -99,7 +99,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect((await owed()).toSorted()).toEqual([a, b, c, d].toSorted());
       });
 
-      it('are those of one writer, if two looked at the same time: the other enters nothing', async () => {
+      it('are entered by one of two processes that scanned at the same time: the other enters nothing', async () => {
         const id = await accepted();
         const [one, other] = [await journal.unentered(100), await journal.unentered(100)];
         expect(await journal.enter(one.from, one.upTo, [anObligation({ id, note: 'one' })])).toBe(true);
@@ -109,7 +109,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect((await journal.owed(bob, ALL)).map(({ note }) => note)).toEqual(['one']);
       });
 
-      it('go on behind what makes none', async () => {
+      it('are found behind messages that make none', async () => {
         await journal.accept(anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] }));
         const { from, upTo } = await journal.unentered(100);
         expect(upTo).toBeGreaterThan(from);
@@ -119,14 +119,14 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await journal.enter(from, from, [])).toBe(false);
       });
 
-      it('are offered also for a copy that ended meanwhile: anyone who enters them decides', async () => {
+      it('are offered also for a copy that ended meanwhile: the process that enters them decides', async () => {
         const id = await accepted();
         await settle(id);
         const { copies } = await journal.unentered(100);
         expect(copies.map(({ copy }) => copy.disposition)).toEqual(['acknowledged']);
       });
 
-      it('are not offered for a copy that has one, which stays as it is', async () => {
+      it('are not offered for a copy that has one, which stays unchanged', async () => {
         const [id, other] = [await accepted(), await accepted()];
         expect(await journal.addObligation(anObligation({ id, note: 'first' }))).toBe(true);
         expect(await journal.addObligation(anObligation({ id, note: 'second' }))).toBe(false);
@@ -136,7 +136,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect((await journal.obligation(bob, id))?.note).toBe('first');
       });
 
-      it('come also from a copy that is found when its message was entered long ago', async () => {
+      it('come also from a copy found long after its message was entered', async () => {
         const { message } = anEntry();
         await found(message, bob);
         const later = await accepted();
@@ -149,7 +149,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await owed(carol)).toEqual([message.id]);
       });
 
-      it('come also from a copy that is found between a look and its entering', async () => {
+      it('come also from a copy found between a scan and its enter', async () => {
         const { message } = anEntry();
         await found(message, bob);
         const { from, upTo, copies } = await journal.unentered(100);
@@ -159,7 +159,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await unentered()).toEqual([`bob ${message.id}`, `carol ${message.id}`]);
       });
 
-      it('are kept also of a message whose time nobody can read', async () => {
+      it('are kept also for a message with an unreadable time', async () => {
         const unreadable = { at: NaN, due: NaN, every: NaN };
         const { from, upTo } = await journal.unentered(100);
         const [open, ended] = [anObligation(unreadable), anObligation({ ...unreadable, ended: { ...END, at: NaN } })];
@@ -168,7 +168,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await journal.obligation(bob, ended.id)).toMatchObject({ ended: { ...END, at: 0 } });
       });
 
-      it('are complete and never doubled, no matter how copies come and who enters them', async () => {
+      it('are complete and never doubled, in whatever order copies arrive and are entered', async () => {
         const To = fc.subarray([alice, bob, carol], { minLength: 1 });
         const Act = fc.oneof(
           fc.record({ do: fc.constant('accept' as const), n: fc.nat(5), to: To }),
@@ -202,8 +202,8 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
       });
     });
 
-    describe('when somebody asks', () => {
-      it('are what one agent owes, the oldest first, and nothing that has ended', async () => {
+    describe('when they are queried', () => {
+      it('are listed by the agent that owes them, the oldest first, without ended ones', async () => {
         const [old, young, ended] = [
           anObligation({ at: 1 }),
           anObligation({ at: 2 }),
@@ -217,14 +217,14 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await journal.obligation(alice, old.id)).toBeNull();
       });
 
-      it('are what others owe to one agent, the oldest first', async () => {
+      it('are listed by the agent that waits for them, the oldest first', async () => {
         const [old, young] = [anObligation({ at: 1, mailbox: carol }), anObligation({ at: 2 })];
         for (const obligation of [young, anObligation({ from: carol }), anObligation({ ended: END }), old])
           await journal.addObligation(obligation);
         expect(await journal.blocking(alice, ALL)).toEqual([old, young]);
       });
 
-      it('are what one agent may discharge for others, the oldest first', async () => {
+      it('are listed by their delegate, the oldest first', async () => {
         const asked = (delegate: AgentName) =>
           accepted({ parley: { v: 1, obligation: { blocks: 'halted', delegate } } });
         const kind = 'obligation' as const;
@@ -237,7 +237,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await journal.delegated(carol, 1)).toEqual([old]);
       });
 
-      it('keep everything that is known of them', async () => {
+      it('keep all their fields', async () => {
         const obligation = anObligation({
           kind: 'obligation',
           state: 'deferred',
@@ -253,7 +253,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await journal.owed(bob, ALL)).toEqual([obligation]);
       });
 
-      it('come a page at a time, also of the same moment', async () => {
+      it('come a page at a time, also if several are of the same moment', async () => {
         const obligations = Array.from({ length: 7 }, (_, n) => anObligation({ at: Math.floor(n / 4) }));
         for (const obligation of obligations) await journal.addObligation(obligation);
         const pages = await paged((page) => journal.owed(bob, page), 3);
@@ -261,7 +261,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(pages.flat()).toEqual(await journal.owed(bob, ALL));
       });
 
-      it('come a page at a time also where several owe for one message', async () => {
+      it('come a page at a time also if several agents owe an answer to one message', async () => {
         const [id, next] = [anId(), anId()];
         const owing = ['a', 'b', 'c', 'd'].map((one) => AgentName.parse(one));
         for (const mailbox of owing) await journal.addObligation(anObligation({ id, mailbox, at: 1 }));
@@ -286,7 +286,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(rest.map(({ id }) => id)).toEqual([third, fifth, sixth] as MessageId[]);
       });
 
-      it('are counted as far as somebody wants to know', async () => {
+      it('are counted up to a limit', async () => {
         for (let n = 0; n < 4; n += 1) await journal.addObligation(anObligation());
         await journal.addObligation(anObligation({ ended: END }));
         expect(await journal.owedCount(bob, 100)).toBe(4);
@@ -314,7 +314,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
     });
 
     describe('when one changes', () => {
-      it('is seen as it is, and is then as it shall be', async () => {
+      it('is passed to the change as it is, and is stored as the change returns it', async () => {
         const obligation = anObligation();
         await journal.addObligation(obligation);
         const next: Obligation = {
@@ -336,7 +336,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await journal.obligation(bob, obligation.id)).toEqual(next);
       });
 
-      it('is left as it is where nobody wants it otherwise, and is not made where there is none', async () => {
+      it('stays unchanged if the change returns null, and is not made if there is none', async () => {
         const obligation = anObligation();
         await journal.addObligation(obligation);
         expect(await journal.changeObligation(bob, obligation.id, () => null)).toEqual(obligation);
@@ -344,7 +344,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await journal.obligation(carol, obligation.id)).toBeNull();
       });
 
-      it('is left as it is if the change fails half-way', async () => {
+      it('stays unchanged if the change throws', async () => {
         const obligation = anObligation();
         await journal.addObligation(obligation);
         const failing = journal.changeObligation(bob, obligation.id, (one) => {
@@ -358,7 +358,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         );
       });
 
-      it('stays whose it is, of its kind, its author and its age', async () => {
+      it('keeps its mailbox, its kind, its author and its age', async () => {
         const obligation = anObligation();
         await journal.addObligation(obligation);
         const other = anObligation({ mailbox: carol, from: carol, kind: 'obligation', at: 1, every: 1, note: 'other' });
@@ -369,7 +369,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await journal.blocking(alice, ALL)).toEqual([{ ...obligation, note: 'other' }]);
       });
 
-      it('ends once, and anyone who comes later does not change it', async () => {
+      it('ends once, and no later change affects it', async () => {
         const obligation = anObligation();
         await journal.addObligation(obligation);
         await journal.changeObligation(bob, obligation.id, (one) => ({ ...one, ended: END }));
@@ -421,14 +421,14 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         ...fields,
       });
 
-      it('let one of 50 racing claimers win, and tell the others who', async () => {
+      it('let one of 50 racing claimers win, and tell the others who has the claim', async () => {
         const names = Array.from({ length: 50 }, (_, n) => AgentName.parse(`agent-${n}`));
         const stand = await Promise.all(names.map((holder) => journal.claimEvent(asked({ holder }), 0)));
         expect(new Set(stand.map(({ holder }) => holder)).size).toBe(1);
         expect(await journal.eventClaim(asked().key, 0)).toEqual(stand[0] ?? null);
       });
 
-      it('end with their time, and can be renewed before that [C2A-133]', async () => {
+      it('end at their time, and can be renewed before it [C2A-133]', async () => {
         expect(await journal.claimEvent(asked(), 0)).toEqual(asked());
         expect(await journal.claimEvent(asked({ holder: carol, until: 300 }), 99)).toEqual(asked());
         expect(await journal.claimEvent(asked({ until: 200 }), 99)).toEqual(asked({ until: 200 }));
@@ -443,7 +443,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await journal.claimEvent(asked({ reserved: true }), 0)).toEqual(asked());
       });
 
-      it('are given up by their holder alone', async () => {
+      it('can be freed by their holder alone', async () => {
         await journal.claimEvent(asked(), 0);
         expect(await journal.freeClaim(asked().key, carol)).toBe(false);
         expect(await journal.eventClaim(asked().key, 0)).toEqual(asked());
@@ -476,8 +476,8 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
       });
     });
 
-    describe('when the past is forgotten', () => {
-      /** A message of alice that ended as mail, for which bob has this duty. */
+    describe('when messages are pruned or an agent is forgotten', () => {
+      /** A message of alice whose copy has ended, and for which bob has this obligation. */
       async function owedFor(fields: Partial<Obligation> = {}): Promise<MessageId> {
         const id = await accepted({ body: 'secret' });
         await enterAll(journal, 100, { at: here.now(), ...fields });
@@ -485,7 +485,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         return id;
       }
 
-      it('keep their message, body and all, while they oblige, and as long as any other after their end', async () => {
+      it('keep their message with its body while they are open, and after their end as long as any other message', async () => {
         const id = await owedFor({ kind: 'obligation' });
         here.pass(1000);
         expect(await journal.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 0, messages: 0 });
@@ -497,7 +497,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await journal.obligation(bob, id)).toBeNull();
       });
 
-      it('go with their message where only an answer is owed, entered or not', async () => {
+      it('are pruned with their message if only a reply is owed, entered or not', async () => {
         const [entered, unentered] = [await owedFor(), await accepted()];
         await settle(unentered);
         here.pass(1000);
@@ -505,7 +505,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await journal.obligation(bob, entered)).toBeNull();
       });
 
-      it('keep an obligation that nobody has entered yet', async () => {
+      it('keep their message also if they are not entered yet', async () => {
         const obligation = { v: 1, obligation: { blocks: 'halted' } } as const;
         const [kept, dropped] = [await accepted({ parley: obligation }), await accepted()];
         for (const id of [kept, dropped]) await settle(id);
@@ -517,7 +517,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await journal.message(kept)).toBeNull();
       });
 
-      it('leave claims that ran out and sessions that were not heard of with the facts', async () => {
+      it('are pruned together with expired claims and inactive sessions', async () => {
         const lives = { key: anId(), holder: bob, until: here.now() + 5000, reserved: false };
         for (const claim of [lives, { ...lives, key: anId(), until: here.now() + 10 }]) {
           await journal.claimEvent(claim, here.now());
@@ -534,7 +534,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await journal.sessions()).toEqual([young]);
       });
 
-      it('go with their agent, and so do its claims and its name in sessions', async () => {
+      it('are removed with their agent, and so are its claims and its name in sessions', async () => {
         const [id, ended] = [await owedFor(), await owedFor()];
         await end(ended);
         await journal.claimEvent({ key: id, holder: bob, until: here.now() + 1000, reserved: false }, here.now());
@@ -553,7 +553,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await unentered()).toEqual([]);
       });
 
-      it('stay if they are obligations that somebody waits for: without the words of who is gone, and due at once', async () => {
+      it('stay if another agent waits for them: without the note of the forgotten agent, and due at once', async () => {
         const far = here.now() + 1_000_000;
         const id = await owedFor({ kind: 'obligation', state: 'deferred', note: 'my own words', due: far });
         const done = await owedFor({ kind: 'obligation' });
@@ -571,7 +571,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect((await journal.message(id))?.body).toBe('secret');
       });
 
-      it('end when who waits for them is forgotten, also an obligation, and are not offered again', async () => {
+      it('end when the agent that waits for them is forgotten, and are not offered again', async () => {
         const [id, done] = [await owedFor({ kind: 'obligation' }), await owedFor()];
         await end(done);
         const before = await journal.obligation(bob, done);
@@ -584,7 +584,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
       });
     });
 
-    it('are given out so that nobody can change what the ledger holds', async () => {
+    it('are returned as values whose change does not change the journal', async () => {
       const [obligation, session] = [anObligation({ ended: { ...END, by: { said: 'so' } } }), aSession('one')];
       await journal.addObligation(obligation);
       await journal.saveSession(session);
@@ -609,7 +609,7 @@ function aSession(id: string): SessionRecord {
   };
 }
 
-/** Enters what a look has found, whenever that was. */
+/** Enters the obligations that a scan found, however long ago. */
 async function enterLook(
   journal: MailboxJournal,
   look: Awaited<ReturnType<MailboxJournal['unentered']>> | undefined,
@@ -619,7 +619,7 @@ async function enterLook(
   await journal.enter(look.from, look.upTo, obligations);
 }
 
-/** All pages, each asked for from the last duty of the one before. */
+/** All pages. Each query begins after the last obligation of the page before. */
 async function paged(ask: (page: ObligationPage) => Promise<Obligation[]>, limit: number): Promise<Obligation[][]> {
   const pages: Obligation[][] = [];
   for (let page = await ask({ limit }); page.length > 0; page = await ask({ after: page.at(-1), limit })) {

@@ -8,12 +8,12 @@ function aLine(fields: Partial<NewSessionMessage> = {}): NewSessionMessage {
   return { session: 'web', ts: 1000, from: 'human', text: 'hello', ...fields };
 }
 
-/** What every store of sessions promises. Each sentence of core/ports/session-store.ts is a test here. */
+/** The promises of every session store. Each sentence of core/ports/session-store.ts is a test here. */
 export function sessionStoreContract(
   name: string,
   openStore: () => Promise<{ store: SessionStore; close(): Promise<void> }>,
 ): void {
-  describe(`the ${name} store of sessions`, () => {
+  describe(`the ${name} session store`, () => {
     let here: Awaited<ReturnType<typeof openStore>>;
     let store: SessionStore;
     beforeEach(async () => {
@@ -58,13 +58,13 @@ export function sessionStoreContract(
       expect(await store.message(id)).toEqual({ id, ...message });
     });
 
-    it('stores no line of a prompt that it cannot store', async () => {
+    it('stores no line in the history for a prompt that it refuses', async () => {
       const key = null as unknown as string;
       await expect(store.enqueue(aLine(), { key, raw: false, at: 5, deadline: null })).rejects.toThrow();
       expect(await store.history(ALL)).toEqual([]);
     });
 
-    it('keeps every field of a line, also those that it does not know', async () => {
+    it('keeps every field of a line, unknown ones included', async () => {
       const media = {
         type: 'voice',
         transcription: 'a',
@@ -78,7 +78,7 @@ export function sessionStoreContract(
       expect(await store.message(line.id)).toEqual(line);
     });
 
-    it('gives increasing ids over all sessions, prompts and lines [CCC-54]', async () => {
+    it('gives increasing ids across all sessions, prompts and lines [CCC-54]', async () => {
       const ids = [
         (await ask()).id,
         (await store.record(aLine({ session: 'api' }))).id,
@@ -89,7 +89,7 @@ export function sessionStoreContract(
       expect(ids[0]).toBeGreaterThan(0);
     });
 
-    it('has one question and one answer of a turn, however often they are recorded', async () => {
+    it('stores one question and one answer per turn, however often they are recorded', async () => {
       const first = await store.record(aLine({ text: 'typed' }), 'turn 1');
       expect(await store.record(aLine({ text: 'typed' }), 'turn 1')).toEqual(first);
       const answer = await store.record(aLine({ from: 'claude', reply_to: first.id }), 'turn 1');
@@ -99,7 +99,7 @@ export function sessionStoreContract(
       expect(await store.replyTo(first.id)).toEqual(answer);
     });
 
-    it('does not record a prompt of ours as what a person typed, nor its answer', async () => {
+    it('does not record one of our own prompts, or its answer, as typed by a person', async () => {
       const { id } = await begun();
       await store.submitted(id, 'turn 1');
       const answer = await store.answer(id, reply());
@@ -108,13 +108,13 @@ export function sessionStoreContract(
       expect(await store.history(ALL)).toHaveLength(2);
     });
 
-    it('records the same text as often as it is said outside of turns', async () => {
+    it('records the same text each time if it has no turn', async () => {
       await store.record(aLine());
       await store.record(aLine());
       expect(await store.history(ALL)).toHaveLength(2);
     });
 
-    it('has the prompts without an end, oldest first, of one session or of all', async () => {
+    it('lists the open prompts, oldest first, of one session or of all', async () => {
       const [a, b, c, d] = [await ask('a'), await ask('b', { session: 'api' }), await begun('c'), await begun('d')];
       await store.submitted(d.id, 'turn');
       const [failed, withdrawn, answered] = [await ask('e'), await ask('f'), await begun('g')];
@@ -126,7 +126,7 @@ export function sessionStoreContract(
       expect(await store.open('nobody')).toEqual([]);
     });
 
-    it('has of the texts of open prompts as much as is asked for', async () => {
+    it('lists open prompts with as much of their texts as is asked for', async () => {
       await ask('a🙂漢');
       await ask('b', { session: 'api' });
       const texts = async (...page: [string?, number?]): Promise<string[]> =>
@@ -137,7 +137,7 @@ export function sessionStoreContract(
       expect(await texts('web')).toEqual(['a🙂漢']);
     });
 
-    it('takes no prompt of a session that has very many without an end [CCC-204]', async () => {
+    it('refuses a prompt for a session that has very many open ones [CCC-204]', async () => {
       const { id } = await ask('first');
       for (let count = 1; count < MOST_OPEN; count++) await ask('more');
       await expect(ask('one too many')).rejects.toThrow('1000 prompts wait for this session');
@@ -147,7 +147,7 @@ export function sessionStoreContract(
       expect(await ask('now')).toMatchObject({ state: 'queued' });
     });
 
-    it('reads no more lines when their texts have so many bytes [CCC-204]', async () => {
+    it('reads no further lines when their texts exceed a number of bytes [CCC-204]', async () => {
       for (const text of ['a', 'bé', 'c', 'd']) await store.record(aLine({ text }));
       const page = async (more: Partial<typeof ALL> & { bytes: number }): Promise<string[]> =>
         textsOf(await store.history({ ...ALL, ...more }));
@@ -159,7 +159,7 @@ export function sessionStoreContract(
       expect(await page({ bytes: 99 })).toEqual(['a', 'bé', 'c', 'd', 'e']);
     });
 
-    it('knows nothing of an id that nobody has', async () => {
+    it('returns null for an unknown id', async () => {
       expect(await store.prompt(99)).toBeNull();
       expect(await store.message(99)).toBeNull();
       expect(await store.replyTo(99)).toBeNull();
@@ -168,7 +168,7 @@ export function sessionStoreContract(
     });
 
     describe('a prompt', () => {
-      it('is begun once, with the place of the record', async () => {
+      it('is begun once, with the position in the client’s record', async () => {
         const { id } = await ask();
         const begins = await Promise.all(Array.from({ length: 20 }, () => store.begin(id, 'place 7')));
         expect(begins.filter(Boolean)).toHaveLength(1);
@@ -181,7 +181,7 @@ export function sessionStoreContract(
         expect(await store.begin(id, 'place')).toBe(false);
       });
 
-      it('goes back into the queue with the reason, and loses the reason when it is begun again', async () => {
+      it('is requeued with the reason, and loses the reason when it is begun again', async () => {
         const { id } = await begun();
         await store.requeue(id, 'a dialog is open');
         expect(await store.prompt(id)).toMatchObject({ state: 'queued', place: null, because: 'a dialog is open' });
@@ -189,14 +189,14 @@ export function sessionStoreContract(
         expect((await store.prompt(id))?.because).toBeNull();
       });
 
-      it('goes back only from submitting', async () => {
+      it('is requeued only while it is submitting', async () => {
         const { id } = await begun();
         await store.submitted(id, 'turn');
         await store.requeue(id, 'x');
         expect(await stateOf(id)).toBe('submitted');
       });
 
-      it('keeps its place when it is submitted, and gets its turn then or later', async () => {
+      it('keeps its position when it is submitted, and gets its turn then or later', async () => {
         const { id } = await begun();
         await store.submitted(id, null);
         expect(await store.prompt(id)).toMatchObject({ state: 'submitted', place: 'place', turn: null });
@@ -212,7 +212,7 @@ export function sessionStoreContract(
         expect(await stateOf(id)).toBe('failed');
       });
 
-      it('ends with its answer, which says what it answers [CCC-171]', async () => {
+      it('ends with its answer, which names the prompt [CCC-171]', async () => {
         const { id } = await begun();
         const answer = await store.answer(id, reply('the answer'));
         expect(answer).toEqual({ id: answer.id, ...reply('the answer'), reply_to: id });
@@ -234,7 +234,7 @@ export function sessionStoreContract(
         expect(await store.replyTo(id)).toMatchObject({ text: '' });
       });
 
-      it('that failed says so in the history, with the reason [CCC-160, CCC-189]', async () => {
+      it('that failed is marked in the history, with the reason [CCC-160, CCC-189]', async () => {
         const { id } = await begun();
         expect(await store.end(id, 'failed', 'the client is gone')).toBe(true);
         expect(await store.message(id)).toMatchObject({
@@ -246,7 +246,7 @@ export function sessionStoreContract(
         expect(await store.prompt(id)).toMatchObject({ state: 'failed', because: 'the client is gone' });
       });
 
-      it('that was cut off says so in the history', async () => {
+      it('that was cut off is marked in the history', async () => {
         const { id } = await begun();
         await store.end(id, 'failed', 'interrupted', 'interrupted');
         expect(await store.message(id)).toMatchObject({ status: 'interrupted', error: 'interrupted' });
@@ -271,7 +271,7 @@ export function sessionStoreContract(
     });
 
     describe('history', () => {
-      it('can be walked forward, line by line, oldest first [CCC-74, CCC-86]', async () => {
+      it('can be paged forward, line by line, oldest first [CCC-74, CCC-86]', async () => {
         for (let n = 0; n < 7; n += 1) await store.record(aLine({ text: `${n}` }));
         const walked: string[] = [];
         let after = 0;
@@ -284,19 +284,19 @@ export function sessionStoreContract(
         expect(walked).toEqual(['0', '1', '2', '3', '4', '5', '6']);
       });
 
-      it('has the newest lines, oldest first, where no start is given [CCC-74]', async () => {
+      it('returns the newest lines, oldest first, if no start is given [CCC-74]', async () => {
         for (let n = 0; n < 7; n += 1) await store.record(aLine({ text: `${n}` }));
         expect(textsOf(await store.history({ session: 'web', limit: 3 }))).toEqual(['4', '5', '6']);
         expect(textsOf(await store.history({ session: 'web', after: 0, limit: 3 }))).toEqual(['0', '1', '2']);
       });
 
-      it('has only ids greater than the one given', async () => {
+      it('returns only ids greater than the one given', async () => {
         const lines = [await store.record(aLine()), await store.record(aLine())];
         const after = lines[0]?.id ?? 0;
         expect(await store.history({ session: 'web', after, limit: 9 })).toEqual(lines.slice(1));
       });
 
-      it('chooses the sender before it counts [CCC-76]', async () => {
+      it('filters by sender before it applies the limit [CCC-76]', async () => {
         for (let n = 0; n < 5; n += 1) {
           await store.record(aLine({ text: `q${n}` }));
           await store.record(reply(`a${n}`));
@@ -306,7 +306,7 @@ export function sessionStoreContract(
         expect(await store.history({ ...ALL, from: 'api' })).toEqual([]);
       });
 
-      it('of one session has nothing of another', async () => {
+      it('of one session has no line of another', async () => {
         await store.record(aLine({ session: 'api' }));
         expect(await store.history(ALL)).toEqual([]);
         expect(await store.last('web')).toBeNull();
@@ -319,7 +319,7 @@ export function sessionStoreContract(
         expect(await store.last('web')).toEqual(newest);
       });
 
-      it('has the reply to a message, whatever was said between [CCC-171]', async () => {
+      it('finds the reply to a message, whatever lines are between [CCC-171]', async () => {
         const { id } = await begun();
         const typed = await store.record(aLine({ text: 'a person' }), 't');
         await store.record(aLine({ from: 'claude', text: 'to the person', reply_to: typed.id }), 't');
@@ -329,7 +329,7 @@ export function sessionStoreContract(
       });
     });
 
-    it('remembers what a session was bound to last', async () => {
+    it('keeps the last binding of a session', async () => {
       expect(await store.binding('web')).toBeNull();
       await store.bind('web', { conversation: null, place: 'a' });
       await store.bind('web', { conversation: 'c', place: 'b' });
@@ -338,7 +338,7 @@ export function sessionStoreContract(
       expect(await store.binding('api')).toEqual({ conversation: 'd', place: null });
     });
 
-    it('keeps what was chosen last in a dialog, until it is forgotten', async () => {
+    it('keeps the last choices in a dialog until they are cleared', async () => {
       expect(await store.choices('web')).toBeNull();
       await store.keepChoices('web', { call: 'a', choices: [{ options: [1] }, null] });
       await store.keepChoices('web', { call: 'b', choices: [null, { options: [0, 2] }, { text: '"no"' }] });
@@ -349,7 +349,7 @@ export function sessionStoreContract(
     });
 
     describe('the lines for the history files', () => {
-      it('are all that were not exported, in order', async () => {
+      it('are all lines that were not exported, in order', async () => {
         const [first, { id }] = [await store.record(aLine()), await begun()];
         const answer = await store.answer(id, reply());
         expect((await store.unexported(9)).map((line) => line.id)).toEqual([first.id, id, answer.id]);
@@ -358,14 +358,14 @@ export function sessionStoreContract(
         expect((await store.unexported(9)).map((line) => line.id)).toEqual([id, answer.id]);
       });
 
-      it('have a line again that has changed', async () => {
+      it('include a line again after it changed', async () => {
         const { id } = await ask();
         await store.exported(await store.unexported(9));
         await store.end(id, 'failed', 'x');
         expect(await store.unexported(9)).toMatchObject([{ id, status: 'failed' }]);
       });
 
-      it('keep a line that changed while it was written', async () => {
+      it('still include a line that changed during the export', async () => {
         const { id } = await ask();
         const read = await store.unexported(9);
         await store.end(id, 'failed', 'x');
@@ -376,7 +376,7 @@ export function sessionStoreContract(
       });
     });
 
-    it('gives ids above those of an earlier ccc, and knows which were its own', async () => {
+    it('gives ids above those of an earlier ccc, and remembers the last of those', async () => {
       expect(await store.lastEarlierId()).toBeNull();
       await store.raiseIds(500);
       expect((await ask()).id).toBe(501);
@@ -386,7 +386,7 @@ export function sessionStoreContract(
       expect((await ask()).id).toBe(503);
     });
 
-    it('knows that there was no earlier ccc', async () => {
+    it('returns null if there was no earlier ccc', async () => {
       await store.raiseIds(0);
       expect(await store.lastEarlierId()).toBe(0);
       expect((await ask()).id).toBe(1);

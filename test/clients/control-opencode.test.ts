@@ -120,7 +120,7 @@ describe(`a session of OpenCode${real.why}`, () => {
     const driver = session('one', undefined, {}, ['--no-such-flag']);
     await expect(driver.start()).rejects.toThrow();
     expect(await driver.state()).toEqual({ status: 'stopped' });
-    await expect(session('two', undefined, {}, ['--port=1']).start()).rejects.toThrow('take --port=1 out of the flags');
+    await expect(session('two', undefined, {}, ['--port=1']).start()).rejects.toThrow('remove --port=1 from the flags');
   });
 
   real.it('has one message with one text of a prompt that was given twice', async () => {

@@ -127,7 +127,7 @@ describe(`a Gemini CLI that a person opened, after \`parley install gemini\`${re
     expect((await model.request(1)).count('CANARY')).toBe(1);
     const { receipts } = await shown(id);
     expect(receipts.findLast(({ step }) => step === 'shown')?.evidence.record).toContain('/chats/session-');
-    await within(DEADLINE, async () => (await parley('agents')).includes('with its next prompt'));
+    await within(DEADLINE, async () => (await parley('agents')).includes('with your next prompt'));
   });
 });
 

@@ -171,7 +171,7 @@ describe(`a Kimi that a person opened, after \`parley install kimi\`${real.why}`
       expect(receipts.findLast(({ step }) => step === 'shown')?.evidence).toMatchObject({
         record: expect.stringContaining('wire.jsonl'),
       });
-      expect(await parley('agents')).toContain('with its next prompt');
+      expect(await parley('agents')).toContain('with your next prompt');
       await terminal.paste('/compact');
       await terminal.shows('> /compact');
       // Kimi may take an Enter that comes at once for a part of what was typed.

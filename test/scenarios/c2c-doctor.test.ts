@@ -49,15 +49,19 @@ describe('`c2c doctor` and `parley doctor`', () => {
     for (const name of ['c2c', 'parley'] as const) {
       const told = (await findings(machine, name)).filter(({ about }) => about.startsWith('session '));
       expect(Object.fromEntries(told.map(({ level, about, what, next }) => [about, [level, what, next]]))).toEqual({
-        'session ada': ['ok', 'claude: hook (primary), because its hook looks after every tool call', undefined],
+        'session ada': [
+          'ok',
+          'claude: hook (primary), because its hook looks for mail after every tool call',
+          undefined,
+        ],
         'session bob': [
           'warn',
-          'codex: poll (baseline), because nothing brings its mail: that waits until the session asks for it',
+          'codex: poll (baseline), because no hook, plugin or loop brings its mail: it waits until the session asks for it',
           expect.stringContaining('wake is better'),
         ],
         'session cyd': [
           'warn',
-          'kimi: poll (baseline), because nothing brings its mail: that waits until the session asks for it',
+          'kimi: poll (baseline), because no hook, plugin or loop brings its mail: it waits until the session asks for it',
           'the wake loop that is wanted for it does not run: `parley up --with loops`',
         ],
         'session dan': ['ok', 'opencode: plugin (primary), because the plugin hands mail to its session', undefined],

@@ -269,7 +269,9 @@ describe('a managed session', () => {
     expect(await refused(['-n', 'carol', '--alias', 'BOB'])).toContain('is the alias of a running session');
     expect(await refused(['-n', 'carol'], { C2C_INSTANCE_NAME: 'bob' })).toContain('this is a managed session');
     expect(await refused(['-n', '../../etc'])).toContain('is not a valid name');
-    expect((await machine.c2c(['stop', 'bob'], { C2C_INSTANCE_NAME: 'bob' })).err).toContain('a session cannot stop itself');
+    expect((await machine.c2c(['stop', 'bob'], { C2C_INSTANCE_NAME: 'bob' })).err).toContain(
+      'a session cannot stop itself',
+    );
     expect(await instances()).toHaveLength(1);
     expect((await machine.c2c(['start', 'emacs'])).err).toContain(
       'no client is called "emacs"; there is claude, codex',

@@ -194,7 +194,7 @@ describe('a model with the tools', () => {
     expect(said.map(({ isError }) => isError)).toEqual(said.map(() => true));
     expect(said.map(({ text }) => text)).toEqual([
       'it must not be answered (must not respond): read it, do not reply',
-      `message ${own} is your own; to write on, use send with re: ${own}`,
+      `message ${own} is your own; to add to it, use send with re: ${own}`,
       'no agent or role is called @alic; did you mean @alice?',
       'no agent or role is called @nobody-like-this; see agents',
       'text is empty: write what you want to say',

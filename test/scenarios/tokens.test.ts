@@ -56,9 +56,11 @@ describe('a token', () => {
       return err;
     };
     expect(await refused('--token-file', 'empty')).toBe(
-      'parley: --token-file empty holds nothing; it must hold one line\n',
+      'parley: --token-file empty is empty; it must contain one line\n',
     );
-    expect(await refused('--token-file', 'two')).toBe('parley: --token-file two holds more than one word\n');
+    expect(await refused('--token-file', 'two')).toBe(
+      'parley: --token-file two contains more than one word; it must contain only the secret\n',
+    );
     expect(await refused('--token-file', 'none')).toBe(
       `parley: --token-file cannot read ${program.home}/none (ENOENT)\n`,
     );

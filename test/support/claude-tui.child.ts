@@ -1,7 +1,7 @@
 // A stand-in for Claude Code 2.1.325 in a terminal: `bun claude-tui.child.ts <folder> [-c | --resume <id>] [flags…]`. See claude-tui.ts.
-// It keeps the client's own records (registry, transcript), draws its composer, and has its traps: what is typed while it works is
-// joined into one turn, `!` runs a shell, `/status` opens a panel, Enter answers an open question, Esc gives a prompt back. It takes messages
-// of other programs on its messaging socket.
+// It keeps the client's own records (registry, transcript), draws its composer, and has its pitfalls: prompts typed while it works are
+// joined into one turn, `!` runs a shell, `/status` opens a panel, Enter answers an open question, Esc puts a prompt back into the composer.
+// It takes messages of other programs on its messaging socket.
 import {
   appendFileSync,
   chmodSync,
@@ -25,13 +25,13 @@ const cwd = process.cwd();
 const projects = `${config}/projects/${cwd.replace(/[^A-Za-z0-9]/g, '-')}`;
 const registry = `${config}/sessions/${process.pid}.json`;
 const messaging = `${folder}/socks/${process.pid}.sock`;
-const told = (): ClaudeStart =>
+const startOptions = (): ClaudeStart =>
   existsSync(`${folder}/start.json`) ? (JSON.parse(readFileSync(`${folder}/start.json`, 'utf8')) as ClaudeStart) : {};
-const start = told();
+const start = startOptions();
 
 const NBSP = '\u00A0';
 const PASTE = { begin: '\u001B[200~', end: '\u001B[201~' };
-/** What the client removes from a prompt; the second kind makes it ask for a second Enter. */
+/** Characters that the client removes from a prompt; those of `REVIEWED` make it ask for a second Enter. */
 const INVISIBLE =
   /[\u00AD\u200B\u200E\u200F\u2060-\u2064\uFEFF\u{E0000}-\u{E007F}]|[\u0000-\u0008\u000B-\u001F\u007F]/gu;
 const REVIEWED = /[\u202A-\u202E\u2066-\u2069]/gu;
@@ -40,7 +40,7 @@ const ESC_MS = 60;
 const KEYS: Record<string, string> = { '\u001B[A': 'Up', '\u001B[B': 'Down', '\u001B[C': 'Right', '\u001B[D': 'Left' };
 
 type Mode = 'composer' | 'dialog' | 'panel' | 'asking';
-/** What another program wrote to the messaging socket. */
+/** A message that another program wrote to the messaging socket. */
 interface PeerMessage {
   content: string;
   from: string;
@@ -62,14 +62,14 @@ let [composer, isReviewed, notice] = ['', false, ''];
 let shown: string[] = [];
 let turn: Turn | null = null;
 let queued: (string | PeerMessage)[] = [];
-/** Messages that wait until the user lets them in. */
+/** Messages that wait for the user's approval. */
 let held: PeerMessage[] = [];
 let status: { status?: string; waitingFor?: string } = {};
 let parent: string | null = null;
 let index = 0;
-/** The last request to the model: which message answers it, and its id. All blocks of a message answer one request. */
+/** The last request to the model: its answer (`of`, turn and message id) and its id. All blocks of a message answer one request. */
 let request = { of: '', id: '' };
-/** The call whose dialog is open, and what its end is told to. */
+/** The call whose dialog is open, and the function to call with its end. */
 let asking: { id: string; dialog: ClaudeDialog; ended: (end: DialogEnd) => void } | null = null;
 let isBehind = false;
 let isSwallowing = false;
@@ -99,7 +99,7 @@ function register(next: typeof status): void {
     updatedAt: now,
     ...(next.status && { statusUpdatedAt: now }),
   };
-  // Who reads the registry may look at the screen next.
+  // Draw first: a reader of the registry may read the screen next.
   draw();
   mkdirSync(`${config}/sessions`, { recursive: true });
   writeFileSync(`${registry}.new`, JSON.stringify(entry));
@@ -113,7 +113,7 @@ function write(...lines: Record<string, unknown>[]): void {
   appendFileSync(transcript(), lines.map((line) => `${JSON.stringify({ ...line, sessionId: session })}\n`).join(''));
 }
 
-/** An entry of the conversation, which goes on from the last one. */
+/** Writes an entry of the conversation, whose parent is the last one. */
 function entry(type: string, more: Record<string, unknown>): string {
   const uuid = crypto.randomUUID();
   const common = { userType: 'external', entrypoint: 'cli', cwd, version: '2.1.325', gitBranch: 'HEAD' };
@@ -148,7 +148,7 @@ function assistantLine(id: string, block: Record<string, unknown>, stop: string 
   const message = { id, type: 'message', role: 'assistant', model: 'stand-in', content: [block], stop_reason: stop };
   if (request.of !== `${index} ${id}`) {
     request = { of: `${index} ${id}`, id: crypto.randomUUID() };
-    // The real one writes it down before it connects.
+    // The real client records the request before it connects.
     write({ type: 'api-request', id: request.id, timestamp: new Date().toISOString(), keep: 0, tail: [] });
   }
   entry(
@@ -162,7 +162,7 @@ const originOf = ({ from, msg_id }: PeerMessage): Record<string, unknown> => ({ 
 const queueLine = (operation: string, more: Record<string, unknown> = {}): void =>
   write({ type: 'queue-operation', operation, timestamp: new Date().toISOString(), ...more });
 
-/** A message of another program, as a line of the conversation. */
+/** Writes a message of another program as a line of the conversation. */
 function peerLine(peer: PeerMessage): string {
   const content = `Another Claude session sent a message:\n${peer.content}\n\nThis came from another Claude session.`;
   const message = { role: 'user', content };
@@ -175,7 +175,7 @@ function peerLine(peer: PeerMessage): string {
   });
 }
 
-/** Messages that came while it worked go to the model after the running tool. */
+/** Gives messages of other programs that came during the turn to the model, as after a tool call. */
 function absorb(): void {
   const peers = queued.filter((one) => typeof one !== 'string');
   queued = queued.filter((one) => typeof one === 'string');
@@ -187,7 +187,7 @@ function absorb(): void {
   }
 }
 
-/** One line on the messaging socket. */
+/** Handles one line on the messaging socket. */
 async function receive(line: string): Promise<void> {
   const { type, message, from, msg_id, session_id } = JSON.parse(line) as Record<string, string> & {
     message: { content: string };
@@ -213,7 +213,7 @@ function enqueue(peer: PeerMessage): void {
   if (!turn && mode === 'composer') void next();
 }
 
-/** What became of a message, told to its sender's own socket. */
+/** Reports the outcome of a message to its sender's own socket. */
 async function report({ from, msg_id }: PeerMessage, status: Record<string, string>): Promise<void> {
   const socket = await Bun.connect({ unix: from.slice('uds:'.length), socket: { data() {} } });
   socket.write(
@@ -270,7 +270,7 @@ async function work(said: (string | PeerMessage)[], source: 'typed' | 'queued'):
   await next();
 }
 
-/** Calls that open dialogs. All are written down at once, and their dialogs come one after the other, with no pause between them. */
+/** Runs calls that open dialogs. All calls are recorded first; then their dialogs open one after the other, without a pause. */
 async function askAll(calls: NonNullable<ClaudeAnswer['asks']>): Promise<void> {
   const all = calls.map((call) => ({ id: `toolu_${crypto.randomUUID()}`, dialog: new ClaudeDialog(call) }));
   for (const { id, dialog } of all) assistantLine('msg_ask', { type: 'tool_use', id, ...dialog.tool }, 'tool_use');
@@ -288,7 +288,7 @@ async function askAll(calls: NonNullable<ClaudeAnswer['asks']>): Promise<void> {
   register({ status: 'busy' });
 }
 
-/** What a client that lags shows and writes down only later. The next dialog takes keys meanwhile. */
+/** Records the result of a call. With `lagMs` it does this late and does not draw meanwhile, while the next dialog already takes keys. */
 async function result({ id, end }: { id: string; end: DialogEnd }): Promise<void> {
   if (start.lagMs) {
     isBehind = true;
@@ -302,7 +302,7 @@ async function result({ id, end }: { id: string; end: DialogEnd }): Promise<void
   entry('user', { message: { role: 'user', content }, toolUseResult: answers ? { answers, annotations: {} } : {} });
 }
 
-/** A key in an open dialog. The next one, if any, is open before the next key is looked at. */
+/** Handles a key in an open dialog. If another dialog follows, it is open before the next key is handled. */
 function pressDialog(key: string): void {
   const open = asking;
   if (!open || (start.deafMs && performance.now() < start.deafMs)) return;
@@ -320,7 +320,7 @@ async function afterDelay(mine: Turn, promise: Promise<string | undefined>): Pro
   return promise.finally(() => clearTimeout(timer));
 }
 
-/** What was typed meanwhile becomes one turn. */
+/** Starts one turn with all queued prompts and messages. */
 async function next(): Promise<void> {
   const waiting = queued.splice(0);
   if (waiting.length === 0) return register({ status: 'idle' });
@@ -328,7 +328,7 @@ async function next(): Promise<void> {
   await work(waiting, 'queued');
 }
 
-/** Esc. Before the first output the prompt goes back into the composer, and nothing of it is written down. */
+/** Handles Esc during a turn. Before the first output, the prompt returns to the composer and no interruption is recorded. */
 async function interrupt(): Promise<void> {
   const cut = turn;
   if (!cut) return;
@@ -371,7 +371,7 @@ async function enter(): Promise<void> {
     return draw();
   }
   if (/(^|\s)(:[a-z+]\w+|@\/\S+)$/.test(composer)) {
-    // It takes what is offered for the word, and stays.
+    // Enter accepts the completion of the word, and does not submit.
     composer += ' ';
     note({ completed: composer });
     return draw();
@@ -403,7 +403,7 @@ async function enter(): Promise<void> {
     note({ queued: clean });
     return draw();
   }
-  // Not awaited: the keys that come while it works are taken meanwhile.
+  // Not awaited: keys are handled during the turn.
   void work([clean], 'typed');
 }
 
@@ -469,7 +469,7 @@ function drawNow(): void {
 let [input, pasting] = ['', false];
 let escape: ReturnType<typeof setTimeout> | undefined;
 
-/** Takes what came in from its beginning; leaves what is not whole yet. */
+/** Handles the complete keys and pastes in the input; leaves an incomplete one for later. */
 async function take(): Promise<void> {
   for (;;) {
     if (pasting) {
@@ -493,7 +493,7 @@ async function take(): Promise<void> {
       const key = KEYS[input.slice(0, 3)] ?? '';
       input = input.slice(3);
       if (mode === 'asking') pressDialog(key);
-      // What opens because of a key is open before the next key.
+      // A dialog that this key opens is open before the next key is handled.
       await Promise.resolve();
     } else {
       const key = input[0] ?? '';
@@ -503,7 +503,7 @@ async function take(): Promise<void> {
   }
 }
 
-/** Lines that are nothing but the path of an image become the image. */
+/** Replaces each line that is only the path of an image by an image mark. */
 function withImages(text: string): string {
   const lines = text.split('\n');
   const isImage = (line: string): boolean =>
@@ -539,7 +539,7 @@ async function press(key: string): Promise<void> {
   draw();
 }
 
-/** Orders of the test, one JSON object a line: see ClaudeOrder. */
+/** Carries out an order of the test, one JSON object per line: see ClaudeOrder. */
 async function order(what: Record<string, string>): Promise<void> {
   if (what['draft'] !== undefined) composer = what['draft'];
   if (what['enter'] !== undefined) {
@@ -548,7 +548,7 @@ async function order(what: Record<string, string>): Promise<void> {
   }
   if (what['dialog'] !== undefined) openDialog(what['dialog']);
   if (what['close'] !== undefined) await closeDialog();
-  // As its PermissionRequest hook decides.
+  // The decision of a PermissionRequest hook.
   if (what['decides'] !== undefined && asking) {
     const { ended } = asking;
     [asking, mode] = [null, 'composer'];
@@ -572,7 +572,7 @@ function conversations(): string[] {
   return byAge.map((name) => name.slice(0, -'.jsonl'.length));
 }
 
-/** Says why, and ends when the terminal has drawn it: what tmux has not read by then is lost. Only then it says where its cursor is. */
+/** Prints the error, and exits when the terminal has drawn it, because tmux loses output that it has not read. The terminal's cursor report shows that. */
 async function fail(line: string, code: number): Promise<never> {
   note({ started: argv, ended: code });
   process.stdout.write(`${line}\r\n`);
@@ -589,7 +589,7 @@ function tmuxPane(): string {
   return Bun.spawnSync(['tmux', 'display-message', '-p', '-t', env['TMUX_PANE'], format]).stdout.toString().trim();
 }
 
-/** As the real one draws it in a folder that its user does not trust. */
+/** Draws the dialog of the real client for a folder that its user does not trust, and waits for the answer. */
 async function trustDialog(): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const rows = [' Accessing workspace:', '', ` ${cwd}`, '', ' Quick safety check: Is this a project you trust?', ''];
@@ -641,7 +641,7 @@ process.on('SIGHUP', () => quit(129));
 process.stdout.on('resize', draw);
 process.stdout.write('\u001B[?2004h');
 if (start.ms) await Bun.sleep(start.ms);
-while (start.isHeld && told().isHeld) await Bun.sleep(10);
+while (start.isHeld && startOptions().isHeld) await Bun.sleep(10);
 mkdirSync(`${folder}/socks`, { recursive: true, mode: 0o700 });
 listens(messaging, receive);
 chmodSync(messaging, 0o600);
@@ -652,7 +652,7 @@ listens(`${folder}/${process.pid}.sock`, async (line, answer) => {
 register({ status: 'idle' });
 if (start.dialog) openDialog(start.dialog);
 
-/** Takes lines on a socket, one after the other. */
+/** Listens on a socket, and handles its lines one after the other. */
 function listens(path: string, take: (line: string, answer: (text: string) => void) => Promise<void>): void {
   let taken = Promise.resolve();
   Bun.listen<{ rest: string }>({

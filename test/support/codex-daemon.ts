@@ -1,11 +1,11 @@
-// A daemon of Codex, played: the part of its control socket that we use, and the record that it writes. Windows are played by
-// codex-window.child.ts.
+// A stand-in for the daemon of Codex: the part of its control socket that we use, and the record that it writes. Its windows are
+// processes of codex-window.child.ts.
 //
 //   const codex = new ScriptedCodex();
 //   codex.env, codex.folder, codex.command               // for a CodexSession
-//   codex.answers = (text) => `re: ${text}`;             // null: the turn goes on until `step`, `finish` or `interrupt`
-//   codex.shown                                          // the texts that were in a request to the model
-//   codex.asks(thread, 'item/tool/requestUserInput', {}) // to every client that joined; `resolve` is its user in the window
+//   codex.answers = (text) => `re: ${text}`;             // null: the turn continues until `step`, `finish` or `interrupt`
+//   codex.shown                                          // the texts in requests to the model
+//   codex.asks(thread, 'item/tool/requestUserInput', {}) // asks every joined client; `resolve` answers as the user in the window
 import { appendFileSync, existsSync, mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import type { ServerWebSocket } from 'bun';
 import { temporaryHome } from './home.ts';
@@ -27,15 +27,15 @@ interface PlayedThread {
   isLoaded: boolean;
   turn: string | null;
   queue: Item[];
-  /** Where its window listens. */
+  /** The port on which its window serves tools. */
   port?: number;
-  /** Prompts that wait for the turn that runs. They are only in the daemon's memory. */
+  /** Prompts that wait for the next request of the running turn. They are only in the daemon's memory. */
   pending: Item[];
-  /** After an interrupt nothing in the queue is begun by itself. */
+  /** True after an interrupt: then no queued prompt starts by itself. */
   isPaused: boolean;
 }
 
-/** What waits for the user of a thread. */
+/** A request of the daemon that waits for the user of a thread. */
 interface PlayedRequest {
   id: number;
   thread: PlayedThread;
@@ -59,35 +59,36 @@ export class ScriptedCodex {
   readonly folder = `${this.home}/project`;
   readonly socket = `${this.home}/s`;
   readonly threads = new Map<string, PlayedThread>();
-  /** Every method that a client called, and how many clients there were. */
+  /** Every method that a client called. */
   readonly called: string[] = [];
+  /** The number of clients that have connected. */
   clients = 0;
   /** Answers of clients to requests of the daemon. */
   readonly replies: Frame[] = [];
   answers: (text: string) => string | null = (text) => `re: ${text}`;
-  /** Texts that were in a request to the model, in order. */
+  /** The texts in requests to the model, in order. */
   readonly shown: string[] = [];
-  /** The daemon is killed after it wrote a prompt down, before it asks the model. */
+  /** The daemon records a prompt and stops before it sends the request to the model. */
   diesBeforeRequest = false;
-  /** These calls are refused, with these words. */
+  /** The methods that are refused, each with its error message. */
   readonly refuses = new Map<string, string>();
-  /** What the settings of Codex say. */
+  /** The approval policy in the settings of Codex. */
   approvalPolicy = 'never';
-  /** The rights that clients gave to conversations. */
+  /** The parameters of each `thread/settings/update`. */
   readonly rights: Record<string, unknown>[] = [];
-  /** These calls are done, and not answered. */
+  /** The methods that are carried out but not answered. */
   readonly silent = new Set<string>();
   #server: Bun.Server<undefined> | null = null;
   readonly #sockets = new Set<ServerWebSocket>();
   readonly requests = new Map<number, PlayedRequest>();
-  /** Who joined which threads. */
+  /** The clients that joined each thread, by thread id. */
   readonly #joined = new Map<string, Set<ServerWebSocket>>();
   #count = 0;
   #requestId = -1;
-  /** The reply of a client is taken, unless this says otherwise. */
+  /** Handles the reply of a client to a request. By default it resolves the request. */
   taken: (request: PlayedRequest, result: Record<string, unknown>) => void = (request, result) =>
     this.resolve(request, result);
-  /** The items of the turn that runs, as a client sees them that joins. */
+  /** The items of the running turn that a joining client gets. */
   items: object[] = [];
 
   constructor() {
@@ -103,7 +104,7 @@ export class ScriptedCodex {
     return { PATH, HOME: this.home, TMUX_TMPDIR: this.home, LANG: 'C.UTF-8', TERM: 'xterm-256color', SHELL: '/bin/sh' };
   }
 
-  /** What starts a window, as `codex` would. */
+  /** The command that starts a window, in place of `codex`. */
   get command(): string[] {
     return [process.execPath, WINDOW, this.socket];
   }
@@ -128,12 +129,12 @@ export class ScriptedCodex {
     this.#pidFile(process.pid);
   }
 
-  /** As if the daemon had started then (ms). */
+  /** Makes the daemon look as if it had started at this time (ms). */
   startedAt(ms: number): void {
     utimesSync(this.socket, new Date(ms), new Date(ms));
   }
 
-  /** The daemon is killed: no turn ends in the record, and nothing is loaded any more. */
+  /** Kills the daemon: running turns get no end in the record, and no thread stays loaded. */
   async kill(): Promise<void> {
     await this.#server?.stop(true);
     this.#server = null;
@@ -170,24 +171,24 @@ export class ScriptedCodex {
     this.#tell('thread/closed', { threadId: thread.id });
   }
 
-  /** Loads a conversation again: that is told by its status alone. */
+  /** Loads a conversation again. Clients learn of it only by its status. */
   load(thread: PlayedThread): void {
     if (thread.isLoaded) this.status(thread, { type: 'notLoaded' });
     thread.isLoaded = true;
     this.status(thread, IDLE);
   }
 
-  /** A window shows a conversation that a client began. */
+  /** Shows a conversation that a client began in a window. */
   shows(threadId: string): void {
     this.#tell('thread/goal/cleared', { threadId });
   }
 
-  /** Asks every client something, as for an approval. */
+  /** Sends a request to every client, as for an approval. */
   ask(method: string): void {
     for (const socket of this.#sockets) socket.send(JSON.stringify({ id: 'approval-1', method, params: {} }));
   }
 
-  /** The thread waits for its user: all that have joined it are asked, and those that join later. */
+  /** Makes the thread wait for its user: asks all clients that have joined it, and those that join later. */
   asks(thread: PlayedThread, method: string, params: Record<string, unknown> = {}): PlayedRequest {
     const id = (this.#requestId += 1);
     const item = { turnId: 'turn-1', itemId: `call_${id}`, ...params };
@@ -200,7 +201,7 @@ export class ScriptedCodex {
     return request;
   }
 
-  /** Somebody answers first; `item` is how the item ends with it. */
+  /** Ends a request with the first answer. `item`: the fields of the completed item. */
   resolve({ id, thread, method, params }: PlayedRequest, result: Record<string, unknown>, item?: object): void {
     if (!this.requests.delete(id)) return;
     this.#tellJoined(thread, 'serverRequest/resolved', { threadId: thread.id, requestId: id });
@@ -216,7 +217,7 @@ export class ScriptedCodex {
     this.#showWaiting(thread);
   }
 
-  /** An item begins, for every client that joined. */
+  /** Tells every joined client that an item begins. */
   begins(thread: PlayedThread, item: object): void {
     this.#tellJoined(thread, 'item/started', { threadId: thread.id, item });
   }
@@ -243,7 +244,7 @@ export class ScriptedCodex {
     for (const socket of this.#joinedTo(thread)) socket.send(JSON.stringify({ method, params }));
   }
 
-  /** A client joins: it gets what waits right behind the answer. */
+  /** Joins a client to a thread, and sends it the open requests right after the answer. */
   #joins(socket: ServerWebSocket, thread: PlayedThread): void {
     this.#joinedTo(thread).add(socket);
     queueMicrotask(() => {
@@ -252,18 +253,18 @@ export class ScriptedCodex {
     });
   }
 
-  /** A person types into the window. */
+  /** A person submits a prompt in the window. */
   typed(thread: PlayedThread, text: string): void {
     this.#run(thread, { id: 'i', clientUserMessageId: 'a-window', input: [{ text }] });
   }
 
-  /** The tool call of a turn ends: what waited for that is in the next request, and the model answers it with the next call. */
+  /** Ends the tool call of a turn: the pending prompts are in the next request, and the model answers with another call. */
   step(thread: PlayedThread): void {
     this.#join(thread, thread.pending.splice(0));
     if (!this.diesBeforeRequest) this.#output(thread, 'next call');
   }
 
-  /** The model says its last word in a turn. */
+  /** Ends a turn with the model's final text. */
   finish(thread: PlayedThread, text: string): void {
     this.#join(thread, thread.pending.splice(0));
     this.#output(thread, text);
@@ -271,7 +272,7 @@ export class ScriptedCodex {
     this.#ended(thread);
   }
 
-  /** The request to the model fails. */
+  /** Ends a turn because the request to the model fails. */
   fail(thread: PlayedThread): void {
     const error = { message: 'stream disconnected' };
     this.#record(thread, { type: 'task_complete', turn_id: thread.turn, last_agent_message: null, error });
@@ -310,7 +311,7 @@ export class ScriptedCodex {
     return `turn-${(this.#count += 1)}`;
   }
 
-  /** Prompts become part of the conversation, and of the next request. */
+  /** Adds prompts to the conversation, and to the next request. */
   #join(thread: PlayedThread, items: Item[]): void {
     for (const { clientUserMessageId: client_id, input } of items) {
       const item = { type: 'UserMessage', client_id, content: input.map(({ text }) => ({ type: 'text', text })) };
@@ -341,7 +342,7 @@ export class ScriptedCodex {
     this.called.push(method);
     if (id === undefined) return;
     const outcome = this.#answer(method, params, socket);
-    // As Codex does: without the version.
+    // Without `jsonrpc`, as Codex does.
     if (!this.silent.has(method)) socket.send(JSON.stringify({ id, ...outcome }));
   }
 
@@ -415,7 +416,7 @@ export class ScriptedCodex {
     }
   }
 
-  /** A window was opened: it begins or resumes a conversation. */
+  /** Handles the start of a window: it begins or resumes a conversation. */
   async #window(request: Request): Promise<Response> {
     const { cwd, args } = (await request.json()) as { cwd: string; args: string[] };
     const resumed = this.threads.get(args[args.indexOf('resume') + 1] ?? '');

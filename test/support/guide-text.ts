@@ -1,8 +1,8 @@
-// Compares what a page shows with what was printed. Ids, tokens, times, ages, process ids and ports differ from run to run.
+// Compares the text on a page with the printed text. Ids, tokens, times, ages, process ids and ports may differ.
 
 /**
- * What is new in each run. A page names such a value as it likes; the first time it is shown it stands for the value that was printed, and for
- * the same one from then on. The group is the value.
+ * Values that are new in each run and may appear again. The page has an example value; where it appears first, it is bound to the printed
+ * value, and from then on it must stand for that value.
  */
 const NAMED = [
   /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/,
@@ -15,8 +15,8 @@ const NAMED = [
   /(?<=bearer\.)[0-9a-f]{8}-[0-9a-f]{4}\b/,
   /\b[0-9a-f]{8}\b(?!-)/,
 ];
-/** Differs, and is named nowhere else. */
-const PASSING = [
+/** Values that differ in each run and are not compared, only their form. */
+const UNBOUND = [
   /\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?)?/,
   /(?<=[ \t])\d\d:\d\d:\d\d\b/,
   /\bjust now\b|\b\d+ (?:s|min|h) ago\b/,
@@ -24,15 +24,15 @@ const PASSING = [
   /\b\d+\.\d s\b/,
   /(?<=up to )\d+(?= open files)/,
 ];
-const VALUES = new RegExp([...NAMED, ...PASSING].map(({ source }) => `(${source})`).join('|'), 'gm');
+const VALUES = new RegExp([...NAMED, ...UNBOUND].map(({ source }) => `(${source})`).join('|'), 'gm');
 const UUID_TAIL = /^[0-9a-f]{8}-[0-9a-f]{4}-/;
-/** The port and the home of the pages. */
+/** The port and the home folder in the examples of all pages. */
 const PORT = '7117';
 const HOME = '/home/you';
 
-/** The texts of one page: what its names stand for so far. */
+/** The example values of one page, and the printed values that they are bound to so far. */
 export class Shown {
-  /** The page's name of a value → the value. */
+  /** Example value on the page → printed value. */
   readonly #values = new Map<string, string>();
 
   constructor(
@@ -40,14 +40,14 @@ export class Shown {
     readonly port: number,
   ) {}
 
-  /** A command of the page with the values of this run. */
+  /** A command on the page with the values of this run in place of the examples. */
   typed(command: string): string {
     const names = [...this.#values.keys()].sort((a, b) => b.length - a.length);
     const known = names.reduce((text, name) => text.replaceAll(name, this.#values.get(name) ?? name), command);
     return known.replaceAll(PORT, String(this.port)).replaceAll(HOME, this.home);
   }
 
-  /** True if the page shows this. Then its new names stand for what was printed. */
+  /** True if the text on the page matches the printed text. Then binds its new example values. */
   matches(shows: string, printed: string): boolean {
     const found = new RegExp(`^${this.pattern(shows)}$`).exec(printed === '' ? '' : `${this.#local(printed)}\n`);
     if (!found) return false;
@@ -57,12 +57,12 @@ export class Shown {
     return fresh.every(([name, value]) => this.#bind(name, value));
   }
 
-  /** What matches this text of the page as it is printed here. */
+  /** A pattern that matches the printed form of this text on the page. */
   printedPattern(shows: string): string {
     return this.pattern(shows).replaceAll(literal(HOME), literal(this.home)).replaceAll(PORT, String(this.port));
   }
 
-  /** What matches this text of the page. A line with only `…` is any number of lines. */
+  /** A pattern that matches this text with the home and the port of the page. A line with only `…` matches any number of lines. */
   pattern(shows: string): string {
     this.#groups = [];
     if (shows === '') return '';
@@ -86,7 +86,7 @@ export class Shown {
     return pattern + literal(line.slice(from));
   }
 
-  /** The pattern of a value that the page names. */
+  /** The pattern of an example value. */
   #name(name: string): string {
     const value = this.#values.get(name);
     if (value !== undefined) return literal(value);
@@ -98,7 +98,7 @@ export class Shown {
     return `(?<v${group}>${name.endsWith('…') || name.startsWith('bch1-') ? '[\\w-]+' : shape(name)})`;
   }
 
-  /** False if another name of the page stands for this value already. */
+  /** Binds an example to a printed value. Returns false if another example is bound to that value already. */
   #bind(name: string, value: string): boolean {
     const other = [...this.#values].find(([, known]) => known === value)?.[0];
     if (other !== undefined && other !== name) return false;
@@ -108,7 +108,7 @@ export class Shown {
     return short === undefined ? this.#bind(name.slice(0, 8), value.slice(0, 8)) : short === value.slice(0, 8);
   }
 
-  /** What was printed, as the page would show it. New values get the names that the page has in their places. */
+  /** The printed text as the page should show it. New values are replaced by the page's examples, in order of appearance. */
   asPage(shows: string, printed: string): string {
     const local = this.#local(printed);
     const fresh = (text: string, known: (value: string) => boolean): string[] => [
@@ -138,7 +138,7 @@ function isNamed(found: RegExpExecArray): boolean {
   return found.slice(1, NAMED.length + 1).some((group) => group !== undefined);
 }
 
-/** A value of the same form. */
+/** A pattern for any value of the same form. */
 function shape(value: string): string {
   if (/now$| ago$/.test(value)) return '(?:just now|\\d+ (?:s|min|h) ago)';
   if (/^\d+$|^\d+\.\d s$/.test(value) && value.length < 8) return value.endsWith('s') ? '\\d+\\.\\d s' : '\\d+';

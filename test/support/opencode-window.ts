@@ -1,5 +1,5 @@
-// A window of OpenCode without OpenCode: our plugin runs in this process, with a client that keeps a conversation in a file like
-// OpenCode's, and a model that answers at once, unless it is told to wait.
+// A stand-in for a window of OpenCode. It runs our plugin in this process, keeps the conversation in a file like OpenCode's, and plays a
+// model that answers at once, unless `holds` is set.
 import { mkdirSync } from 'node:fs';
 import plugin from '../../plugins/opencode/parley.ts';
 import { anOpenCodeFile } from './opencode-file.ts';
@@ -12,17 +12,17 @@ const DEADLINE = 20_000;
 export class StandInOpenCode {
   readonly env: Record<string, string>;
   readonly file: ReturnType<typeof anOpenCodeFile>;
-  /** The calls that changed something, as `/path` and body. */
+  /** The POST calls, as `/path` and body. */
   readonly calls: [path: string, body: Facts][] = [];
-  /** Everything that the model was given. */
+  /** All texts of the conversation at the last answer of the model. */
   seen = '';
-  /** The model answers only when this is false. */
+  /** True: a prompt is not answered by itself; call `answers`. */
   holds = false;
-  /** What the next prompt gets instead of being taken. */
+  /** The HTTP status that refuses prompts; null: they are accepted. */
   refusal: number | null = null;
-  /** It says that it takes a prompt, and loses it. */
+  /** True: prompts are answered with success, and then lost. */
   loses = false;
-  /** What a request for a new session gets; it is answered when this is. */
+  /** The HTTP status of a request for a new session; the request waits for it. */
   begins: Promise<number> = Promise.resolve(200);
   permissions: Facts[] = [];
   questions: Facts[] = [];
@@ -39,7 +39,7 @@ export class StandInOpenCode {
     this.file = anOpenCodeFile(data);
   }
 
-  /** Loads the plugin, and shows a session; null: none yet. */
+  /** Loads the plugin, and selects a session in the window; null: no session yet. */
   async open(session: string | null = 's'): Promise<void> {
     const before = { ...process.env };
     Object.assign(process.env, this.env);
@@ -62,25 +62,25 @@ export class StandInOpenCode {
     this.#hooks = {};
   }
 
-  /** A dialog opens, or is closed. */
+  /** Opens the dialogs of these permissions; an empty list closes them. */
   async asks(permissions: Facts[]): Promise<void> {
     this.permissions = permissions;
     await this.#tell(permissions.length > 0 ? 'permission.asked' : 'permission.replied', {});
   }
 
-  /** Works on something else, until `rests`. */
+  /** Makes the session busy until `rests`. */
   async works(): Promise<void> {
     this.#isBusy = true;
     await this.#tell('session.status', {});
   }
 
-  /** A turn ends that read nothing of what came meanwhile. */
+  /** Ends a turn in which the model read none of the new prompts. */
   async rests(): Promise<void> {
     this.#isBusy = false;
     await this.#tell('session.idle', {});
   }
 
-  /** Sums up the conversation, and ends its turn without an answer to what came before. */
+  /** Compacts the conversation, and ends the turn without an answer to earlier prompts. */
   async sumsUp(): Promise<void> {
     const id = this.#id('summary');
     this.file.message(id, { role: 'user' });
@@ -90,14 +90,14 @@ export class StandInOpenCode {
     await this.rests();
   }
 
-  /** What OpenCode would send to its model, if these are the messages of the conversation: their texts. */
+  /** The texts that OpenCode would send to its model for these messages, after our plugin changed them. */
   async request(messages: { id: string; parts: Facts[]; summary?: true; parentID?: string }[]): Promise<unknown[]> {
     const all = messages.map(({ parts, ...info }) => ({ info: { ...info, sessionID: 's' }, parts }));
     await this.#hooks['experimental.chat.messages.transform']?.({}, { messages: all });
     return all.map(({ parts }) => parts[0]?.['text'] ?? parts[0]?.['type']);
   }
 
-  /** The model answers everything that waits. */
+  /** Answers the waiting prompts as the model, and ends the turn. */
   async answers(text = 'an answer'): Promise<void> {
     const { record } = this.file;
     this.seen = record
@@ -108,7 +108,7 @@ export class StandInOpenCode {
     await this.rests();
   }
 
-  /** Waits until a prompt was taken so often. */
+  /** Waits until this many prompts were posted. */
   async took(count: number): Promise<void> {
     const prompts = () => this.calls.filter(([path]) => path.endsWith('/prompt_async'));
     await within(DEADLINE, async () => prompts().length >= count);
@@ -147,7 +147,7 @@ export class StandInOpenCode {
     await this.#hooks.event?.({ event: { type, properties } });
   }
 
-  /** Later than every id before. */
+  /** A message id that sorts after every earlier one. */
   #id(ending: string): string {
     const time = ((BigInt(Date.now()) * 0x1000n + 0xfffn) & 0xffff_ffff_ffffn).toString(16).padStart(12, '0');
     return `msg_${time}zz${String((this.#count += 1)).padStart(4, '0')}${ending}`;

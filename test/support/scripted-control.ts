@@ -15,19 +15,19 @@ import type { ControlFile } from '../../src/protocols/control/config.ts';
 import { saveClientFile } from '../../src/sessions/client-files.ts';
 import { ScriptedQuestions } from './scripted-questions.ts';
 
-/** What a session of the script does with a prompt: an answer, or how it ends without one. */
+/** What a scripted session does with a prompt: its answer, or the end without an answer. */
 export type Script = (request: PromptRequest) => Promise<string | Exclude<PromptEnd, { outcome: 'answered' }>>;
 
-/** Sessions without clients: the test says what each answers and which state it has. What is said is stored as in the product. */
+/** A session control without clients: the test sets the answers and the states of sessions. Prompts and answers are stored as in the product. */
 export class ScriptedControl implements SessionControl {
   readonly states = new Map<string, SessionState>();
-  /** By session; without one the answer is `re: <text>`. */
+  /** The script of each session. Without a script the answer is `re: <text>`. */
   readonly scripts = new Map<string, Script>();
   readonly asked: PromptRequest[] = [];
   readonly restarted: string[] = [];
   restartFails: Refusal | null = null;
   sendFails: Error | null = null;
-  /** A restart takes until this is resolved. */
+  /** A restart waits until this resolves. */
   restartGate: Promise<void> = Promise.resolve();
   screens = new Map<string, string>();
   now: () => number = Date.now;
@@ -43,7 +43,7 @@ export class ScriptedControl implements SessionControl {
     readonly publish: () => Promise<void>,
   ) {}
 
-  /** Tells everybody who watches. */
+  /** Sets the state of a session, and notifies its watchers. */
   becomes(session: string, state: SessionState | null): void {
     if (state) this.states.set(session, state);
     for (const { sessions, changed } of this.#watchers)
@@ -123,7 +123,7 @@ export class ScriptedControl implements SessionControl {
     return saveClientFile(folder, name, bytes);
   }
 
-  /** What a session asks; it can be told to ask. */
+  /** The questions of a session. Call `asks` on it to open some. */
   questionsOf(session: string): ScriptedQuestions {
     return this.#answers(session).script;
   }
@@ -136,7 +136,7 @@ export class ScriptedControl implements SessionControl {
     return this.#answers(session).answers.answer(request);
   }
 
-  /** As after a restart: the dialog is open, and what was chosen so far is in the store. */
+  /** Simulates a restart: the dialog is open, and the choices made so far are in the store. */
   opensAnswersAgain(session: string): void {
     const { script } = this.#answers(session);
     this.#asking.set(session, { script, answers: this.#newAnswers(session, script) });

@@ -8,23 +8,24 @@ import type {
 } from '../../src/core/ports/live-session.ts';
 import type { Attempt, Parcel, Way } from '../../src/core/ports/way-in.ts';
 
-/** The running sessions of a client that does as it is told. */
+/** The running sessions of a scripted client. */
 export class ScriptedLive implements LiveSessions {
   readonly sessions = new Map<string, LiveSession>();
-  /** What went in, by session: each text once for every time that it was handed over. */
+  /** The parcels that each session got, one for every handover. */
   readonly got = new Map<string, Parcel[]>();
-  /** What its record shows, and since when (ms). What is older than a handover proves nothing of that. */
+  /** The messages in the record, by `<session> <id>`, with the time of the entry (ms). An entry older than a handover does not prove it. */
   readonly record = new Map<string, { at: number; turn?: MessageTurn }>();
-  /** What it has and has not shown, and why not. */
+  /** The messages that the client has but has not shown, by `<session> <id>`, and the reason. */
   readonly accepted = new Map<string, { trouble?: string; needsTurn?: true }>();
-  /** `prove`: shows it at once. `silent`: takes it and writes nothing. Otherwise the answer of the way. */
+  /** `prove`: records a message at once. `silent`: takes it and records nothing. Otherwise the result of each attempt. */
   mode: 'prove' | 'silent' | Attempt = 'prove';
-  /** A message that is shown at once begins a turn, which ends at once, without a word. */
+  /** A message that is recorded at once begins a turn. */
   beginsTurn = true;
+  /** That turn ends at once, without an answer. */
   endsTurn = true;
-  /** How often it was looked at. */
+  /** How often the sessions were listed. */
   lists = 0;
-  /** It cannot have anything that its record does not show. */
+  /** The client can no longer have a message that its record does not show. */
   isOver = false;
   readonly #looks = new Map<string, number>();
   readonly #watchers = new Set<() => void>();
@@ -71,32 +72,32 @@ export class ScriptedLive implements LiveSessions {
     return { step: 'none', isOver: this.isOver || session.status === 'stopped' };
   }
 
-  /** The same for what a hook printed. */
+  /** Proof from the record for messages that a hook printed. */
   shownByHook(session: string, ids: readonly MessageId[]): Map<MessageId, ShownProof> {
     this.#looks.set(session, this.looks(session) + 1);
     const shown = ids.filter((id) => this.record.has(`${session} ${id}`));
     return new Map(shown.map((id) => [id, { step: 'shown', evidence: { record: 'scripted' } }]));
   }
 
-  /** How often the record of a session was read for what a hook printed. */
+  /** How often the record of a session was read for messages that a hook printed. */
   looks(session: string): number {
     return this.#looks.get(session) ?? 0;
   }
 
-  /** The record shows it now. */
+  /** Adds a message to the record now. */
   show(session: string, id: string, turn?: MessageTurn): this {
     this.record.set(`${session} ${id}`, { at: this.now(), ...(turn && { turn }) });
     return this.changed();
   }
 
-  /** The client has it, and has not shown it yet. */
+  /** Makes the client have a message that it has not shown yet. */
   accept(session: string, id: string, trouble?: string, needsTurn = false): this {
     const said = { ...(trouble !== undefined && { trouble }), ...(needsTurn && ({ needsTurn } as const)) };
     this.accepted.set(`${session} ${id}`, said);
     return this.changed();
   }
 
-  /** What it was shown again after a compaction, by session. */
+  /** The parcels shown again after a compaction, by session. */
   readonly again = new Map<string, readonly Parcel[]>();
 
   async showAgain({ compaction: _over, ...session }: LiveSession, parcels: readonly Parcel[]): Promise<void> {

@@ -1,13 +1,13 @@
 import type { Answering, AskedQuestion, Choice, OpenQuestion, QuestionDriver } from '../../src/core/ports/session.ts';
 
-/** What a session asks, as a test plays it. */
+/** The questions of a session, opened by a test. */
 export class ScriptedQuestions implements QuestionDriver {
   asked: OpenQuestion | null = null;
   /** Every set of answers that was entered. */
   readonly entered: (readonly Choice[])[] = [];
-  /** How the next ones end. Without it they are answered. */
+  /** The outcomes of the next `answer` calls, in order. Then each is `answered`. */
   readonly ends: Answering[] = [];
-  /** What is entered is said to be so when this is resolved. The client may have gone on by then. */
+  /** `answer` returns when this resolves. The client may have continued by then. */
   gate: Promise<void> = Promise.resolve();
   #calls = 0;
 

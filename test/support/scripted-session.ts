@@ -18,30 +18,33 @@ import { within } from './within.ts';
 
 const NEVER = new Promise<never>(() => {});
 
-/** How one attempt goes, if not as usual. */
+/** The outcome of one attempt to submit a prompt, if a test sets it. */
 export type Attempt =
-  /** It goes in, and the record says so. */
+  /** The client takes the text and records it. */
   | { outcome: 'submitted' }
-  /** It goes in, and the client begins no turn. */
+  /** The client takes the text and begins no turn. */
   | { outcome: 'ignored' }
-  /** It goes in, and the record has it when `record` is called. */
+  /** The client takes the text, but records it only when `recordLate` is called. */
   | { outcome: 'unrecorded' }
-  /** The driver does not know. `stranded`: the text stays in the composer. `taken`: it went in, and the record has it after `recordLate`. */
+  /**
+   * The driver does not know what happened. `stranded`: the text stays in the composer. `taken`: the client took it, and records it when
+   * `recordLate` is called.
+   */
   | { outcome: 'unknown'; wentIn: boolean; meanwhile?: () => void }
   | { outcome: 'stranded' }
   | { outcome: 'taken' }
   | { outcome: 'refused'; because: string }
   | { outcome: 'throws'; wentIn: boolean };
 
-/** A client as a test plays it. It lives on when its driver is closed, as a real one does. */
+/** A client that a test controls. It keeps running when its driver is closed, as a real one does. */
 export class ScriptedClient {
   readonly record: TurnEvent[] = [];
-  /** Every text that went in, by our hand. */
+  /** Every text that the driver submitted and the client took. */
   readonly typed: string[] = [];
   readonly attempts: Attempt[] = [];
-  /** What was taken out of its queue. */
+  /** The texts that the driver took back. */
   readonly takenBack: string[] = [];
-  /** What was saved for it, by name. */
+  /** The files that were saved for it, by name. */
   readonly files = new Map<string, Uint8Array>();
   starts = 0;
   stops = 0;
@@ -50,17 +53,17 @@ export class ScriptedClient {
   dialog: string | null = null;
   draft = '';
   conversation: string | undefined = 'conversation-1';
-  /** A start takes until this is resolved. */
+  /** A start waits until this resolves. */
   startGate: Promise<void> = Promise.resolve();
   startFailure: string | null = null;
-  /** False: a stop comes before the start has opened a terminal, and so ends nothing. */
+  /** False: a stop during a start ends nothing, because no terminal is open yet. */
   stopEndsStart = true;
   startsAs: 'resumed' | 'fresh' = 'resumed';
-  /** An attempt takes until this is resolved. */
+  /** An attempt waits until this resolves. */
   submitGate: Promise<void> = Promise.resolve();
-  /** A look takes until this is resolved. */
+  /** Reading the state waits until this resolves. */
   stateGate: Promise<void> = Promise.resolve();
-  /** Answers every prompt at once with this. */
+  /** If set, answers every prompt at once. */
   reply: ((text: string) => string) | null = null;
   pid = 1;
   turn: string | null = null;
@@ -68,7 +71,7 @@ export class ScriptedClient {
   #isStarting = false;
   #endStart = (): void => {};
   readonly #watchers = new Set<() => void>();
-  /** Its host does not answer. */
+  /** If set, the client's host cannot be reached, for this reason. */
   hostTrouble: string | null = null;
   readonly #unrecorded: string[] = [];
 
@@ -106,7 +109,7 @@ export class ScriptedClient {
     this.#end('done', text);
   }
 
-  /** A person's text joins the turn, and this answers both. */
+  /** Adds a person's text to the turn, and ends it with one answer to both. */
   answerBoth(text: string): void {
     this.#end('done', text, { shared: true });
   }
@@ -119,7 +122,7 @@ export class ScriptedClient {
     this.#end('failed', text);
   }
 
-  /** The client ends in its terminal. */
+  /** Ends the client, as if its process ended in the terminal. */
   die(): void {
     this.isRunning = false;
     this.turn = null;
@@ -133,7 +136,7 @@ export class ScriptedClient {
     this.changed();
   }
 
-  /** What went in unrecorded is recorded now. */
+  /** Records the texts that were taken without a record. */
   recordLate(): void {
     for (const text of this.#unrecorded.splice(0)) this.#begin(text);
     this.changed();
@@ -215,7 +218,7 @@ export class ScriptedClient {
   }
 }
 
-/** Drives a scripted client. Texts that begin with `/` cannot be said. */
+/** The driver of a scripted client. It refuses texts that begin with `/`. */
 export class ScriptedDriver implements SessionDriver {
   isClosed = false;
 
@@ -289,7 +292,7 @@ export function aTarget(name = 'web', fields: Partial<SessionTarget> = {}): Sess
   return { ...target, conversation: null, startTimeoutMs: 1000, ...fields };
 }
 
-/** Times that a test can wait for. What must not happen has no limit in these tests. */
+/** Time limits short enough for a test. */
 const QUICK: ControlLimits = {
   silenceMs: 30,
   lostMs: 60,
@@ -301,7 +304,7 @@ const QUICK: ControlLimits = {
   closeMs: 1000,
 };
 
-/** Control of scripted clients on a real store. It can be opened again on the same store, as after a restart or a crash. */
+/** Session control with scripted clients and a real store. It can be reopened on the same store, as after a restart or a crash. */
 export class ControlRig {
   readonly clients = new Map<string, ScriptedClient>();
   readonly drivers: ScriptedDriver[] = [];
@@ -314,7 +317,7 @@ export class ControlRig {
   overlaps = 0;
   publish: () => Promise<void> = async () => {};
   limits = { ...QUICK };
-  /** So much later it is for the control. */
+  /** How far the clock of the control is ahead (ms). */
   aheadMs = 0;
   readonly store: SessionStore;
   readonly #journal: ReturnType<typeof openSqliteJournal>;
@@ -343,7 +346,7 @@ export class ControlRig {
     return (this.#control ??= openControl(this.#deps(() => false)));
   }
 
-  /** A control that stops at once when `crash` is called, as if its process had ended there. */
+  /** Opens a control that stops at once when `crash` is called, as if its process had ended. */
   openMortal(): { control: SessionControl; crash: () => void } {
     let isDead = false;
     const control = openControl(this.#deps(() => isDead));
@@ -393,7 +396,7 @@ export class ControlRig {
     await this.#journal.close();
   }
 
-  /** Waits until so many texts went in. */
+  /** Waits until the client took this many texts. */
   async typed(count = 1, name = 'web'): Promise<string[]> {
     await within(10_000, async () => this.client(name).typed.length >= count);
     return this.client(name).typed;

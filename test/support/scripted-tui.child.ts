@@ -1,7 +1,7 @@
-// A small agent for a terminal: `bun scripted-tui.child.ts <folder>`. It takes bracketed pastes in raw mode, draws a composer, asks
-// questions when told to, and writes down what it got: one JSON line in <folder>/log for each prompt and each answer. It says how
-// it is in <folder>/sign. Orders come as lines on the socket <folder>/orders: dialog, draft <text>, busy, idle, starting, slow, mute, quit,
-// deaf <number>: so many Enters do nothing.
+// A small agent for a terminal: `bun scripted-tui.child.ts <folder>`. It takes bracketed pastes in raw mode, draws a composer and, on
+// order, a dialog. It logs each prompt and each answer as one JSON line in <folder>/log, and writes its state to <folder>/sign. Orders come
+// as lines on the socket <folder>/orders: dialog, draft <text>, busy, idle, starting, slow, mute, quit, deaf <number> (this many Enters do
+// nothing).
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { writeClientState } from '../../src/sessions/client-state.ts';
 import type { Activity } from '../../src/sessions/client-state.ts';
@@ -14,7 +14,7 @@ const END = '\u001b[201~';
 let state: Activity = 'idle';
 let composer = '';
 let pasting = false;
-/** How many pastes, and how many single keys, the composer is made of. */
+/** The number of pastes and of single keys in the composer. */
 let made = { pastes: 0, keys: 0 };
 let turns = true;
 let mute = false;
@@ -60,7 +60,7 @@ async function enter(): Promise<void> {
   if (turns) await become('idle');
 }
 
-/** Takes what came in from its beginning; gives back what is not whole yet. */
+/** Handles the complete keys and pastes in the input; leaves an incomplete one for later. */
 async function take(): Promise<void> {
   for (;;) {
     if (pasting) {

@@ -1,4 +1,4 @@
-// The scripted agent of scripted-tui.child.ts, as a test sees it.
+// Starts and controls the scripted agent of scripted-tui.child.ts.
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import type { Composer, ReadComposer, Screen, Terminal } from '../../src/sessions/terminal.ts';
 import { temporaryHome } from './home.ts';
@@ -9,7 +9,7 @@ const DEADLINE = 20_000;
 
 interface Noted {
   prompt?: string;
-  /** Of how many bracketed pastes and single keys the prompt was made. */
+  /** The number of bracketed pastes and of single keys in the prompt. */
   pastes?: number;
   keys?: number;
   approved?: boolean;
@@ -32,12 +32,12 @@ export class ScriptedTui {
     return Number(readFileSync(`${this.folder}/pid`, 'utf8'));
   }
 
-  /** Waits until it takes input. */
+  /** Waits until the agent takes input. */
   async ready(): Promise<void> {
     await within(DEADLINE, async () => existsSync(this.sign));
   }
 
-  /** What it wrote down. */
+  /** The lines of its log. */
   noted(): Noted[] {
     if (!existsSync(`${this.folder}/log`)) return [];
     const lines = readFileSync(`${this.folder}/log`, 'utf8').split('\n').slice(0, -1);
@@ -53,7 +53,7 @@ export class ScriptedTui {
     return this.prompts();
   }
 
-  /** Tells it something and waits until it is so. */
+  /** Sends an order and waits until it is carried out. */
   async order(words: string): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const socket = await Bun.connect({
@@ -65,13 +65,13 @@ export class ScriptedTui {
     socket.end();
   }
 
-  /** It was ended from outside: what it left must not speak for the next one. */
+  /** Call after the agent was killed: removes its files, so that they are not taken for those of the next one. */
   forget(): void {
     for (const name of ['sign', 'orders', 'pid']) rmSync(`${this.folder}/${name}`, { force: true });
   }
 }
 
-/** The screen of the scripted agent, read. */
+/** Reads the composer from the screen of the scripted agent. */
 export function scriptedComposer({ lines, bright }: Screen): Composer {
   if (lines.some((line) => line.startsWith('Run this command?'))) return 'dialog';
   if (lines.some((line) => line.startsWith('Working…'))) return 'busy';
@@ -80,7 +80,7 @@ export function scriptedComposer({ lines, bright }: Screen): Composer {
   return bright[row] === '>' ? 'empty' : 'draft';
 }
 
-/** Whether its composer holds this text: it draws a long one as its length. */
+/** True if its composer contains this text. It draws a long text as its length. */
 export function scriptedHolds({ lines }: Screen, text: string): boolean {
   const shown = lines
     .findLast((line) => line.startsWith('>'))
@@ -89,7 +89,7 @@ export function scriptedHolds({ lines }: Screen, text: string): boolean {
   return shown === text || shown === `[pasted ${text.length}]`;
 }
 
-/** What a terminal shows of its client's composer; null if it is gone. */
+/** The composer on a terminal's screen; null if the terminal is gone. */
 export async function shownBy(terminal: Terminal, composer: ReadComposer = scriptedComposer): Promise<Composer | null> {
   const screen = await terminal.screen();
   return screen && composer(screen);

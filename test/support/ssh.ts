@@ -1,10 +1,10 @@
-// A real sshd on loopback, for the account that runs the tests, and other hosts behind it: each is a home of its own with its own tmux server
-// and its own stand-in for Claude Code.
+// A real sshd on loopback, for the account that runs the tests, and remote hosts behind it. Each host is a separate home with its own tmux
+// server and its own stand-in for Claude Code.
 //
-//   const sshd = await Sshd.start(rig.home);           // `ssh` in the PATH of the rig knows it by any name that ends with .test
+//   const sshd = await Sshd.start(rig.home);           // the rig's `ssh` connects to it for any host name that ends with .test
 //   const far = sshd.host();                           // far.entry: for "hosts" in ~/.ccc.json; far.claude: the stand-in there
-//   await sshd.drop();                                 // the port is closed and every connection is cut
-//   await sshd.open();                                 // it is there again
+//   await sshd.drop();                                 // closes the port and cuts every connection
+//   await sshd.open();                                 // listens again
 import { appendFileSync, chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
@@ -15,13 +15,13 @@ import { PARLEY } from './program.ts';
 import { within } from './within.ts';
 
 const SSHD = '/usr/sbin/sshd';
-/** Why the tests with sshd cannot run here; null if they can. */
+/** The reason why tests with sshd cannot run here; null if they can. */
 export const noSshd = [SSHD, '/usr/bin/ssh'].every(existsSync) ? null : 'there is no OpenSSH server here';
 
 export interface FarHost {
   claude: ClaudeTui;
   entry: { address: string; command: string; projects_dir: string };
-  /** A folder of that name, in its home. */
+  /** Makes a folder of this name in the host's home. */
   folder(name: string): string;
 }
 
@@ -34,9 +34,9 @@ export class Sshd {
     readonly port: number,
   ) {}
 
-  /** `home`: of the rig whose `ssh` this is for. */
+  /** `home`: the home of the rig, where `bin/ssh` is written. */
   static async start(home: string): Promise<Sshd> {
-    // Where sshd keeps its unprivileged half, if root runs it. The system makes it at its start.
+    // As root, sshd needs this folder for its unprivileged process. Usually the system makes it at boot.
     if (process.getuid?.() === 0) mkdirSync('/run/sshd', { recursive: true, mode: 0o755 });
     const folder = `${home}/sshd`;
     mkdirSync(folder, { mode: 0o700 });
@@ -54,7 +54,7 @@ export class Sshd {
     return sshd;
   }
 
-  /** Makes a key of this name, in place of one that is there. */
+  /** Makes a new key of this name, and replaces the old one. */
   key(name: 'host' | 'user'): void {
     const path = `${this.folder}/${name}`;
     Bun.spawnSync(['rm', '-f', path, `${path}.pub`]);
@@ -62,13 +62,13 @@ export class Sshd {
     if (made.exitCode !== 0) throw new Error(made.stderr.toString());
   }
 
-  /** The user knows the key that the host has now. */
+  /** Writes the host's current key to the user's known hosts. */
   trust(): void {
     const [kind = '', key = ''] = readFileSync(`${this.folder}/host.pub`, 'utf8').split(' ');
     appendFileSync(`${this.folder}/known_hosts`, `[127.0.0.1]:${this.port} ${kind} ${key}\n`);
   }
 
-  /** Each start of ssh, with its words. */
+  /** The arguments of each start of ssh. */
   calls(): string[] {
     const path = `${this.folder}/calls`;
     return existsSync(path) ? readFileSync(path, 'utf8').trimEnd().split('\n') : [];
@@ -105,7 +105,7 @@ export class Sshd {
     });
   }
 
-  /** Closes the port, and cuts every connection. What was started over them is left alone. */
+  /** Closes the port and cuts every connection. Programs that were started over ssh keep running. */
   async drop(): Promise<void> {
     const pid = this.#server?.pid ?? 0;
     const all = [pid, ...below(pid)];
@@ -147,7 +147,7 @@ export class Sshd {
   }
 }
 
-/** The processes of sshd below another: not what it started for its callers. */
+/** The sshd processes below another, without the programs that they started for callers. */
 function below(pid: number): number[] {
   const children = readOf(`/proc/${pid}/task/${pid}/children`).trim().split(' ').filter(Boolean).map(Number);
   return children
@@ -155,7 +155,7 @@ function below(pid: number): number[] {
     .flatMap((child) => [child, ...below(child)]);
 }
 
-/** Empty for a process that has ended. */
+/** The text of a file in /proc; empty if its process has ended. */
 function readOf(path: string): string {
   try {
     return readFileSync(path, 'utf8');
@@ -168,7 +168,7 @@ function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It ended with another.
+    // It ended when another process was killed.
   }
 }
 

@@ -3,14 +3,14 @@
 //   const telegram = new Telegram();                       // telegram.settings: what ~/.ccc.json needs for it
 //   telegram.write('hello', { topic: 101 });               // the user writes in a topic
 //   await telegram.said('re: hello');                      // waits for a message with this text
-//   telegram.refuse('sendMessage', 429, 1);                // the next call is told to wait 1 s
-//   telegram.isBusy = true;                                // every call but polls is told to wait 1 s
-//   telegram.hangs = true;                                 // nothing but polls is answered
+//   telegram.refuse('sendMessage', 429, 1);                // refuses the next call with "retry after 1 s"
+//   telegram.isBusy = true;                                // refuses every call except polls with "retry after 1 s"
+//   telegram.hangs = true;                                 // answers no call except polls
 import { within } from './within.ts';
 
 const DEADLINE = 20_000;
 const POLL_LIMIT_MS = 1000;
-/** Some of the few that the real one takes. */
+/** Some of the reactions that Telegram accepts. */
 const REACTIONS = ['👍', '👎', '👀', '👨‍💻', '🫡', '🤝', '💯', '🤷', '🤔'];
 
 export interface Posted {
@@ -37,14 +37,14 @@ export class Telegram {
   readonly calls: Call[] = [];
   readonly posted: Posted[] = [];
   readonly topics = new Map<number, string>();
-  /** What presses were answered with. */
+  /** The answers to pressed buttons. */
   readonly toasts: string[] = [];
-  /** What was put on which message. */
+  /** The reactions that the bot set. */
   readonly reactions: [message: number, emoji: string][] = [];
   readonly files = new Map<string, Uint8Array>();
   hangs = false;
   isBusy = false;
-  /** Polls that wait for updates now. */
+  /** The number of polls that wait for updates now. */
   polling = 0;
   #refusals: { method: string; code: number; retryAfter: number; description: string; chat: number | undefined }[] = [];
   #updates: Record<string, unknown>[] = [];
@@ -62,29 +62,29 @@ export class Telegram {
     return `http://127.0.0.1:${this.#server.port}`;
   }
 
-  /** For ~/.ccc.json. */
+  /** The settings for ~/.ccc.json. */
   get settings(): Record<string, unknown> {
     return { bot_token: this.token, chat_id: this.user, group_id: this.group, api_root: this.root };
   }
 
-  /** The next call of this method is refused; with `chat` the next one there. */
+  /** Refuses the next call of this method; with `chat`, the next call to that chat. */
   refuse(method: string, code: number, retryAfter = 0, description = 'refused', chat?: number): void {
     this.#refusals.push({ method, code, retryAfter, description, chat });
   }
 
-  /** Updates that the bot does not have yet. */
+  /** The number of updates that the bot has not received yet. */
   get waiting(): number {
     return this.#updates.length;
   }
 
-  /** The topic of a session, when it is there. */
+  /** Waits for the topic of a session, and returns its id. */
   async topic(name: string): Promise<number> {
     const found = (): number | undefined => [...this.topics].findLast(([, one]) => one === name)?.[0];
     await within(DEADLINE, async () => found() !== undefined);
     return found() ?? 0;
   }
 
-  /** The user writes, or `from`. Fields go into the message: a photo, a voice. */
+  /** Writes a message as the user, or as `from`. `fields` are added to the message: a photo, a voice. */
   write(
     text: string | undefined,
     where: { topic?: number; from?: number; chat?: number; fields?: object } = {},
@@ -103,7 +103,7 @@ export class Telegram {
     });
   }
 
-  /** The user presses a button, or `from`. */
+  /** Presses a button as the user, or as `from`. */
   press(data: string, message: number, from = this.user): number {
     return this.push({
       callback_query: {
@@ -122,7 +122,7 @@ export class Telegram {
     return id;
   }
 
-  /** Waits for a message that is this text, or has it in it. */
+  /** Waits for a message with this text, or one that matches the pattern. */
   async said(text: string | RegExp): Promise<Posted> {
     const isIt = (one: Posted): boolean => (typeof text === 'string' ? one.text === text : text.test(one.text));
     await within(DEADLINE, async () => this.posted.some(isIt));
@@ -214,7 +214,7 @@ export class Telegram {
     }
   }
 
-  /** A long poll. What is below the offset is forgotten, as there. */
+  /** Answers a long poll. Drops updates below the offset, as Telegram does. */
   async #poll(offset: number, signal: AbortSignal): Promise<Response> {
     this.#updates = this.#updates.filter((one) => Number(one['update_id']) >= offset);
     const until = performance.now() + POLL_LIMIT_MS;

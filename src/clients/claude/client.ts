@@ -7,7 +7,7 @@ import { ClaudeHookRecord } from './hook-record.ts';
 import { ClaudeSessionDriver } from './session.ts';
 import { claudeComposer, ClaudeStateReader } from './state.ts';
 
-/** Claude Code 2.1: what each event does with a hook's output was seen in its requests to the model. */
+/** Claude Code 2.1. How each event passes on a hook's output was seen in the client's requests to the model. */
 export const claude: Client = {
   name: 'claude',
   hook: {
@@ -19,13 +19,13 @@ export const claude: Client = {
       PostToolUse: 'context',
       PostToolUseFailure: 'context',
       PostToolBatch: 'context',
-      // Here the context also makes the turn go on, at most eight times in a row.
+      // At this event a context also prolongs the turn, at most eight times in a row.
       Stop: 'context',
     },
     beginsTurn: ['UserPromptSubmit'],
     endsTurn: ['Stop'],
     oneSession: true,
-    // anthropics/claude-code#43750: what a hook says after a subagent's whole run was dropped in silence.
+    // anthropics/claude-code#43750: hook output after a subagent's whole run was silently dropped.
     deafAfter: ['Agent', 'Task'],
     counts: 'characters',
     registers: ['SessionStart', 'UserPromptSubmit', 'PostToolUse', 'PostToolUseFailure', 'Stop'],
@@ -40,7 +40,7 @@ export const claude: Client = {
   hookRecord: ({ session, env }, ids, since) => new ClaudeHookRecord(folderIn(env), session, ids, since),
   session: (target, env) => new ClaudeSessionDriver(target, env),
   live: (env) => new ClaudeLiveSessions(folderIn(env)),
-  ways: [hook('claude', 'primary', 'its hook looks after every tool call'), wake('claude', 'fallback'), POLL],
+  ways: [hook('claude', 'primary', 'its hook looks for mail after every tool call'), wake('claude', 'fallback'), POLL],
 };
 
 function folderIn(env: SessionPlace['env']): string {

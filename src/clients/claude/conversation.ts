@@ -1,4 +1,4 @@
-/** A line of a transcript of Claude Code 2.1, as far as the conversation is read from it. */
+/** The fields of a transcript line of Claude Code 2.1 that link the conversation. */
 interface Line {
   type?: string;
   uuid?: string;
@@ -6,37 +6,37 @@ interface Line {
   isSidechain?: boolean;
 }
 
-/** What is below a line in the conversation. */
+/** What follows a line in the conversation. */
 interface Place {
-  /** A line that the client or the model wrote. */
+  /** A line of the client or the model follows. */
   hasEnd: boolean;
-  /** The note that its user stopped the model. */
+  /** The note follows that the user stopped the model. */
   isStopped: boolean;
 }
 
 /**
- * The conversation in a transcript: the last line, the line that it follows, and so on to the first. A client that is started again goes on
- * with exactly these lines. A prompt that its user took back, what was said after a place to which the user went back, and what was
- * compacted are in the transcript, but not in the conversation.
+ * The conversation in a transcript: the last line, its parent, and so on up to the first. A client that is restarted continues with exactly
+ * these lines. Three things are in the transcript but not in the conversation: a prompt that the user took back, everything after a point
+ * to which the user rewound, and compacted lines.
  */
 export class ClaudeConversation {
-  readonly #above = new Map<string, { type: string; parent: string; isStop: boolean }>();
+  readonly #lines = new Map<string, { type: string; parent: string; isStop: boolean }>();
   #last = '';
 
   take(text: string): void {
     if (!text.includes('"parentUuid":')) return;
     const { uuid, type = '', parentUuid, isSidechain } = lineIn(text);
     if (uuid === undefined || isSidechain === true) return;
-    // A text that quotes these words has no such colon and quote in front of them: there the quote is escaped.
+    // A text that quotes this note does not match: inside a JSON string the quote in front of it is escaped.
     const isStop = type === 'user' && text.includes(':"[Request interrupted by user');
-    this.#above.set(uuid, { type, parent: parentUuid ?? '', isStop });
+    this.#lines.set(uuid, { type, parent: parentUuid ?? '', isStop });
     this.#last = uuid;
   }
 
-  /** Null: this line is not in the conversation. */
+  /** Null if this line is not in the conversation. */
   placeOf(uuid: string): Place | null {
     const place = { hasEnd: false, isStopped: false };
-    for (let at = this.#last, line = this.#above.get(at); line; line = this.#above.get(at)) {
+    for (let at = this.#last, line = this.#lines.get(at); line; line = this.#lines.get(at)) {
       if (at === uuid) return place;
       place.hasEnd ||= line.type === 'assistant' || line.type === 'system';
       place.isStopped ||= line.isStop;

@@ -1,42 +1,42 @@
 import type { AskedQuestion } from '../../core/ports/session.ts';
 
-/** A row that can be chosen. */
+/** A row that Enter can choose. */
 interface DialogRow {
-  /** As the client counts, from 1. */
+  /** The number that the client shows, from 1. */
   number: number;
-  /** The label, and what stands below it. */
+  /** The label and the description below it. */
   text: string;
-  /** Only where several can be chosen. */
+  /** Only if several options can be chosen. */
   isChecked?: boolean;
 }
 
 /**
- * A dialog of Claude Code 2.1 as its screen shows it. It only tells where keys would go, and what a permission is about: that a dialog is
- * open is said by the client's registry, and what a question is by its transcript.
+ * A dialog of Claude Code 2.1 as the screen shows it. The screen only says which row a key would choose and what a permission is about. The
+ * client's registry says that a dialog is open, and the transcript has the questions.
  */
 export interface Dialog {
   /** `review`: the page after several questions, or after one that takes several options. */
   kind: 'question' | 'review' | 'permission';
-  /** What stands above the rows. */
+  /** The text above the rows. */
   text: string;
   rows: readonly DialogRow[];
-  /** The row that Enter would choose: its number, or the one below the options that goes on. Null if none is marked. */
+  /** The marked row, which Enter would choose: its number, or `next` for the Submit or Next row below the options. Null if no row is marked. */
   at: number | 'next' | null;
-  /** Lines by which it is known again: what is asked, and the marked row. */
+  /** Lines that identify the dialog and its state: the question and the marked row. */
   lines: readonly string[];
 }
 
 const RULE = /^\s*─{8}/;
-/** The headers of the questions, and whether each is answered. */
+/** The row of question headers, each with a box that shows whether it is answered. */
 const HEADERS = /^\s?(?:←\s+)?[☐☒] \S/;
 const ROW = /^([❯ ]) (\d+)\. (?:\[([ ✔])\] ?)?(.*)$/;
 const NEXT = /^([❯ ]) {4}(?:Submit|Next)\s*$/;
-/** Below a row, as far right as its text. */
+/** A further line of a row, indented like its text. */
 const BELOW = /^ {5,}\S/;
-/** Permissions are drawn further right. */
+/** A row of a permission: Claude Code indents it more than a row of a question. */
 const PERMISSION_ROW = /^\s+(❯ )?(\d+)\. (.+)$/;
 const MARKED_PERMISSION = /^\s+❯ \d+\. /;
-/** More lines than these say no more about which dialog it is. */
+/** How many lines of the text identify a dialog. */
 const KNOWN_BY = 4;
 
 /** The dialog on a screen, or null. */
@@ -97,8 +97,8 @@ function permissionOn(lines: readonly string[]): Dialog | null {
   };
 }
 
-/** Whether the dialog asks this question, and all its options are there to be chosen. A screen breaks lines where it must. */
-export function asks(dialog: Dialog, { question, options }: AskedQuestion): boolean {
+/** Does the dialog show this question with all its options? Ignores line breaks, which depend on the width of the screen. */
+export function showsQuestion(dialog: Dialog, { question, options }: AskedQuestion): boolean {
   return (
     dialog.kind === 'question' &&
     squashed(dialog.text) === squashed(question) &&
@@ -106,7 +106,7 @@ export function asks(dialog: Dialog, { question, options }: AskedQuestion): bool
   );
 }
 
-/** A text without what a screen adds or drops: spaces, the line beside a long question, what cannot be seen. */
+/** A text without characters that a screen adds or drops: spaces, the rule beside a long question, invisible characters. */
 export function squashed(text: string): string {
   return text.replace(/[\s│\p{Cc}\p{Cf}\uFE0F]/gu, '');
 }

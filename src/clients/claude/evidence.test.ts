@@ -15,7 +15,7 @@ function aTranscript(): { shown: ShownInTranscript; says: (line: string) => void
   return { shown: new ShownInTranscript([home], 'cc-1'), says: (line) => appendFileSync(path, `${line}\n`) };
 }
 
-/** What it finds if these lines are written while it waits. */
+/** The evidence that the wait finds if these lines are written meanwhile. */
 async function found(ids: string[], lines: string[]): Promise<unknown> {
   const { shown, says } = aTranscript();
   const waiting = shown.wait(ids.map(parcel), new AbortController().signal, 700);
@@ -24,13 +24,13 @@ async function found(ids: string[], lines: string[]): Promise<unknown> {
 }
 
 describe('the transcript of a session', () => {
-  it('proves what a channel said in it, each message by its own id [C2C-30b]', async () => {
+  it('proves the messages of a channel, each by its own id [C2C-30b]', async () => {
     const lines = ['a', 'b'].map((id) => `{"type":"user","message":{"content":"${told(id)}"}}`);
     expect(await found(['a', 'b'], lines)).toMatchObject({ session: 'cc-1' });
     expect(await found(['a', 'c'], lines)).toBeNull();
   });
 
-  it('proves nothing by what stood there before, by an id that merely occurs, or by what is only in a queue [C2C-30b]', async () => {
+  it('proves nothing by earlier lines, by a line that only names the id, or by a line about the queue [C2C-30b]', async () => {
     expect(await found(['before'], [])).toBeNull();
     expect(
       await found(['a'], ['{"type":"user","message":{"content":"{\\"message_id\\":\\"a\\"} <channel >"}}']),

@@ -4,15 +4,15 @@ import { transcriptOf } from './transcript.ts';
 import type { Parcel } from '../../core/ports/way-in.ts';
 import type { Evidence } from '../../core/receipt.ts';
 
-/** How long a session may take to write down what it was told: one at work does so at its next step. */
+/** Time for a session to record a message: a busy one does so at its next step. */
 const PATIENCE_MS = 20_000;
-/** In case a file event was lost, or the transcript is only being begun. */
+/** Poll interval, in case a file event is lost or there is no transcript yet. */
 const LOOK_MS = 500;
 
 /**
- * Waits until the transcript of a Claude session, which the client writes itself, shows these messages as what a channel said: then they
- * are part of what its model is given. Only what is written from now on counts. An id that merely occurs proves nothing (the model may
- * have looked into a file), nor does a line that says that something was put into the client's queue.
+ * Waits until the transcript of a Claude session has these messages as channel messages: then they are part of the model's input. The client
+ * itself writes the transcript. Only lines that are written from now on count. Two things prove nothing: a line that only names the id (the
+ * model may have read a file), and a line that puts the message into the client's queue.
  */
 export class ShownInTranscript {
   constructor(
@@ -21,30 +21,30 @@ export class ShownInTranscript {
   ) {}
 
   async wait(parcels: readonly Parcel[], signal: AbortSignal, patienceMs = PATIENCE_MS): Promise<Evidence | null> {
-    const written = new WrittenSince(this.folders, this.session);
+    const written = new NewLines(this.folders, this.session);
     const stop = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
     while (!stop.aborted) {
-      const { path, lines: all } = written.look();
-      const lines = all.filter(isSaid);
+      const { path, lines: all } = written.read();
+      const lines = all.filter(isFromChannel);
       if (path && parcels.every(({ id }) => lines.some((line) => line.includes(`message_id=\\"${id}\\"`))))
         return { transcript: path, session: this.session };
-      await change(path, stop);
+      await nextChange(path, stop);
     }
     return null;
   }
 }
 
-/** Tells whether the transcript of a Claude session shows, in what is written from now on, that its user said this. */
-export function saidFromNowOn(folders: readonly string[], session: string): (text: string) => boolean {
-  const written = new WrittenSince(folders, session);
+/** Returns a check: has the transcript, in the lines that are written from now on, this text as a user's prompt? */
+export function newPromptCheck(folders: readonly string[], session: string): (text: string) => boolean {
+  const written = new NewLines(folders, session);
   return (text) => {
     const wanted = text.trim();
-    return written.look().lines.some((line) => userSaid(line)?.trim() === wanted);
+    return written.read().lines.some((line) => userSaid(line)?.trim() === wanted);
   };
 }
 
-/** What a transcript has more than when this was made. One that is begun later is read whole. */
-class WrittenSince {
+/** The lines that a transcript gets after construction. A transcript that does not exist yet is read from its beginning. */
+class NewLines {
   readonly #before: number;
 
   constructor(
@@ -55,13 +55,13 @@ class WrittenSince {
     this.#before = path ? (statSync(path, { throwIfNoEntry: false })?.size ?? 0) : 0;
   }
 
-  look(): { path: string | null; lines: string[] } {
+  read(): { path: string | null; lines: string[] } {
     const path = transcriptOf(this.folders, this.session);
     return { path, lines: path ? textAfter(path, this.#before).split('\n') : [] };
   }
 }
 
-/** The text of an entry that is a user's; a queue's, a model's and a line that is only half there have none. */
+/** The text of a user's entry; null for any other entry and for an incomplete line. */
 function userSaid(line: string): string | null {
   if (!line.includes('"type":"user"')) return null;
   try {
@@ -76,7 +76,7 @@ function userSaid(line: string): string | null {
   }
 }
 
-function isSaid(line: string): boolean {
+function isFromChannel(line: string): boolean {
   return line.includes('<channel ') && !line.includes('"type":"queue-operation"');
 }
 
@@ -92,8 +92,8 @@ function textAfter(path: string, from: number): string {
   }
 }
 
-/** Returns when the file may have changed, or after a while. */
-async function change(path: string | null, stop: AbortSignal): Promise<void> {
+/** Returns when the file may have changed, at the latest after `LOOK_MS`. */
+async function nextChange(path: string | null, stop: AbortSignal): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const watcher = path ? watch(dirname(path), () => resolve()) : undefined;
   const timer = setTimeout(resolve, LOOK_MS);

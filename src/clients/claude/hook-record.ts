@@ -6,7 +6,7 @@ import { ProofReader, shownBy } from './proof.ts';
 import { placeOfMail } from './transcript-search.ts';
 import { transcriptOf } from './transcript.ts';
 
-/** What the transcript of a session shows of messages that our hook printed. It may not be there yet. */
+/** What the transcript of a session proves about messages that our hook printed. The transcript may not exist yet. */
 export class ClaudeHookRecord implements HookRecord {
   readonly #reader: ProofReader;
   #from: { path: string; offset: number } | null = null;
@@ -40,8 +40,8 @@ export class ClaudeHookRecord implements HookRecord {
   }
 
   /**
-   * Whether the next request has it. A request that failed has its end below the message. Without an end its user may have taken the prompt
-   * back, which shows only when the next one does not follow it.
+   * Will the next request contain this message? Yes, if the client recorded the end of a failed request below it. Without such an end, the
+   * user may have taken the prompt back; that shows only when the next prompt does not follow it.
    */
   stays(id: MessageId, isResumed: boolean): boolean {
     const place = this.#reader.placeOf(id);

@@ -7,7 +7,7 @@ import { readJson } from '../settings/jsonc.ts';
 import { claude } from './client.ts';
 import { claudeSettings, INBOUND_KEY } from './settings.ts';
 
-/** Commands of Claude Code that begin no session. */
+/** Commands of Claude Code that do not begin a session. */
 const OTHER_COMMANDS = [
   'agents',
   'attach',
@@ -33,9 +33,11 @@ const OTHER_COMMANDS = [
 ];
 
 /**
- * Claude Code 2.1. Seen with the real client: a hook with the same command as one in the settings runs once; a server of
- * `--mcp-config` takes the place of one with its name in the settings, and several `--mcp-config` are all used; of several
- * `--settings` only the last counts. Hooks, servers and shell commands get the environment.
+ * Claude Code 2.1, as seen with the real client:
+ * - A hook that has the same command as one in the settings runs once.
+ * - A server of `--mcp-config` replaces one of the same name in the settings. All `--mcp-config` options are used.
+ * - Of several `--settings` options only the last counts.
+ * - Hooks, servers and shell commands get the environment.
  */
 export const claudeLauncher: Launcher = {
   beginsSession: (args) => isSession(args, OTHER_COMMANDS),
@@ -52,7 +54,7 @@ export const claudeLauncher: Launcher = {
       const settings = rule && existsSync(rule.path) ? readFileSync(rule.path, 'utf8') : '{}';
       return isBypass(args, settings) && !rule?.isThere(settings);
     } catch {
-      // Claude Code says itself that it cannot read them.
+      // The settings cannot be read, and Claude Code reports that itself.
       return false;
     }
   },
@@ -61,7 +63,7 @@ export const claudeLauncher: Launcher = {
     const isOneShot = hasOption(args, '-p', '--print');
     const hasSettings = hasOption(args, '--settings');
     return {
-      // Written with `=`: the option takes all words that follow it, a prompt too.
+      // With `=`, because the option otherwise takes all following arguments, even a prompt.
       added: [`--mcp-config=${servers(order)}`, ...(hasSettings ? [] : [`--settings=${hooks(order)}`])],
       env: { ...env, PARLEY_AGENT: name },
       canBeWoken: !isOneShot,
@@ -73,7 +75,7 @@ export const claudeLauncher: Launcher = {
       notes: [
         ...(hasSettings
           ? [
-              'Claude Code uses one --settings only, so yours is used and the hook is left out; `parley install claude` adds it',
+              "Claude Code uses one --settings only, so yours is used and Parley's hook is left out; `parley install claude` adds it",
             ]
           : []),
         ...(!(inbound && !hasSettings) && claudeLauncher.holdsMessages?.(args, order)
@@ -90,7 +92,7 @@ function servers({ server: { command, args, env } }: LaunchOrder): string {
   return JSON.stringify({ mcpServers: { parley: { type: 'stdio', command, args, env } } });
 }
 
-/** Only in bypass mode Claude Code asks about messages. */
+/** Does the session run in bypass mode? Only then Claude Code asks about messages. */
 function isBypass(args: readonly string[], settings: string): boolean {
   if (hasOption(args, '--dangerously-skip-permissions')) return true;
   const at = args.findIndex((word) => /^--permission-mode(=|$)/.test(word));
@@ -101,6 +103,6 @@ function isBypass(args: readonly string[], settings: string): boolean {
 function hooks({ hookLine, inbound = false }: LaunchOrder): string {
   const { registers = [], timeout } = claude.hook ?? {};
   const entry = { hooks: [{ type: 'command', command: hookLine, timeout }] };
-  const lets = inbound ? { [INBOUND_KEY]: 'accept' } : {};
-  return JSON.stringify({ ...lets, hooks: Object.fromEntries(registers.map((event) => [event, [entry]])) });
+  const consent = inbound ? { [INBOUND_KEY]: 'accept' } : {};
+  return JSON.stringify({ ...consent, hooks: Object.fromEntries(registers.map((event) => [event, [entry]])) });
 }

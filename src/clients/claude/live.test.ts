@@ -18,7 +18,7 @@ afterEach(async () => {
 });
 
 describe('the running sessions of Claude Code', () => {
-  it('are those in a terminal, with what each does', async () => {
+  it('are those in a terminal, with their status', async () => {
     const running = await runs();
     const { live, claude, project } = running;
     const pid = claude.running()[0]?.pid ?? 0;
@@ -34,7 +34,7 @@ describe('the running sessions of Claude Code', () => {
     expect(await live.list()).toHaveLength(1);
   });
 
-  it('are followed: a new one, what it says, and its end', async () => {
+  it('are followed: their start, their changes and their end', async () => {
     const running = await runs();
     let changes = 0;
     const stop = running.live.watch(() => void (changes += 1));
@@ -50,7 +50,7 @@ describe('the running sessions of Claude Code', () => {
 });
 
 describe('mail by the messaging socket of Claude Code', () => {
-  it('is proven by the transcript, and has a turn where it began one alone', async () => {
+  it('is proven by the transcript, with the turn if the message began it alone', async () => {
     const { sends, live, session } = await runs();
     const since = Date.now();
     const [one, two] = [aParcel('one'), aParcel('two')];
@@ -64,7 +64,7 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(await live.proof(session, two.id, since)).toMatchObject({ step: 'shown' });
   });
 
-  it('waits while the session works or asks, and is in the middle of its turn then', async () => {
+  it('waits while the session works or asks, and then comes within its turn', async () => {
     const { sends, claude, live, session, submits } = await runs();
     const since = Date.now();
     await submits('@@{"hold":true}@@');
@@ -92,7 +92,7 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(second).toStartWith('<cross-session-message from-name="parley">\nz');
   });
 
-  it('begins with a short body, behind the name of its sender and in quotes that are ours', async () => {
+  it('begins with a short body in our quotes, after the name of its sender', async () => {
     const { sends, claude } = await runs();
     const mail = (shortBody: string, from = 'eve'): Parcel => ({
       ...fenced('ab12'),
@@ -133,18 +133,18 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(await sends([aParcel()])).toMatchObject(left);
   });
 
-  it('is left where its user declines it, and is not written again', async () => {
+  it('is left if its user declines it, and is not written again', async () => {
     const { sends, claude } = await runs({ inbound: 'hold' });
     const mail = aParcel();
     await sends([mail]);
     await claude.order({ held: 'deny', inbound: 'accept' });
-    // The client tells us of it a moment later.
+    // The client reports this a moment later.
     await within(DEADLINE, async () => (await sends([mail])).outcome === 'left');
     expect(await sends([mail])).toMatchObject({ retry: false, because: expect.stringContaining('declined') });
     expect(claude.noted().filter((noted) => noted.received !== undefined)).toHaveLength(1);
   });
 
-  it('is never shown where no model answered, or where the client was killed by it', async () => {
+  it('never counts as shown if no model answered, or if the client was killed', async () => {
     for (const inbound of ['offline', 'die'] as const) {
       const { sends, live, session } = await runs({ inbound });
       const since = Date.now();
@@ -160,7 +160,7 @@ describe('mail by the messaging socket of Claude Code', () => {
     }
   });
 
-  it('is unknown where the client rests and has written nothing of it, and may be handed over again', async () => {
+  it('is unknown if the client is idle without a line about it, and may be handed over again', async () => {
     const { sends, live, session } = await runs({ inbound: 'deaf' });
     const since = Date.now();
     const mail = aParcel();
@@ -186,7 +186,7 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(await live.list()).toEqual([]);
   });
 
-  it('is not over while the client runs, also where its entry in the registry is half written', async () => {
+  it('is not over while the client runs, even if its registry entry is half written', async () => {
     const { sends, live, session, claude, submits } = await runs();
     const since = Date.now();
     await submits('@@{"hold":true}@@');
@@ -211,7 +211,7 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(await said).toMatchObject({ outcome: 'taken', step: 'shown' });
   });
 
-  it('is over where its client was killed with it in the queue, and is written once to the one that resumes', async () => {
+  it('is over if its client was killed with the message in its queue, and is written once to the resumed client', async () => {
     const { sends, live, session, claude, submits, kill, resumes, received } = await runs();
     const since = Date.now();
     await submits('@@{"hold":true}@@');
@@ -227,7 +227,7 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(claude.noted().filter(({ prompt }) => prompt?.includes(mail.id))).toHaveLength(1);
   });
 
-  it('is not written again where the conversation or the queue has it', async () => {
+  it('is not written again if the conversation or the queue has it', async () => {
     const { sends, live, session, claude, submits, received } = await runs();
     const since = Date.now();
     await submits('@@{"hold":true}@@');
@@ -245,7 +245,7 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(received()).toBe(2);
   });
 
-  it('is over where its client was killed before its model answered, and waits in the conversation that resumes', async () => {
+  it('is over if its client was killed before the model answered, and waits in the resumed conversation', async () => {
     const { sends, live, session, kill, resumes, received } = await runs({ inbound: 'offline' });
     const since = Date.now();
     const mail = aParcel();
@@ -263,7 +263,7 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(received()).toBe(1);
   });
 
-  it('is declined where its user says so, which is told at once', async () => {
+  it('is declined as soon as its user declines it', async () => {
     const { sends, live, session, claude } = await runs({ inbound: 'hold' });
     const since = Date.now();
     const mail = aParcel();
@@ -279,7 +279,7 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(await live.proof(session, mail.id, since)).toEqual({ step: 'declined', because });
   });
 
-  it('is over where the client held it until it expired', async () => {
+  it('is over if the client held it until it expired', async () => {
     const { sends, live, session, claude } = await runs({ inbound: 'hold' });
     const since = Date.now();
     const mail = aParcel();
@@ -289,7 +289,7 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(await live.proof(session, mail.id, since)).toEqual({ step: 'none', isOver: true });
   });
 
-  it('is not over by a report on an earlier try', async () => {
+  it('is not over by a report on an earlier attempt', async () => {
     const { sends, live, session, claude, received } = await runs({ inbound: 'drop' });
     const mail = aParcel();
     await sends([mail]);
@@ -303,13 +303,13 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(await live.proof(session, mail.id, since)).toEqual({ step: 'none', isOver: false });
   });
 
-  it('that a client held until it was killed goes to the one that resumes', async () => {
+  it('goes to the resumed client if the client that held it was killed', async () => {
     const { sends, live, session, claude, kill, resumes } = await runs({ inbound: 'hold' });
     const since = Date.now();
     const mail = aParcel();
     await sends([mail]);
     await kill();
-    // In the moment in which the system removes a process it may still look as if it ran.
+    // While the system removes a process, it may still seem to run.
     await within(DEADLINE, async () => (await live.proof(session, mail.id, since)).step === 'none');
     expect(await live.proof(session, mail.id, since)).toEqual({ step: 'none', isOver: true });
     claude.starts({});
@@ -317,7 +317,7 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(await sends([mail])).toMatchObject({ outcome: 'taken', step: 'shown' });
   });
 
-  it('is left where the client starts, has another conversation, or is gone', async () => {
+  it('is left if the client is starting, has another conversation, or has ended', async () => {
     const { sends, claude, live, session, kill } = await runs();
     expect(await live.ways({ ...session, id: 'another' })[0]?.attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'left',
@@ -330,12 +330,12 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(claude.noted().some(({ received }) => received !== undefined)).toBe(false);
   });
 
-  it('goes to no socket in a folder of others', async () => {
+  it('is not written to a socket in a folder that other users can write to', async () => {
     const { claude, live, session } = await runs();
     const socket = String(claude.registered()?.['messagingSocketPath']);
     const [way] = live.ways(session);
     chmodSync(dirname(socket), 0o777);
-    const because = expect.stringContaining('others may write');
+    const because = expect.stringContaining('other users can write');
     expect(await way?.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: false, because });
     expect(live.ways(session)).toEqual([]);
     chmodSync(dirname(socket), 0o700);
@@ -352,7 +352,7 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(live.ways(unknown)).toEqual([]);
   });
 
-  it('leaves no socket of ours behind, and none of one that was killed', async () => {
+  it('leaves no socket behind, not even of a killed process', async () => {
     const { sends, claude, live } = await runs();
     const folder = dirname(String(claude.registered()?.['messagingSocketPath']));
     const ended = Bun.spawn(['true']);
@@ -364,7 +364,7 @@ describe('mail by the messaging socket of Claude Code', () => {
     expect(readdirSync(folder)).toHaveLength(1);
   });
 
-  it('is not written faster than the client takes it', () => {
+  it('is not written faster than the client accepts it', () => {
     const inbox = new PeerInbox();
     const first = Array.from({ length: 40 }, () => inbox.mayWrite('1 1', 1000));
     expect(first.filter((ms) => ms === 0).length).toBeLessThan(30);
@@ -433,12 +433,12 @@ async function runs(how: ClaudeStart = {}, closedBy?: string) {
   return { claude, live, project, sends, kill, comesBack, resumes, received, submits, close, session };
 }
 
-/** A parcel in the words of Parley, which differ each time by a mark. */
+/** A parcel with the text of Parley, which has a new mark each time. */
 function fenced(mark: string, id = aParcel().id): Parcel {
   return { id, text: `[parley ${mark}] message ${id.slice(0, 8)} from @bob to me\n[${id}] hello` };
 }
 
-/** Tells our socket what became of a message, as the client does. */
+/** Sends a report about a message to our socket, as the client does. */
 async function tells(claude: ClaudeTui, what: object): Promise<void> {
   const folder = dirname(String(claude.registered()?.['messagingSocketPath']));
   const name = readdirSync(folder).find((one) => one.startsWith('parley-'));

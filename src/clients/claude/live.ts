@@ -5,36 +5,36 @@ import type { Way } from '../../core/ports/way-in.ts';
 import { isProcessAlive } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { PeerInbox, type PeerReport } from './peer-inbox.ts';
-import { DENIED, processKey, PeerSocketWay, whyNot } from './peer-socket.ts';
+import { DENIED, processKey, PeerSocketWay, socketProblem } from './peer-socket.ts';
 import { proofInRecord, type ProofOptions, RecordedMessage } from './proof.ts';
 import { peerIdOf } from './transcript-search.ts';
 import { type ClaudeSession, claudeSessions, FollowedRegistry, runs, STATUS } from './state.ts';
 import { transcriptOf } from './transcript.ts';
 
-/** A client that was killed changes nothing in the registry, and a first transcript makes a folder that nobody watches yet. */
+/** Poll interval: a killed client changes nothing in the registry, and a first transcript creates a folder that is not watched yet. */
 const LOOK_MS = 1000;
-/** So long a session whose entry is half written stays as it was. */
+/** How long a session keeps its last known entry while its new one is half written. */
 const HALF_MS = 30_000;
-/** Records that are read on from where the last look ended. */
+/** The most records that are kept open to be read incrementally. */
 const MOST_RECORDS = 200;
 
-/** The sessions of Claude Code that run in a terminal. The registry says what each does, the transcript what its model was given. */
+/** The sessions of Claude Code that run in a terminal. The registry has their status, the transcript proves what their models were given. */
 export class ClaudeLiveSessions implements LiveSessions {
   readonly #inbox = new PeerInbox();
-  /** The entries of the last look, and when each was whole (ms). */
+  /** The entries of the last `list`, each with the time at which it was last complete (ms). */
   #seen: ReadonlyMap<number, { entry: ClaudeSession; at: number }> = new Map();
   readonly #stops = new Set<() => void>();
   readonly #records = new Map<string, RecordedMessage>();
 
   constructor(
-    /** `~/.claude`, or what CLAUDE_CONFIG_DIR says. */
+    /** `~/.claude`, or CLAUDE_CONFIG_DIR. */
     readonly folder: string,
   ) {}
 
   async list(): Promise<LiveSession[]> {
     const whole = (await claudeSessions(this.folder)).filter(isInteractive);
     const now = performance.now();
-    // Claude Code writes an entry in place: for that moment the session stays as it was.
+    // Claude Code writes an entry in place. While it is half written, the session keeps its last entry.
     const half = [...this.#seen.values()].filter(
       ({ entry, at }) =>
         now - at < HALF_MS &&
@@ -78,14 +78,14 @@ export class ClaudeLiveSessions implements LiveSessions {
 
   ways(session: LiveSession): readonly Way[] {
     const entry = session.pid === undefined ? null : entryOf(this.folder, session.pid);
-    if (typeof entry !== 'object' || whyNot(entry?.messagingSocketPath) !== null) return [];
+    if (typeof entry !== 'object' || socketProblem(entry?.messagingSocketPath) !== null) return [];
     return [new PeerSocketWay({ folder: this.folder, session, inbox: this.#inbox })];
   }
 
   async proof(session: LiveSession, id: MessageId, since: number): Promise<RecordedProof> {
     const { pid, start } = session;
     const client = await this.#clientOf(session);
-    // After /clear the same client has another conversation, and may have taken it into that.
+    // After /clear the client has a new conversation, and may have taken the message into that one.
     const sessions = [...new Set([session.id, typeof client === 'object' ? client.sessionId : session.id])];
     const isReported = since >= this.#inbox.since;
     const proofs = sessions.map((one) => {
@@ -96,8 +96,8 @@ export class ClaudeLiveSessions implements LiveSessions {
     const shown = proofs.find(({ step }) => step === 'shown');
     if (shown) return shown;
     const report = this.#inbox.reportOn(peerIdOf(id), pid === undefined ? undefined : processKey(pid, start));
-    const said = report && saidBy(report, session, client === 'ended');
-    if (said) return said;
+    const reported = report && proofByReport(report, session, client === 'ended');
+    if (reported) return reported;
     const isOver = proofs.every((proof) => proof.step === 'none' && proof.isOver);
     return proofs.find(({ step }) => step !== 'none') ?? { step: 'none', isOver };
   }
@@ -107,12 +107,12 @@ export class ClaudeLiveSessions implements LiveSessions {
     await this.#inbox.close();
   }
 
-  /** The client that a message was handed to: by its process, or, where that is not known, the one that has the session now. */
+  /** The client that a message was handed to: found by its process or, if that is not known, by the session. */
   async #clientOf({ id, pid, start }: LiveSession): Promise<ProofOptions['client']> {
     if (pid !== undefined && !runs({ pid, ...(start !== undefined && { procStart: start }) })) return 'ended';
     const all = (await claudeSessions(this.folder)).filter(isInteractive);
     const found = all.find((one) => (pid === undefined ? one.sessionId === id : one.pid === pid));
-    return found ?? (pid === undefined && !mayHave(this.folder, id) ? 'ended' : 'unknown');
+    return found ?? (pid === undefined && !mayRun(this.folder, id) ? 'ended' : 'unknown');
   }
 
   #recordOf(session: string, id: MessageId, { pid, start }: LiveSession, since: number): RecordedMessage | null {
@@ -132,17 +132,17 @@ export class ClaudeLiveSessions implements LiveSessions {
   }
 }
 
-/** What a report proves. Null where the transcript tells more. */
-function saidBy({ status }: PeerReport, { id }: LiveSession, hasEnded: boolean): RecordedProof | null {
+/** The proof in a client's report. Null if the transcript must decide. */
+function proofByReport({ status }: PeerReport, { id }: LiveSession, hasEnded: boolean): RecordedProof | null {
   if (status === 'denied') return { step: 'declined', because: DENIED };
   if (status === 'delivered' || (status === 'held' && hasEnded)) return null;
-  // Its user has not decided yet.
+  // The user has not decided yet.
   if (status === 'held') return { step: 'accepted', evidence: { session: id, held: true } };
   return { step: 'none', isOver: true };
 }
 
-/** Whether a running client may have this session. Claude Code writes its entry in place: a look in that moment finds half of it. */
-function mayHave(folder: string, session: string): boolean {
+/** May a running client have this session? A half written entry counts as yes, because Claude Code writes entries in place. */
+function mayRun(folder: string, session: string): boolean {
   const pids = namesIn(`${folder}/sessions`).flatMap((name) => Number(/^(\d+)\.json$/.exec(name)?.[1] ?? 0) || []);
   return pids.filter(isProcessAlive).some((pid) => {
     const entry = entryOf(folder, pid);

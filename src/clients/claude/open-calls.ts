@@ -1,13 +1,13 @@
 import { statSync } from 'node:fs';
 import { linesFrom } from '../../sessions/follow.ts';
 
-/** A dialog is open for a call at the end of a transcript. What is further up is not read. */
+/** How many bytes are read of a transcript that is already there. The call of an open dialog is near its end. */
 const TAIL = 4 * 1024 * 1024;
 
-/** The tool by which the model asks its user. */
+/** The tool with which the model asks its user questions. */
 export const ASK = 'AskUserQuestion';
 
-/** A tool call that has no result yet. */
+/** A tool call without a result. */
 export interface OpenCall {
   id: string;
   name: string;
@@ -31,18 +31,18 @@ interface Entry {
 }
 
 /**
- * The tool calls of a conversation, read from its transcript. Claude Code writes a call down when its dialog opens (at most about a second
- * later), and its result when that is closed.
+ * The tool calls of a conversation, read from its transcript. Claude Code records a call when its dialog opens (at most about a second
+ * later), and its result when the dialog is closed.
  */
 export class OpenCalls {
   #path = '';
   #offset = 0;
   #open = new Map<string, OpenCall>();
-  /** What the user answered to questions; empty where the user answered nothing. */
+  /** The user's answers to each AskUserQuestion call that has ended; empty if the user gave none. */
   #closed = new Map<string, Record<string, string>>();
   #decidedBy = new Map<string, string>();
 
-  /** Reads on, in this transcript. */
+  /** Reads the new lines of this transcript. A different path starts over. */
   read(path: string): void {
     if (path !== this.#path) {
       [this.#path, this.#open, this.#closed, this.#decidedBy] = [path, new Map(), new Map(), new Map()];
@@ -55,17 +55,17 @@ export class OpenCalls {
     }
   }
 
-  /** In the order in which the model made them. */
+  /** The open calls, in the order in which the model made them. */
   get open(): OpenCall[] {
     return [...this.#open.values()];
   }
 
-  /** The answers to the questions of a call that has ended; null if it has not. */
+  /** The user's answers to an AskUserQuestion call; null while it is open. */
   answersTo(id: string): Record<string, string> | null {
     return this.#closed.get(id) ?? null;
   }
 
-  /** Who decided whether a call that has ended may run: `hook`, `user` and others; null where that is not recorded. */
+  /** Who decided whether a call may run: `hook`, `user` and others; null if that is not recorded. */
   decidedBy(id: string): string | null {
     return this.#decidedBy.get(id) ?? null;
   }
@@ -73,7 +73,7 @@ export class OpenCalls {
   #take({ type, isMeta, message, toolUseResult, permissionDecision }: Entry): void {
     const content = message?.content ?? [];
     if (typeof content === 'string') {
-      // A prompt begins a turn. A call of an earlier one that has no result was cut off.
+      // A prompt begins a new turn, so calls of earlier turns that have no result were cut off.
       if (type === 'user' && isMeta !== true) this.#open.clear();
       return;
     }
@@ -94,7 +94,7 @@ function entryIn(line: string): Entry | null {
     const entry = JSON.parse(line) as Entry;
     return entry.type === 'user' || entry.type === 'assistant' ? entry : null;
   } catch {
-    // The first line may be the end of one.
+    // The first line may be cut.
     return null;
   }
 }

@@ -5,42 +5,42 @@ import type { Listening } from '../../wire/connection.ts';
 import { textOf } from '../../wire/lines.ts';
 import { serveUnixSocket } from '../../wire/unix-socket.ts';
 
-/** What a client can say of a message that it did not simply take. `delivered`: its user let it in after it was held. */
+/** What a client reports about a message, unless it accepts the message at once. `delivered`: the user let in a message that was held. */
 const STATUSES = ['held', 'denied', 'expired', 'refused', 'dropped', 'delivered'] as const;
 export type PeerStatus = (typeof STATUSES)[number];
 
-/** The client lets so many messages of one sender in at once, and then one each two seconds. What is more it drops. Seen in 2.1.325: 30. */
+/** Claude Code accepts 30 messages of one sender at once, then one every two seconds, and drops the rest (seen in 2.1.325). We stay below. */
 const BURST = 28;
 const REFILL_MS = 2100;
-/** Bytes of one line. A model that answers to our address can write much; nobody reads it. */
+/** The most bytes of one line. A model can write long answers to our address, and nobody reads them. */
 const LINE_LIMIT = 1024 * 1024;
-/** So many ids are remembered. */
+/** The most reports and written ids that are remembered. */
 const KEPT = 10_000;
 
 export interface PeerReport {
   status: PeerStatus;
-  /** Why it was dropped. */
+  /** Why the message was dropped. */
   detail: string;
-  /** The client that it was written to, where that is known. */
+  /** The process key of the client that got the message, if known. */
   client?: string;
 }
 
 /**
- * Where clients tell us what became of a message: one socket of ours in each folder in which clients have theirs. They answer nowhere else,
- * and only to the process that wrote to them.
+ * Receives the clients' reports about our messages: one socket of ours in each folder where clients have their sockets. Clients report to no
+ * other place, and only to the process that wrote to them.
  */
 export class PeerInbox {
   readonly #open = new Map<string, Promise<Listening>>();
   readonly #reports = new Map<string, PeerReport>();
-  /** Which client each message was written to last. */
+  /** For each message, the client that it was last written to. */
   readonly #written = new Map<string, string>();
   readonly #followers = new Set<() => void>();
   readonly #sent = new Map<string, { tokens: number; at: number }>();
   #isClosed = false;
-  /** Reports on what was written before this time (Unix ms) went to another process. */
+  /** Unix ms. Reports about messages that were written before this time went to an earlier process. */
   readonly since = Date.now();
 
-  /** The path of our socket in the folder of a client's socket. */
+  /** The path of our socket in this folder. Opens it if necessary. */
   async pathIn(folder: string): Promise<string> {
     if (this.#isClosed) throw new Error('the inbox is closed');
     const opening = this.#open.get(folder) ?? this.#listen(folder);
@@ -53,26 +53,26 @@ export class PeerInbox {
     }
   }
 
-  /** What a client said last of a message, by the id that it was given. What another one said does not count: it may have ended. */
+  /** The last report about a message. With `client`, only a report of that client: another one may have ended. */
   reportOn(peerId: string, client?: string): Readonly<PeerReport> | undefined {
     const report = this.#reports.get(peerId);
-    const isOfIt = client === undefined || report?.client === undefined || report.client === client;
-    return isOfIt ? report : undefined;
+    const isByClient = client === undefined || report?.client === undefined || report.client === client;
+    return isByClient ? report : undefined;
   }
 
-  /** A message goes to a client now: the next report on it is that client's, and an earlier one does not count any more. */
-  writes(peerId: string, client: string): void {
+  /** Call before writing a message to a client: discards earlier reports, and assigns the next report to this client. */
+  expectReport(peerId: string, client: string): void {
     this.#reports.delete(peerId);
-    keep(this.#written, peerId, client);
+    remember(this.#written, peerId, client);
   }
 
-  /** Calls back after each report. Returns how to stop. */
+  /** Calls `changed` after each report. Returns a function that stops this. */
   follow(changed: () => void): () => void {
     this.#followers.add(changed);
     return () => void this.#followers.delete(changed);
   }
 
-  /** Takes the right to write one more message to a client: 0; else says after how many ms to ask again. */
+  /** Rate limit: returns 0 and uses up one message of the client's allowance, or returns after how many ms to ask again. */
   mayWrite(client: string, now = Date.now()): number {
     const { tokens, at } = this.#sent.get(client) ?? { tokens: BURST, at: now };
     const filled = Math.min(BURST, tokens + (now - at) / REFILL_MS);
@@ -92,7 +92,7 @@ export class PeerInbox {
   }
 
   async #listen(folder: string): Promise<Listening> {
-    removeDead(folder);
+    removeStaleSockets(folder);
     const path = `${folder}/parley-${process.pid}-${crypto.randomUUID().slice(0, 8)}.sock`;
     const receiver = {
       receive: (line: string | Uint8Array) => this.#receive(typeof line === 'string' ? line : textOf(line)),
@@ -108,22 +108,22 @@ export class PeerInbox {
   #receive(line: string | null): void {
     for (const [id, report] of reportsIn(line ?? '')) {
       const client = this.#written.get(id);
-      keep(this.#reports, id, { ...report, ...(client !== undefined && { client }) });
+      remember(this.#reports, id, { ...report, ...(client !== undefined && { client }) });
     }
     for (const changed of this.#followers) changed();
   }
 }
 
-/** As the newest; the oldest is forgotten. */
-function keep<T>(map: Map<string, T>, id: string, value: T): void {
+/** Sets the value as the newest entry, and deletes the oldest one above `KEPT`. */
+function remember<T>(map: Map<string, T>, id: string, value: T): void {
   map.delete(id);
   map.set(id, value);
   const [oldest] = map.keys();
   if (map.size > KEPT && oldest !== undefined) map.delete(oldest);
 }
 
-/** Removes what a process of ours left that was killed. */
-function removeDead(folder: string): void {
+/** Removes the sockets of killed Parley processes. */
+function removeStaleSockets(folder: string): void {
   for (const name of readdirSync(folder)) {
     const [, pid] = /^parley-(\d+)-[0-9a-f]{8}\.sock$/.exec(name) ?? [];
     if (pid !== undefined && !isProcessAlive(Number(pid))) rmSync(`${folder}/${name}`, { force: true });
@@ -136,22 +136,22 @@ interface Control {
   status_detail?: string;
   drop_reason?: string;
   orig_msg_id?: string;
-  /** Drops are told together. */
+  /** Claude Code reports several drops in one line. */
   dropped_msg_ids?: string[];
 }
 
 function reportsIn(line: string): [string, PeerReport][] {
-  let told: Control | null;
+  let control: Control | null;
   try {
-    told = JSON.parse(line) as Control | null;
+    control = JSON.parse(line) as Control | null;
   } catch {
     return [];
   }
-  if (told?.action !== 'peer_message_status') return [];
-  const word = told.status_detail === 'refused' ? 'refused' : told.status;
+  if (control?.action !== 'peer_message_status') return [];
+  const word = control.status_detail === 'refused' ? 'refused' : control.status;
   const status = STATUSES.find((one) => one === word);
   if (!status) return [];
-  const report = { status, detail: told.drop_reason ?? '' };
-  const ids = [told.orig_msg_id, ...(Array.isArray(told.dropped_msg_ids) ? told.dropped_msg_ids : [])];
+  const report = { status, detail: control.drop_reason ?? '' };
+  const ids = [control.orig_msg_id, ...(Array.isArray(control.dropped_msg_ids) ? control.dropped_msg_ids : [])];
   return ids.flatMap((id) => (typeof id === 'string' ? [[id, report]] : []));
 }

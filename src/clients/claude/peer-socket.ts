@@ -11,30 +11,32 @@ import { peerIdOf, placeNaming } from './transcript-search.ts';
 import { type ClaudeSession, claudeSessions, FollowedRegistry, runs } from './state.ts';
 import { transcriptOf } from './transcript.ts';
 
-/** In case a file event was lost, and because a client that was killed writes nothing. */
+/** Poll interval, in case a file event is lost, and because a killed client writes nothing. */
 const LOOK_MS = 500;
-/** Limit for the wait until the client says what it does with the first, ms. Where it asks its user, one question is enough. */
+/** How long to wait for the client's reaction to the first message, before the others are written: the user should get one question, not many. */
 const FIRST_MS = 10_000;
-/** A client that is killed may have written its last lines a moment before. */
+/** Delay before the last look after the client has ended: its last lines may just have been written. */
 const LAST_LOOK_MS = 200;
 export const DENIED = 'the user of Claude Code declined it';
 const SETTING = '"crossSessionInbound" in ~/.claude/settings.json';
 
 export interface PeerSocketOptions {
-  /** `~/.claude`, or what CLAUDE_CONFIG_DIR says. */
+  /** `~/.claude`, or CLAUDE_CONFIG_DIR. */
   folder: string;
   session: LiveSession;
   inbox: PeerInbox;
 }
 
 /**
- * The messaging socket of a running Claude Code: one line of JSON for each message. It wakes a session that is idle; one that works gets it
- * after the running tool call. An open dialog stays open, and a draft untouched.
+ * Writes to the messaging socket of a running Claude Code: one line of JSON per message. A message wakes an idle session; a busy one gets it
+ * after the running tool call. Open dialogs and drafts are not affected.
  *
- * Connected, nothing written → left. Written → it waits until the transcript proves that the model was given all of it. It ends earlier
- * where the client tells our own socket that it kept something back, where the session ends, or where it rests and has written nothing of it.
- * No message is ever written twice to one session: one that the client holds is only asked about, and one that its transcript has, or its
- * queue, is only waited for.
+ * States of an attempt:
+ * - Nothing was written: `left`.
+ * - Written: the attempt waits until the transcript proves that the model was given all messages. It ends earlier if the client reports that
+ *   it kept one back, if the session ends, or if the client is idle and has recorded nothing of a message.
+ * No message is written twice to one session. A message that the client holds for its user, or that is in its transcript or queue, is not
+ * written again.
  */
 export class PeerSocketWay implements Way {
   readonly name = 'socket';
@@ -45,12 +47,12 @@ export class PeerSocketWay implements Way {
     if (parcels.length === 0) return left('there is nothing to hand over', false);
     const { folder, session, inbox } = this.options;
     const live = (await claudeSessions(folder)).find((one) => isSame(one, session));
-    if (!live) return left('Claude Code does not run this session any more', true);
+    if (!live) return left('this session does not run in Claude Code any more', true);
     if (live.status === undefined) return left('Claude Code is starting', true);
     const socket = live.messagingSocketPath;
-    const refused = whyNot(socket);
-    if (socket === undefined || refused !== null) return left(refused ?? '', false);
-    // What the client holds it may still let in, and what its user declined is not asked for again.
+    const problem = socketProblem(socket);
+    if (socket === undefined || problem !== null) return left(problem ?? '', false);
+    // The user may still let in a held message, and must not be asked again about a declined one.
     for (const { id } of parcels) {
       const status = inbox.reportOn(peerIdOf(id), processKey(live.pid, live.procStart))?.status;
       if (status === 'held') return unknown(session.id, REASONS.held.because);
@@ -58,8 +60,9 @@ export class PeerSocketWay implements Way {
       if (status === 'expired') return left(REASONS.expired.because, false);
     }
     const address = await inbox.pathIn(dirname(socket)).catch((error: Error) => error);
-    if (address instanceof Error) return left(`no socket for the client's answers: ${address.message}`, false);
-    if (signal.aborted) return left('it was stopped before', true);
+    if (address instanceof Error)
+      return left(`Parley cannot open a socket for the client's reports: ${address.message}`, false);
+    if (signal.aborted) return left('Parley was stopped before it wrote anything', true);
     const handover = new Handover(this.options, live, parcels, signal);
     try {
       const left = await handover.write(socket, address);
@@ -70,7 +73,7 @@ export class PeerSocketWay implements Way {
   }
 }
 
-/** Parcels on their way into one client. */
+/** One attempt to hand parcels to one client. */
 class Handover {
   readonly #registry: FollowedRegistry;
   readonly #watch: FolderWatch;
@@ -81,7 +84,7 @@ class Handover {
   };
   readonly #client: string;
   readonly #reader: ProofReader;
-  /** What the client said of them when they were handed over before. */
+  /** The client's reports from earlier attempts. */
   readonly #before: ReadonlyMap<MessageId, PeerReport | undefined>;
   #isChanged = false;
   #wake: () => void = () => {};
@@ -115,13 +118,13 @@ class Handover {
     this.signal.removeEventListener('abort', this.#changed);
   }
 
-  /** Writes what the client does not have. Answers only if nothing was written. */
+  /** Writes the parcels that the client does not have. Returns a result only if nothing was written. */
   async write(socket: string, address: string): Promise<Attempt | null> {
     const { inbox, session } = this.options;
     await this.#look();
     const fresh = this.parcels.filter(({ id }) => this.#before.get(id)?.status !== 'delivered' && !this.#isIn(id));
     if (fresh.length === 0) return null;
-    // The number of its process may have been given away since.
+    // Another process may have this pid by now.
     if (!runs(this.live)) return left('Claude Code has ended', true);
     const connection = await PeerConnection.open(socket);
     if (!connection) return left('Claude Code does not answer on its messaging socket', true);
@@ -134,7 +137,7 @@ class Handover {
         }
         if (this.signal.aborted || !connection.isOpen) break;
         this.#writtenAt = Date.now();
-        inbox.writes(peerIdOf(parcel.id), this.#client);
+        inbox.expectReport(peerIdOf(parcel.id), this.#client);
         connection.push(
           JSON.stringify({
             type: 'user',
@@ -145,33 +148,33 @@ class Handover {
             session_id: session.id,
           }),
         );
-        if (n === 0 && fresh.length > 1 && (await this.#isKeptBack(parcel))) break;
+        if (n === 0 && fresh.length > 1 && (await this.#isRefused(parcel))) break;
       }
       await connection.flushed;
     } finally {
       connection.close();
     }
     if (this.#writtenAt > 0 || fresh.length < this.parcels.length) return null;
-    return left('it was stopped before', true);
+    return left('Parley was stopped before it wrote anything', true);
   }
 
-  /** Waits until the record proves all, or until no more can come. */
+  /** Waits until the record proves all parcels, or until no further proof can come. */
   async proven(): Promise<Attempt> {
     for (;;) {
       await this.#look();
       const shown = this.#shown();
       if (shown) return shown;
-      const kept = this.#keptBack();
-      if (kept) return kept;
-      if (this.signal.aborted) return this.#unknown('it was stopped while it waited for proof');
+      const refused = this.#refused();
+      if (refused) return refused;
+      if (this.signal.aborted) return this.#unknown('Parley was stopped while it waited for proof');
       if (!isSame(this.live, this.options.session) || !runs(this.live)) {
         await Bun.sleep(LAST_LOOK_MS);
         await this.#look();
-        return this.#shown() ?? this.#unknown('the session ended before its record showed it');
+        return this.#shown() ?? this.#unknown('the session ended before its record showed the message');
       }
       const isSilent = this.parcels.some(({ id }) => !this.#isIn(id));
       if (isSilent && isAtRest(this.live, this.#path, this.#writtenAt))
-        return this.#unknown('Claude Code is idle and its record does not show it');
+        return this.#unknown('Claude Code is idle, and its record does not show the message');
       await this.#change(LOOK_MS);
     }
   }
@@ -183,10 +186,12 @@ class Handover {
     return { outcome: 'taken', step: 'shown', evidence };
   }
 
-  /** What the client refused. Where it took others it is not known what to say of all: then nothing is handed over again. */
-  #keptBack(): Attempt | null {
-    const out = this.parcels.flatMap(({ id }) => this.#refusalOf(id) ?? []);
-    const [first] = out;
+  /**
+   * The result if the client refused a parcel; null if it refused none. If it took others, the outcome counts as unknown for all, so that none
+   * is handed over again.
+   */
+  #refused(): Attempt | null {
+    const [first] = this.parcels.flatMap(({ id }) => this.#refusalOf(id) ?? []);
     if (!first) return null;
     const took = this.parcels.filter(({ id }) => this.#isIn(id));
     const { because, retry } = REASONS[first.status];
@@ -207,13 +212,14 @@ class Handover {
     return unknown(this.options.session.id, because);
   }
 
-  /** The client has it, in its queue or in the conversation. */
+  /** Does the client have this message, in its queue or in the conversation? */
   #isIn(id: MessageId): boolean {
     const { queued } = this.#reader.of(id);
     return this.#reader.placeOf(id) !== null || (queued !== undefined && isQueuedIn(this.live, queued));
   }
 
-  async #isKeptBack({ id }: Parcel): Promise<boolean> {
+  /** Waits for the client's reaction to this parcel, at most `FIRST_MS`. */
+  async #isRefused({ id }: Parcel): Promise<boolean> {
     const until = Date.now() + FIRST_MS;
     while (!this.signal.aborted && Date.now() < until) {
       await this.#look();
@@ -224,7 +230,7 @@ class Handover {
     return false;
   }
 
-  /** Reads on in the registry and in the transcript. */
+  /** Reads the registry, and the new lines of the transcript. */
   async #look(): Promise<void> {
     const { folder, session } = this.options;
     const { pid, procStart } = this.live;
@@ -240,7 +246,7 @@ class Handover {
     }
   }
 
-  /** Returns when something may have changed, or after a while. */
+  /** Returns when something may have changed, at the latest after `ms`. */
   async #change(ms: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#wake = resolve;
@@ -260,29 +266,30 @@ function unknown(session: string, because: string): Attempt {
 
 const REASONS: Record<Refused, { because: string; retry: boolean }> = {
   held: {
-    because: `Claude Code holds it back until its user lets it in; the user decides, in its window, or for good: parley install claude --inbound allow ("crossSessionInbound")`,
+    because: `Claude Code holds it until its user lets it in, in its window, or always: parley install claude --inbound allow ("crossSessionInbound")`,
     retry: false,
   },
   denied: { because: DENIED, retry: false },
-  expired: { because: 'Claude Code held it back, and its user did not let it in', retry: false },
+  expired: { because: 'Claude Code held it, and its user did not let it in', retry: false },
   refused: {
-    because: `Claude Code takes no messages in this session; its user decides that with ${SETTING}`,
+    because: `Claude Code takes no messages in this session; its user can change that with ${SETTING}`,
     retry: false,
   },
-  dropped: { because: 'Claude Code dropped it at its inbox', retry: true },
+  dropped: { because: 'Claude Code dropped it', retry: true },
 };
 
 const DECLINED: Attempt = { outcome: 'left', because: DENIED, retry: false, isDeclined: true };
 
 /**
- * With its sender's name: without this frame Claude Code shows a message as if its user had typed it. The frame has no address, because an
- * answer to our socket would reach nobody; and no permission mode, because that would open a gate that is the user's. Its window shows only
- * the first line: a short body is there, in quotes, behind the name of its sender, and proof.ts knows it. spec: hook#fence
+ * The text of a message, in a frame with the sender's name. Without this frame Claude Code shows the message as if its user had typed it. The
+ * frame has no address, because an answer to our socket would reach nobody, and no permission mode, because only the user may allow more.
+ * The window shows only the first line, so a short body moves there, in quotes after the sender's name; proof.ts recognizes that line.
+ * spec: hook#fence
  */
 function contentOf({ text, from = 'parley', shortBody }: Parcel): string {
   const name = /^[A-Za-z0-9._-]{1,64}$/.test(from) ? from : 'parley';
   const line = `\n${shortBody}\n`;
-  // Only quotes of ours, and a name that is one, keep the words of a sender apart from ours.
+  // The first line separates the sender's words from ours only if the body has no such quotes and the name is a real one.
   const isMoved = shortBody !== undefined && name === from && !/[“”]/.test(shortBody) && text.includes(line);
   const whole = isMoved
     ? `@${name} wrote: “${shortBody}”\n${text.replace(line, () => '\n(the first line above)\n')}`
@@ -291,30 +298,30 @@ function contentOf({ text, from = 'parley', shortBody }: Parcel): string {
   return `<cross-session-message from-name="${name}">\n${body}\n</cross-session-message>`;
 }
 
-/** Why a socket is not written to; null if it may be. Others must not be able to put their own in its place. */
-export function whyNot(path: string | undefined): string | null {
+/** Why Parley must not write to this socket, or null. No other user may be able to replace the socket. */
+export function socketProblem(path: string | undefined): string | null {
   if (path === undefined) return 'this Claude Code has no messaging socket';
-  // Elsewhere it asks for a key that is not ours to read.
-  if (process.platform !== 'linux') return "Claude Code's messaging socket was only tried on Linux";
+  // On other systems Claude Code asks for a key that Parley must not read.
+  if (process.platform !== 'linux') return "Parley uses Claude Code's messaging socket only on Linux";
   const user = process.getuid?.();
   const socket = lstatSync(path, { throwIfNoEntry: false });
   const folder = statSync(dirname(path), { throwIfNoEntry: false });
-  if (!socket?.isSocket() || !folder) return `${path} is no socket`;
+  if (!socket?.isSocket() || !folder) return `${path} is not a socket`;
   if (socket.uid !== user || folder.uid !== user) return `${path} belongs to another user`;
-  return (folder.mode & 0o022) === 0 ? null : `others may write into ${dirname(path)}`;
+  return (folder.mode & 0o022) === 0 ? null : `other users can write into ${dirname(path)}; remove their permission`;
 }
 
-/** A client, by its process: the inbox counts and keeps reports by this. */
+/** Identifies a client by its process. The inbox keeps its rate limits and reports under this key. */
 export function processKey(pid: number, start: string | undefined): string {
   return `${pid} ${start}`;
 }
 
-/** Whether this is the client that was meant, with the same conversation. */
+/** Is this entry the same client with the same conversation? */
 function isSame({ pid, procStart, sessionId, kind }: ClaudeSession, { id, pid: meant, start }: LiveSession): boolean {
   return kind === 'interactive' && sessionId === id && pid === meant && procStart === start;
 }
 
-/** A connection to a client. It answers nothing here. */
+/** A connection to a client's messaging socket. The client sends nothing on it. */
 class PeerConnection {
   readonly #ended = Promise.withResolvers<void>();
   isOpen = true;
@@ -324,7 +331,7 @@ class PeerConnection {
     readonly queue: WriteQueue,
   ) {}
 
-  /** Null if nobody answers. */
+  /** Null if nothing accepts the connection. */
   static async open(path: string): Promise<PeerConnection | null> {
     let connection: PeerConnection | null = null;
     const end = (): void => connection?.close();
@@ -344,7 +351,7 @@ class PeerConnection {
     this.queue.push(line);
   }
 
-  /** Everything is written, or the other end is gone. */
+  /** Resolves when everything is written or the connection has ended. */
   get flushed(): Promise<void> {
     this.queue.whenEmpty(() => this.#ended.resolve());
     return this.#ended.promise;

@@ -165,7 +165,7 @@ function database(): AskedQuestion {
   return { question: 'Which database?', header: 'Database', options, multiSelect: false };
 }
 
-/** A session whose model has asked this, and hooks that the test plays. */
+/** A session whose model has made these calls, with hooks that the test simulates. */
 async function asks(...calls: DialogCall[]) {
   const claude = new ClaudeTui();
   opened.push(claude);
@@ -186,7 +186,7 @@ async function asks(...calls: DialogCall[]) {
   const { conversation = '' } = await session.state();
   const decided: Decision[] = [];
   let ended = 0;
-  /** A hook waits; when it decides, the dialog ends so. `runs`: a person was faster, and the command runs on. */
+  /** A waiting hook. Its decision closes the dialog. `runs`: a person was faster, and the command continues. */
   const waits = (tool: string, input: Record<string, unknown>, end: DialogEnd | 'runs'): void => {
     const decide = (decision: Decision): void => {
       decided.push(decision);

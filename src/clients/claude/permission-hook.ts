@@ -3,12 +3,12 @@ import type { AskedQuestion, Choice, OpenQuestion } from '../../core/ports/sessi
 import { Schema } from '../../core/schema.ts';
 
 /**
- * The PermissionRequest hook of Claude Code 2.1.325. The client runs it beside each dialog that it opens, one dialog after the other, and
- * takes what it prints as the answer to that dialog, however late; without a word the dialog stays. So an answer by it reaches this
- * call of a tool or none. What it is told on stdin names no call: that is found by the tool and its input.
+ * The PermissionRequest hook of Claude Code 2.1.325. The client opens one dialog at a time and runs the hook beside it. Output of the hook,
+ * however late, answers that dialog; without output the dialog stays open. So an answer by the hook reaches its own tool call or none.
+ * The event on stdin has no id of the call, so the call is found by the tool and its input.
  */
 
-/** What the hook is told. */
+/** The event that the hook gets on stdin. */
 export const PermissionEvent = new Schema(() =>
   v.object({
     hook_event_name: v.literal('PermissionRequest'),
@@ -18,7 +18,7 @@ export const PermissionEvent = new Schema(() =>
   }),
 );
 
-/** What decides a dialog. */
+/** The answer to a dialog. */
 export type Decision =
   | { behavior: 'allow'; updatedInput?: Record<string, unknown> }
   | { behavior: 'deny'; message: string; interrupt: true };
@@ -28,34 +28,34 @@ export interface WaitingHook {
   conversation: string;
   tool: string;
   input: Record<string, unknown>;
-  /** The call in the transcript, once that is known. */
+  /** The id of the call in the transcript, once it is known. */
   call?: string | undefined;
   decide(decision: Decision): void;
-  /** Its dialog is closed. */
+  /** Ends the hook, because its dialog is closed. */
   end(): void;
 }
 
 const waiting = new Set<WaitingHook>();
 
-/** From now on this hook waits in this process. Returns how to leave. */
+/** Registers a hook that waits in this process. Returns a function that removes it. */
 export function addHook(hook: WaitingHook): () => void {
   waiting.add(hook);
   return () => void waiting.delete(hook);
 }
 
-/** The hooks that wait beside dialogs of a conversation, oldest first. */
+/** The waiting hooks of a conversation, oldest first. */
 export function hooksBeside(conversation: string): WaitingHook[] {
   return [...waiting].filter((hook) => hook.conversation === conversation);
 }
 
-/** The words for one question. Claude Code joins several labels, in the order of the dialog. */
+/** The answer to one question as text. Claude Code joins several labels, in the order of the dialog. */
 export function answerWords({ options }: AskedQuestion, choice: Choice): string {
   if ('text' in choice) return choice.text;
   const inOrder = choice.options.toSorted((a, b) => a - b);
   return inOrder.map((one) => options[one]?.label ?? '').join(', ');
 }
 
-/** The decision that does what the option of the dialog does; null where only the dialog itself can. */
+/** The decision with the same effect as the chosen option of the dialog; null if only the dialog itself can do it. */
 export function decisionFor(
   { kind, questions }: OpenQuestion,
   choices: readonly Choice[],
@@ -66,18 +66,18 @@ export function decisionFor(
       question.question,
       answerWords(question, choices[at] ?? { options: [] }),
     ]);
-    // Without the input the client takes the questions for not answered.
+    // Without the original input Claude Code treats the questions as unanswered.
     return { behavior: 'allow', updatedInput: { ...input, answers: Object.fromEntries(answers) } };
   }
   const [choice] = choices;
-  // What a plan goes on with, and what is allowed from then on, is chosen only in the dialog.
+  // Only the dialog can choose the mode in which a plan continues, and a rule for later calls.
   if (kind === 'plan' || !choice || 'text' in choice) return null;
   const label = questions[0]?.options[choice.options[0] ?? -1]?.label;
   if (label === 'Yes') return { behavior: 'allow' };
   return label === 'No' ? { behavior: 'deny', message: 'The user said no.', interrupt: true } : null;
 }
 
-/** What the hook prints. */
+/** The output of the hook. */
 export function printed(decision: Decision): string {
   return JSON.stringify({ hookSpecificOutput: { hookEventName: 'PermissionRequest', decision } });
 }

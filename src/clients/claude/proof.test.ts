@@ -25,26 +25,26 @@ describe('the transcript of Claude Code', () => {
     });
   });
 
-  it('proves it through whatever stands between the two', () => {
+  it('proves a message whatever lines are between message and answer', () => {
     const between = [attached('x1', 'u1', { type: 'date' }), attached('x2', 'x1', { type: 'environment' })];
     expect(proof([peer('u1', ID), ...between, answer('a1', 'x2')])).toMatchObject({ step: 'shown' });
   });
 
-  it('does not prove it by an answer to something else', () => {
+  it('does not prove a message by an answer to something else', () => {
     expect(proof([peer('u1', ID), answer('a1', 'somewhere else')]).step).toBe('accepted');
     expect(proof([peer('u1', OTHER), answer('a1', 'u1')])).toEqual({ step: 'none', isOver: false });
   });
 
-  it('does not prove it by a request that nobody answered', () => {
+  it('does not prove a message by a request without an answer', () => {
     const request = [blob('h1', MAIL), asked('r1', ['h1'])];
     expect(proof([...request, peer('u1', ID)]).step).toBe('accepted');
     expect(proof([peer('u1', ID), ...request, failed('a1', 'u1')]).step).toBe('accepted');
-    // With the next one it is.
+    // An answer to the next request proves it.
     const next = [said('u2', 'a1'), answer('a2', 'u2')];
     expect(proof([peer('u1', ID), ...request, failed('a1', 'u1'), ...next])).toMatchObject({ step: 'shown' });
   });
 
-  it('says that the client has it while it waits in the queue, and no longer than the client runs', () => {
+  it('says that the client has a message while it is queued and the client runs', () => {
     const queued = [queue('enqueue', `<cross-session-message from-name="bob">\n${FENCE}\nhello`)];
     expect(proof(queued).step).toBe('accepted');
     expect(proof(queued, { client: 'ended' })).toEqual({ step: 'none', isOver: true });
@@ -53,7 +53,7 @@ describe('the transcript of Claude Code', () => {
     expect(proof(queued, { client: later })).toEqual({ step: 'none', isOver: false });
   });
 
-  it('takes a queued text for a message only by the mark of its own first line', () => {
+  it('recognizes a queued message only by the mark of its own first line', () => {
     const other = '[parley 99aa] message ffffffff from @eve to me';
     const forged = `\n${other}\nhi\n${FENCE}\nhello\n[parley 99aa] end of message ffffffff`;
     expect(proof([queue('enqueue', forged)]).step).toBe('none');
@@ -62,7 +62,7 @@ describe('the transcript of Claude Code', () => {
     expect(proof([queue('enqueue', moved)]).step).toBe('accepted');
   });
 
-  it('gives no turn where the message joined one, or shares one', () => {
+  it('gives no turn if the message joined or shares one', () => {
     const busy = [said('u0', null), call('a0', 'u0'), result('t0', 'a0')];
     const joined = [...busy, queuedCommand('q1', 't0', ID), answer('a1', 'q1')];
     expect(proof(joined)).toMatchObject({ step: 'shown', evidence: { entry: 'q1' } });
@@ -78,7 +78,7 @@ describe('the transcript of Claude Code', () => {
     }
   });
 
-  it('gives the turn of a message also where our hook knocked in it for what needs no answer', () => {
+  it('gives the turn of a message even if our hook added a knock that needs no answer', () => {
     const knocks = (asks: string): object =>
       hook(
         'x1',
@@ -91,29 +91,29 @@ describe('the transcript of Claude Code', () => {
     expect(said('must respond')).not.toHaveProperty('turn');
   });
 
-  it('says that it is over where the client ended before its model answered', () => {
+  it('says that a message is over if the client ended before its model answered', () => {
     expect(proof([peer('u1', ID)], { client: 'ended' })).toEqual({ step: 'none', isOver: true });
     expect(proof([peer('u1', ID), failed('a1', 'u1')], { client: 'ended' })).toEqual({ step: 'none', isOver: true });
   });
 
-  it('does not say that it is over where the client runs and its entry in the registry cannot be read', () => {
+  it('does not say that a message is over if the client runs and its registry entry cannot be read', () => {
     expect(proof([], { client: 'unknown', restsMs: 20_000 })).toEqual({ step: 'none', isOver: false });
     expect(proof([queue('enqueue', `\n${FENCE}\nhello`)], { client: 'unknown' }).step).toBe('accepted');
   });
 
-  it('ends the turn of a client that is gone', () => {
+  it('ends the turn of a client that has ended', () => {
     const lines = [peer('u1', ID), call('a1', 'u1')];
     expect(proof(lines, { client: 'ended' })).toMatchObject({ step: 'shown', turn: { end: { how: 'failed' } } });
   });
 
-  it('says why the model was not asked, until it was', () => {
+  it('gives the error of a failed request until another one is answered', () => {
     const lines = [peer('u1', ID), failed('a1', 'u1')];
     expect(proof(lines)).toMatchObject({ step: 'accepted', trouble: 'API Error' });
     const later = [...lines, said('u2', 'a1'), answer('a2', 'u2')];
     expect(proof(later)).toMatchObject({ step: 'shown' });
   });
 
-  it('says that another turn is needed where the request failed or the client was started again, not where its user stopped it', () => {
+  it('says that another turn is needed after a failed request or a restart of the client, but not after a stop by its user', () => {
     const idle = { status: 'idle', startedAt: SINCE - 60_000 };
     const needs = (lines: object[], who: Partial<ClaudeSession>): boolean =>
       'needsTurn' in proof(lines, { client: who });
@@ -127,7 +127,7 @@ describe('the transcript of Claude Code', () => {
     expect(needs([...trouble, entry('user', 'u2', 'a1', { message: quoted })], idle)).toBe(true);
   });
 
-  it('gives the turn that a text began which names only this message', () => {
+  it('gives the turn that a nudge for this message began', () => {
     const [text = ID] = nudgeIdsOf(ID);
     const lines = [
       peer('u1', ID),
@@ -142,7 +142,7 @@ describe('the transcript of Claude Code', () => {
     });
   });
 
-  it('is over at rest where the conversation does not have it any more: its user went back, or had it compacted', () => {
+  it('says that a message is over at rest if its user rewound past it or compacted it', () => {
     const idle = { client: { status: 'idle', statusUpdatedAt: SINCE }, restsMs: 20_000 };
     const lines = [said('u0', null), answer('a0', 'u0'), peer('u1', ID, 'a0')];
     expect(proof(lines, idle).step).toBe('accepted');
@@ -153,7 +153,7 @@ describe('the transcript of Claude Code', () => {
     }
   });
 
-  it('proves what our hook said, by the line below or by the request itself', () => {
+  it('proves the messages of our hook, by an answer below or by the record of the request', () => {
     const before = [said('u0', null), call('a0', 'u0'), hook('x1', 'a0', MAIL)];
     expect(proof(before).step).toBe('accepted');
     expect(proof([...before, answer('a1', 'x1')])).toMatchObject({ step: 'shown', evidence: { entry: 'x1' } });
@@ -180,7 +180,7 @@ describe('the transcript of Claude Code', () => {
     });
   });
 
-  it('says that it is over only where the client is gone, or rests and has nothing of it', () => {
+  it('says that a message is over only if the client has ended, or is idle without a line about it', () => {
     const none = [peer('u1', OTHER), answer('a1', 'u1'), end('e1', 'a1')];
     const idle = { status: 'idle', statusUpdatedAt: SINCE };
     expect(proof(none, { client: 'ended' })).toEqual({ step: 'none', isOver: true });
@@ -195,12 +195,12 @@ describe('the transcript of Claude Code', () => {
     expect(proofInRecord(null, { client: client(idle), since: Date.now() })).toEqual({ step: 'none', isOver: false });
     const held = { type: 'system', subtype: 'informational', content: 'Held peer message — from …', parentUuid: null };
     expect(proof([...none, held], { client: idle, restsMs: 20_000 })).toEqual({ step: 'none', isOver: false });
-    // The client would have told us that it holds this one.
+    // The client would have reported that it holds this message.
     const told = { client: idle, restsMs: 20_000, isReported: true };
     expect(proof([...none, held], told)).toEqual({ step: 'none', isOver: true });
   });
 
-  it('does not say that it is over where the user has stopped the client, which reads on later', async () => {
+  it('does not say that a message is over while the user has stopped the client (Ctrl-Z), which reads it later', async () => {
     const child = Bun.spawn(['sleep', '60']);
     const isOver = (): boolean => {
       const said = proofInRecord(null, { client: client({ pid: child.pid, status: 'idle' }), since: SINCE });
@@ -216,7 +216,7 @@ describe('the transcript of Claude Code', () => {
     }
   });
 
-  it('is read on from where the last look ended, and from its beginning where it became shorter', () => {
+  it('is read from where the last read ended, and from its beginning if it became shorter', () => {
     const path = `${temporaryHome()}/t.jsonl`;
     const first = `${JSON.stringify(peer('u1', ID))}\n`;
     writeFileSync(path, first);
@@ -232,7 +232,7 @@ describe('the transcript of Claude Code', () => {
     expect(step()).toBe('none');
   });
 
-  it('does not mind what it does not understand', () => {
+  it('ignores lines that it does not understand', () => {
     const odd = ['{', '[]', 'null', '{"type":"user"}', '{"type":"queue-operation"}', '{"type":"api-request"}'];
     expect(proof([...odd, peer('u1', ID), ...odd, answer('a1', 'u1')])).toMatchObject({ step: 'shown' });
     expect(proofInRecord(null, { since: SINCE, client: client({}) })).toEqual({ step: 'none', isOver: false });
@@ -264,7 +264,7 @@ describe('the transcript of Claude Code', () => {
     const place = first.length + second.length;
     expect(placeNaming(path, [OTHER, ID])).toBe(place);
     expect(placeNaming(path, [MessageId.parse('another')])).toBe(place + third.length);
-    // Across two reads, and in a line that begins long before.
+    // The id is split over two reads, in a line that begins long before it.
     for (const at of [1024 * 1024 - 4, 2 * 1024 * 1024 - 4, 3 * 1024 * 1024 + 7]) {
       writeFileSync(path, `a\n${'x'.repeat(at - 2)}${ID}\n`);
       expect(placeNaming(path, [ID])).toBe(2);
@@ -272,7 +272,7 @@ describe('the transcript of Claude Code', () => {
     expect(placeNaming(`${path}.none`, [ID])).toBe(0);
   });
 
-  it('has an id of its own for a message whose id is none of the kind that the client keeps', () => {
+  it('has another id for a message if the id is not a UUID', () => {
     expect(peerIdOf(ID)).toBe(ID);
     const strange = MessageId.parse('msg.1');
     expect(peerIdOf(strange)).toMatch(/^[0-9a-f-]{36}$/);
@@ -290,7 +290,7 @@ interface Reading {
   restsMs?: number;
 }
 
-/** What is read from these lines. */
+/** The proof in these lines. */
 function proof(lines: readonly (object | string)[], reading: Reading = {}): RecordedProof {
   const path = `${temporaryHome()}/t.jsonl`;
   writeFileSync(path, lines.map((line) => `${typeof line === 'string' ? line : JSON.stringify(line)}\n`).join(''));

@@ -10,10 +10,10 @@ import type { ClaudeSession } from './state.ts';
 import { peerIdOf, placeOfMail, bytesOf } from './transcript-search.ts';
 import { TurnReader } from './turns.ts';
 
-/** A client that rests so long, and has written nothing of a message, does not have it. */
+/** A client that has been idle for this long, without a line about a message in its record, does not have the message. */
 export const QUIET_MS = 10_000;
 
-/** A line of a transcript of Claude Code 2.1, as far as proof is read from it. */
+/** The fields of a transcript line of Claude Code 2.1 that proof is read from. */
 interface Entry {
   type?: string;
   operation?: string;
@@ -29,7 +29,7 @@ interface Entry {
   message?: { content?: unknown };
   origin?: Origin;
   attachment?: { type?: string; origin?: Origin; content?: unknown; hookEvent?: string };
-  /** Of `api-request`: the first `keep` messages of the request `base`, then those of `tail`. */
+  /** For `api-request`: the request has the first `keep` messages of the request `base`, then those of `tail`. */
   id?: string;
   base?: string;
   keep?: number;
@@ -47,49 +47,52 @@ interface Place {
   uuid: string;
 }
 
-/** What was read of one message. */
+/** What the transcript says about one message. */
 interface Found {
-  /** The line by which it is in the client's queue, and its time (Unix ms). */
+  /** The line that put the message into the client's queue, and its time (Unix ms). */
   queued?: { offset: number; at: number };
-  /** The line that brought it into the conversation, the last one if there are several, and its time (Unix ms). */
+  /** The last line that brought the message into the conversation, and its time (Unix ms). */
   entry?: Place & { at: number };
-  /** The line of the model's answer to a request that had it. */
+  /** The line of the model's answer to a request that had the message. */
   answer?: Place & { request: string };
-  /** The turn that it began. */
+  /** The turn that the message began. */
   turn?: string;
-  /** What the client wrote instead of an answer: no quota, no login. */
+  /** The client's error text in place of an answer: no quota, no login. */
   trouble?: string;
-  /** The line in the text of our hook that names it. */
+  /** The line in our hook's text that names the message. */
   fence?: string;
 }
 
 /**
- * Reads what became of messages, line by line. A message is part of the conversation by a line that has its id: `user` with our `msg_id`
- * in its origin, an attachment `queued_command` with the same, or the text of our hook. It was shown when the model answered a request that
- * had that line: an `assistant` line with `requestRef`, below it in the conversation, or by the record of that very request.
+ * Reads a transcript line by line to find out what became of messages.
  *
- * The record of a request proves nothing by itself: the client writes it before it connects, also where nobody answers (seen in 2.1.325).
+ * In the conversation: a line has the message's id. That is a `user` line with our `msg_id` in its origin, an attachment `queued_command` with
+ * the same origin, or the text of our hook.
+ *
+ * Shown: the model answered a request that had this line. The answer is an `assistant` line with `requestRef`, either below the line in the
+ * conversation or for a request whose record has the line. The record of a request alone proves nothing: the client writes it before it
+ * connects, even if no server answers (seen in 2.1.325).
  */
 export class ProofReader {
   readonly #found = new Map<MessageId, Found>();
   readonly #peers: Map<string, MessageId>;
-  /** Texts that ask the model again with one message: the turn that they begin is that message's. */
+  /** The ids of nudges, and their messages. A turn that a nudge begins counts as begun by the message. */
   readonly #nudges: Map<string, MessageId>;
   readonly #turns = new TurnReader({ peers: true });
   readonly #conversation = new ClaudeConversation();
   readonly #shared = new Set<string>();
   readonly #ends = new Map<string, MessageTurn['end']>();
-  /** Lines of the conversation that have no answer yet, and the messages at or above them. */
+  /** For each unanswered line of the conversation, the messages in this line or above it. */
   readonly #below = new Map<string, MessageId[]>();
   readonly #blobs = new Map<string, MessageId>();
-  /** Requests, by id: which messages they have, and at which place. */
+  /** For each request id, its messages and their positions in it. */
   readonly #requests = new Map<string, Map<MessageId, number>>();
-  /** The client kept back something of somebody. */
+  /** The client has held a message of another program for its user. */
   hasHeld = false;
 
   constructor(
     ids: readonly MessageId[],
-    /** What was handed over, where that is known: the client's queue has no ids. */
+    /** The texts that were handed over, if known. Lines about the client's queue have no ids. */
     readonly texts: ReadonlyMap<MessageId, string> = new Map(),
   ) {
     for (const id of ids) this.#found.set(id, {});
@@ -101,7 +104,7 @@ export class ProofReader {
     return this.#found.get(id) ?? {};
   }
 
-  /** Where it is in the conversation that the client goes on with; null: it is no part of that. */
+  /** The message's place in the conversation with which the client continues; null if the message is not in it. */
   placeOf(id: MessageId): ReturnType<ClaudeConversation['placeOf']> {
     const { entry } = this.of(id);
     return entry ? this.#conversation.placeOf(entry.uuid) : null;
@@ -116,7 +119,7 @@ export class ProofReader {
   }
 
   take({ text, from }: FileLine): void {
-    this.#noteTurns(text);
+    this.#readTurns(text);
     this.#conversation.take(text);
     if (text.startsWith('{"type":"queue-operation"')) return this.#queue(text, from);
     if (text.startsWith('{"type":"api-request')) return this.#request(text);
@@ -126,9 +129,9 @@ export class ProofReader {
     if (entry && entry.isSidechain !== true) this.#entry(entry, from);
   }
 
-  /** The session has ended: its open turn failed. */
+  /** Call when the session has ended: its open turn counts as failed. */
   end(): void {
-    for (const event of this.#turns.close('failed', 0)) this.#noteEnd(event);
+    for (const event of this.#turns.close('failed', 0)) this.#recordEnd(event);
   }
 
   #isNamed(text: string): boolean {
@@ -145,8 +148,8 @@ export class ProofReader {
       return this.#forgetAnswered();
     }
     if (entry.isApiErrorMessage) for (const id of above) this.#at(id).trouble = textOf(entry.message?.content);
-    const own = this.#own(entry);
-    for (const id of own) {
+    const brought = this.#broughtBy(entry);
+    for (const id of brought) {
       const found = this.#at(id);
       if (found.answer) continue;
       found.entry = { offset, uuid, at: Date.parse(entry.timestamp ?? '') || 0 };
@@ -155,19 +158,19 @@ export class ProofReader {
     const nudged = entry.type === 'user' ? this.#nudges.get(entry.origin?.msg_id ?? '') : undefined;
     if (nudged !== undefined && entry.promptId !== undefined && !this.of(nudged).answer)
       this.#at(nudged).turn = entry.promptId;
-    const all = [...new Set([...above, ...own])].filter((id) => !this.of(id).answer);
+    const all = [...new Set([...above, ...brought])].filter((id) => !this.of(id).answer);
     if (all.length > 0) this.#below.set(uuid, all);
   }
 
-  /** The messages that this line itself brings. */
-  #own({ type, origin, attachment }: Entry): MessageId[] {
+  /** The messages that this line brings into the conversation. */
+  #broughtBy({ type, origin, attachment }: Entry): MessageId[] {
     if (attachment?.type === 'hook_additional_context') return this.#inHook(attachment.content);
-    const brought = type === 'user' ? origin : attachment?.type === 'queued_command' ? attachment.origin : undefined;
-    const id = brought?.kind === 'peer' ? this.#peers.get(brought.msg_id ?? '') : undefined;
+    const source = type === 'user' ? origin : attachment?.type === 'queued_command' ? attachment.origin : undefined;
+    const id = source?.kind === 'peer' ? this.#peers.get(source.msg_id ?? '') : undefined;
     return id === undefined ? [] : [id];
   }
 
-  /** Only lines with the mark of the greeting are ours: no sender knows it. */
+  /** The messages in a hook's text. A line counts only with the mark of the text's first line, because no sender knows this mark. */
   #inHook(content: unknown): MessageId[] {
     const texts = textsIn(content);
     return texts.filter(isMailText).flatMap((text) => {
@@ -181,7 +184,10 @@ export class ProofReader {
     });
   }
 
-  /** A call that runs beside others is no part of the line that leads to the answer: then the request itself tells. */
+  /**
+   * Reads the record of a request. It is needed for mail that came beside parallel tool calls: the line of such a call may not be above the
+   * answer in the conversation.
+   */
   #request(text: string): void {
     if (text.startsWith('{"type":"api-request-blob"')) {
       for (const [id, { fence, answer }] of this.#found) {
@@ -212,21 +218,21 @@ export class ProofReader {
     const { operation, reason, content, timestamp = '' } = entryIn(text) ?? {};
     if (typeof content !== 'string') return;
     for (const [id, found] of this.#found) {
-      // Handed over before, it had another mark around it.
+      // An earlier attempt put the text in a fence with another mark.
       if (this.texts.get(id) !== content && !isFenced(content, id)) continue;
       if (operation === 'enqueue') found.queued = { offset, at: Date.parse(timestamp) || 0 };
-      // Its user took it out again.
+      // The user removed the message from the queue.
       else if (operation === 'remove' && reason !== 'absorbed_mid_turn') delete found.queued;
     }
   }
 
-  #noteTurns(text: string): void {
-    for (const event of this.#turns.take(text)) this.#noteEnd(event);
+  #readTurns(text: string): void {
+    for (const event of this.#turns.take(text)) this.#recordEnd(event);
     const { open } = this.#turns;
     if (open.length > 1 || (open.length > 0 && isHookMail(text))) for (const turn of open) this.#shared.add(turn);
   }
 
-  #noteEnd(event: ReturnType<TurnReader['take']>[number]): void {
+  #recordEnd(event: ReturnType<TurnReader['take']>[number]): void {
     if (event.kind !== 'end' || ![...this.#found.values()].some(({ turn }) => turn === event.turn)) return;
     this.#ends.set(event.turn, { how: event.how, text: event.text });
   }
@@ -238,7 +244,10 @@ export class ProofReader {
   }
 }
 
-/** Mail that our hook brought in the middle of a turn, not only knocks. Where it would have ended, the answer before that counts. */
+/**
+ * Is this mail, and not only knocks, that our hook brought within a turn? Mail at its end (`Stop`) does not count, because the answer before it
+ * is kept.
+ */
 function isHookMail(text: string): boolean {
   if (!text.includes('"type":"hook_additional_context"') || !text.includes('Mail for @')) return false;
   const { type, hookEvent, content } = entryIn(text)?.attachment ?? {};
@@ -246,16 +255,16 @@ function isHookMail(text: string): boolean {
   return textsIn(content).some((one) => isMailText(one) && !asksNothing(one));
 }
 
-/** A short body that peer-socket.ts moved to the first line; earlier versions wrote no name there. */
+/** The first line to which peer-socket.ts moves a short body. Earlier versions put no name there. */
 const MOVED_LINE = /^(?:@\S+ wrote: )?“[^\n]*”\n/;
 
-/** Whether a text that we handed over has this message, by the mark of its first line of ours: a body can imitate any other. */
+/** Does a text that we handed over have this message? Only a line with the mark of our first line counts: a body can imitate any other. */
 function isFenced(content: string, id: MessageId): boolean {
   const text = content.replace(/^(?:<cross-session-message [^>\n]*>)?\n?/, '').replace(MOVED_LINE, '');
   return fencedIds(text).includes(idInFence(id));
 }
 
-/** One message in one transcript, read on from where the last look ended. */
+/** One message in one transcript. Each read continues where the last one ended. */
 export class RecordedMessage {
   #reader: ProofReader;
   #offset: number;
@@ -263,7 +272,7 @@ export class RecordedMessage {
   constructor(
     readonly path: string,
     readonly id: MessageId,
-    /** It was not handed over before (Unix ms). */
+    /** The message was not handed over before this time (Unix ms). */
     readonly since: number,
   ) {
     this.#reader = new ProofReader([id]);
@@ -281,15 +290,15 @@ export class RecordedMessage {
 }
 
 export interface ProofOptions {
-  /** The client that a message was handed to. `unknown`: it runs, and its entry in the registry could not be read. */
+  /** The client that got the message. `unknown`: it may run, but its registry entry could not be read. */
   client: ClaudeSession | 'ended' | 'unknown';
-  /** It was not handed over before (Unix ms). */
+  /** The message was not handed over before this time (Unix ms). */
   since: number;
-  /** Whether we would know if the client held it. */
+  /** We would have a report if the client held the message. */
   isReported?: boolean;
 }
 
-/** What a transcript says of one message. Null: there is no transcript yet. */
+/** What a transcript proves about one message. `record` is null if there is no transcript yet. */
 export function proofInRecord(
   record: RecordedMessage | null,
   { client, since, isReported = false }: ProofOptions,
@@ -300,12 +309,12 @@ export function proofInRecord(
     const turn = reader.turnOf(record.id);
     return { step: 'shown', evidence: shownBy(record.path, reader, record.id), ...(turn && { turn }) };
   }
-  // The queue is in the client's memory, and a request that it made is not answered any more.
+  // The client's queue was in its memory, and an open request will get no answer.
   if (client === 'ended') return { step: 'none', isOver: true };
   const { entry, queued, trouble } = record ? (reader?.of(record.id) ?? {}) : {};
   const place = record && (reader?.placeOf(record.id) ?? null);
   const rests = client !== 'unknown' && isAtRest(client, record?.path ?? null, since);
-  // One that works may be writing lines of several calls, which do not follow each other.
+  // A busy client may be writing the lines of parallel calls, which do not follow each other.
   if (record && entry && (place || !rests)) {
     const evidence = { record: record.path, offset: entry.offset, entry: entry.uuid };
     const isLeft =
@@ -319,12 +328,12 @@ export function proofInRecord(
   return { step: 'none', isOver: rests };
 }
 
-/** Whether a line of a queue is of this client, and not of one before it that had the same session. */
+/** Was this line about the queue written by this client, and not by an earlier client with the same session? */
 export function isQueuedIn({ startedAt = 0 }: ClaudeSession, { at }: { at: number }): boolean {
   return at === 0 || at >= startedAt;
 }
 
-/** The record of a message that was shown. */
+/** The evidence that a message was shown. */
 export function shownBy(path: string, reader: ProofReader, id: MessageId): Evidence {
   const { entry, answer, turn } = reader.of(id);
   return {
@@ -337,8 +346,8 @@ export function shownBy(path: string, reader: ProofReader, id: MessageId): Evide
 }
 
 /**
- * Whether a client rests, has rested for a while since a time, and has written nothing meanwhile. One that its user has stopped (Ctrl-Z)
- * does not rest: it reads on later.
+ * Has the client been idle for `QUIET_MS` after `since`, without writing to its record? A client that the user has stopped (Ctrl-Z) is not at
+ * rest, because it reads its input later.
  */
 export function isAtRest(client: ClaudeSession, path: string | null, since: number): boolean {
   const { pid, status, statusUpdatedAt = 0 } = client;

@@ -10,9 +10,9 @@ const DEADLINE = 60_000;
 const NEVER = new AbortController().signal;
 const SESSIONS = 4;
 const ROUNDS = 25;
-/** What a key did is on the screen and in the client's records only so much later. */
+/** The delay until the effect of a key is on the screen and in the client's records. */
 const LAG_MS = 100;
-/** Our keys come within this time. Early ones of the person are seen before, late ones after. */
+/** Our keys come within this time. Parley sees earlier keys of the person before its own, and later ones after. */
 const SPREAD_MS = 2400;
 
 const opened: { close(): Promise<void> }[] = [];
@@ -30,13 +30,13 @@ describe.skipIf(!hasTmux)(
       const seen = await Promise.all(Array.from({ length: SESSIONS }, (_, n) => rounds(claude, `app${n}`)));
       const outcomes = seen.flat();
       expect(outcomes).toHaveLength(SESSIONS * ROUNDS);
-      // Both were first now and then, so there was a race.
+      // Each side was first in some rounds, so there was a race.
       expect(new Set(outcomes)).toEqual(new Set(['answered', 'gone']));
     }, 600_000);
   },
 );
 
-/** In each round a question is open, and behind it a permission, which opens at once when the question is closed. */
+/** In each round a question is open, and a permission opens as soon as the question is closed. */
 async function rounds(claude: ClaudeTui, name: string): Promise<string[]> {
   const driver = aDriver(claude, name);
   await driver.start();
@@ -61,13 +61,13 @@ async function rounds(claude: ClaudeTui, name: string): Promise<string[]> {
         .slice(before)
         .filter((one) => one.pid === pid);
     const answering = driver.questions.answer(open?.call ?? '', [{ options: [1] }], NEVER);
-    // Half of the time in the very moment in which our first key is seen.
+    // In half of the rounds exactly when our first key is seen.
     if (round % 2 === 0) await Bun.sleep(Math.random() * SPREAD_MS);
     else await within(DEADLINE, async () => noted().some(({ key }) => key === 'Down'));
     person.press('1');
     const { outcome } = await answering;
     outcomes.push(outcome);
-    // Who was late has met the permission. Of both it must be the person.
+    // The later one meets the permission. That must always be the person.
     if (outcome !== 'answered') person.press('3');
     await within(DEADLINE, async () => noted().filter(({ closed }) => closed).length === 2);
     const [first, permission] = noted().filter(({ closed }) => closed);
@@ -98,7 +98,7 @@ function aDriver(claude: ClaudeTui, name: string): ClaudeSessionDriver {
   return driver;
 }
 
-/** Somebody who looks at the session in a terminal of their own, and presses keys there. */
+/** A person who is attached to the session in another terminal and presses keys there. */
 async function aPerson(claude: ClaudeTui, session: string): Promise<{ press(keys: string): void }> {
   const child = Bun.spawn(['tmux', '-u', 'attach-session', '-t', session], {
     env: claude.env,

@@ -10,7 +10,7 @@ const hasTmux = Bun.which('tmux') !== null;
 const why = hasTmux ? '' : ' (skipped: tmux is not here)';
 const DEADLINE = 20_000;
 const NEVER = new AbortController().signal;
-/** For one answer on a machine with too much to do. */
+/** Time for one answer on an overloaded machine. */
 const SLOW = 600_000;
 
 const opened: { close(): Promise<void> }[] = [];
@@ -140,7 +140,7 @@ describe.skipIf(!hasTmux)(`a question of Claude Code in tmux${why}`, () => {
       await session.shows('☐ Database', false);
       expect(await answer({ options: [1] })).toMatchObject({
         outcome: 'left',
-        because: expect.stringMatching(/whole/),
+        because: expect.stringMatching(/only part of it/),
       });
       expect(keys()).toEqual([]);
     },
@@ -167,7 +167,7 @@ describe.skipIf(!hasTmux)(`a permission of Claude Code in tmux${why}`, () => {
       expect(await answer({ options: [2] })).toEqual({ outcome: 'answered' });
       expect(keys()).toEqual(['Down', 'Down', 'Enter']);
       expect(session.ends()).toEqual([{ option: 2 }]);
-      // It is a later one, which the answer did not mean.
+      // This is a later question, for which the answer was not meant.
       expect(await session.answer(asked, [{ options: [0] }])).toEqual({ outcome: 'gone' });
     },
     SLOW,
@@ -235,7 +235,7 @@ class Session {
     return this.driver.questions.answer(call, choices, NEVER);
   }
 
-  /** As a person presses it. */
+  /** Presses a key as a person does. */
   async press(key: string): Promise<void> {
     await this.claude.tmux('send-keys', '-t', TARGET, key);
   }
@@ -245,7 +245,7 @@ class Session {
     await within(DEADLINE, async () => (await screen()).includes(text) === isSo);
   }
 
-  /** The calls whose dialogs have opened, when there are so many. */
+  /** Waits until this many dialogs have opened, and returns their calls. */
   async opened(count: number): Promise<string[]> {
     const all = (): string[] => this.claude.noted().flatMap(({ opened: id }) => id ?? []);
     await within(DEADLINE, async () => all().length >= count);
@@ -268,12 +268,12 @@ async function started(how: ClaudeStart = {}): Promise<Session> {
   return session;
 }
 
-/** A session whose model has asked this. */
+/** A session whose model has asked these questions. */
 async function asks(calls: DialogCall[], how: ClaudeStart = {}) {
   const session = await started(how);
   const text = `ask @@${JSON.stringify({ asks: calls })}@@`;
   const prompt = { key: 'k', text: session.driver.prepare(text) };
-  // A client that draws slowly may say that it is idle before its composer is there: then nothing was typed.
+  // A client that draws slowly may report idle before its composer is there: then nothing was typed.
   await within(DEADLINE, async () => (await session.driver.submit(prompt, NEVER)).outcome !== 'left');
   const [first] = await session.opened(1);
   await within(DEADLINE, async () => (await session.driver.questions.open()) !== null);

@@ -6,34 +6,34 @@ import { runsIn } from '../../platform/process.ts';
 import { takeTurn } from '../../sessions/pty.ts';
 import type { TmuxPane } from '../../sessions/tmux.ts';
 import { type Dialog, dialogOn, squashed } from './dialog.ts';
-import { DialogKeys, Gone, Left } from './dialog-keys.ts';
+import { DialogClosed, DialogKeys, NotAnswered } from './dialog-keys.ts';
 import { ASK, type OpenCall, OpenCalls } from './open-calls.ts';
 import { answerWords, decisionFor, type WaitingHook, hooksBeside } from './permission-hook.ts';
 import type { ClaudeSession } from './state.ts';
 
-/** Limit for the client to write down what was answered, ms. */
+/** Time for the client to record an answer, ms. */
 const RECORDED_MS = 10_000;
 const LOOK_MS = 25;
-/** Keys may be dropped that come in the moment in which a dialog opens, */
+/** Keys right after a dialog opens may be lost, so they wait until it is this old, ms. */
 const SETTLED_MS = 300;
-/** and in the first seconds of a client: of 20 answers at the age of 2 s four were, at 5 s none. */
+/** A client loses keys in its first seconds: 4 of 20 answers at an age of 2 s, none at 5 s. Keys wait until it is this old, ms. */
 const YOUNG_MS = 5000;
 
-/** Limit for the hook to start beside a dialog that is open, ms. */
+/** Time for the hook to start beside an open dialog, ms. */
 const HOOK_MS = 5000;
-/** Limit for the end of a call that was allowed, ms. One that runs may take hours. */
+/** How long to wait for the end of an allowed call, ms. Its tool may run for hours. */
 const ALLOWED_MS = 500;
-/** Limit for the end of a call that was denied, ms. */
+/** How long to wait for the end of a denied call, ms. */
 const DENIED_MS = 3000;
 
-/** What a dialog shows of a call. */
+/** The input fields of a call that its dialog shows. */
 const SUBJECTS = ['command', 'file_path', 'notebook_path'];
 
-/** What the registry says that the client waits for. */
+/** The values of `waitingFor` in the registry. */
 const WAITS_FOR = { question: 'input needed', permission: 'permission prompt' };
 const PLAN = 'ExitPlanMode';
 
-/** Where the client of a session is found. */
+/** How to find the client of a session, its terminal and its transcript. */
 export interface ClaudePlaces {
   live(): Promise<ClaudeSession | null>;
   terminalOf(live: ClaudeSession): Promise<TmuxPane | null>;
@@ -41,12 +41,12 @@ export interface ClaudePlaces {
 }
 
 /**
- * What Claude Code asks its user. Its registry says that it waits, its transcript has the questions, and of a permission only the screen shows
- * the options.
+ * The dialogs of Claude Code. The registry says that the client waits, the transcript has the questions, and only the screen has the options
+ * of a permission.
  *
- * Where the PermissionRequest hook waits beside the dialog, it gives the answer. Keys are pressed where none waits, where it could belong to
- * another call, and for what only the dialog can do: the further options of a permission, and a plan. Each key is pressed only
- * while that dialog is open by all of the signs above.
+ * If the PermissionRequest hook waits beside the dialog, the hook gives the answer. Otherwise keys do: if no hook waits, if the hook may belong
+ * to another call, and for plans and the further options of a permission, which only the dialog has. A key is pressed only while registry,
+ * transcript and screen all show this dialog as open.
  */
 export class ClaudeQuestions implements QuestionDriver {
   readonly #calls = new OpenCalls();
@@ -68,16 +68,16 @@ export class ClaudeQuestions implements QuestionDriver {
       if (byHook) return byHook;
       if (!terminal)
         return left(
-          'Claude Code runs outside of tmux, and no hook of `ccc setup` waits beside its dialog; answer there',
+          'Claude Code runs outside of tmux, and the hook that `ccc setup` adds does not wait beside its dialog; answer in its window',
         );
-      if (!runsIn(live.pid, terminal.tty)) return left(`Claude Code does not run in ${terminal.name}`);
+      if (!runsIn(live.pid, terminal.tty)) return left(`Claude Code does not run in ${terminal.name} any more`);
       const turn = takeTurn(terminal.tty);
-      if (turn === null) return left('another program types into this terminal just now');
+      if (turn === null) return left('another program is typing into this terminal; try again');
       try {
         const from = Math.max(open.askedAt + SETTLED_MS, (live.startedAt ?? 0) + YOUNG_MS);
         await Bun.sleep(Math.max(0, from - Date.now()));
         const isOpen = async (): Promise<boolean> => {
-          if (signal.aborted) throw new Left('it was stopped before');
+          if (signal.aborted) throw new NotAnswered('Parley was stopped before the dialog was answered');
           return this.#isOpen(live, open);
         };
         const keys = new DialogKeys(terminal, isOpen);
@@ -88,9 +88,9 @@ export class ClaudeQuestions implements QuestionDriver {
         turn.release();
       }
     } catch (error) {
-      if (error instanceof Gone) return { outcome: 'gone' };
+      if (error instanceof DialogClosed) return { outcome: 'gone' };
       const because = reasonOf(error);
-      return error instanceof Left ? left(because) : { outcome: 'unknown', because };
+      return error instanceof NotAnswered ? left(because) : { outcome: 'unknown', because };
     }
   }
 
@@ -114,26 +114,26 @@ export class ClaudeQuestions implements QuestionDriver {
     return open ? { live, open } : null;
   }
 
-  /** The hook of the dialog that is open, if it is sure that it is of this one, and its call. */
+  /** The hook beside the open dialog and its call; null if the pair is not certain. */
   #hookOf({ sessionId }: ClaudeSession): HookOfCall | null {
     const [hook, ...others] = hooksBeside(sessionId);
-    const calls = this.#calls.open.filter((call) => hook && isOf(hook, call));
+    const calls = this.#calls.open.filter((call) => hook && isHookFor(hook, call));
     const [call] = calls;
     if (!hook || !call || others.length > 0 || calls.length > 1) return null;
     hook.call = call.id;
     return { hook, call };
   }
 
-  /** The client does not end a hook when a person closes its dialog. */
+  /** Ends hooks whose dialogs are closed: the client does not end them when a person closes the dialog. */
   #endHooks({ sessionId }: ClaudeSession): void {
     const { open } = this.#calls;
     for (const hook of hooksBeside(sessionId)) {
-      hook.call ??= open.find((call) => isOf(hook, call))?.id;
+      hook.call ??= open.find((call) => isHookFor(hook, call))?.id;
       if (hook.call !== undefined && !open.some(({ id }) => id === hook.call)) hook.end();
     }
   }
 
-  /** Outside of tmux the screen cannot be read. What the hook can decide are the two options that every such dialog has. */
+  /** A permission outside of tmux, where the screen cannot be read: with the two options that each permission has and that the hook can decide. */
   #permissionOfHook(live: ClaudeSession): OpenQuestion | null {
     const found = this.#hookOf(live);
     if (!found || found.call.name === ASK || found.call.name === PLAN) return null;
@@ -144,7 +144,7 @@ export class ClaudeQuestions implements QuestionDriver {
     return { call: hookCall(live, id), kind: 'permission', questions, askedAt: askedAtOf(live) };
   }
 
-  /** Null if it is not answered this way. `waitMs`: how long to wait for a hook that the client has not started yet. */
+  /** Null if the hook cannot answer. `waitMs`: how long to wait until the client starts the hook. */
   async #answerByHook(
     { live, open }: { live: ClaudeSession; open: OpenQuestion },
     choices: readonly Choice[],
@@ -155,7 +155,7 @@ export class ClaudeQuestions implements QuestionDriver {
     for (const until = performance.now() + waitMs; ; await Bun.sleep(LOOK_MS)) {
       if (signal.aborted) return null;
       if (!(await this.#isOpen(live, open))) return { outcome: 'gone' };
-      // Nothing is awaited from here to the decision.
+      // No await between here and the decision, so the dialog cannot change in between.
       found = this.#hookOf(live);
       if (found || performance.now() >= until) break;
     }
@@ -171,12 +171,12 @@ export class ClaudeQuestions implements QuestionDriver {
       this.#read(live);
       if (!this.#calls.open.some(({ id }) => id === found.call.id)) break;
       if (performance.now() < until) continue;
-      return isDenied ? { outcome: 'unknown', because: 'Claude Code did not end what was denied' } : end;
+      return isDenied ? { outcome: 'unknown', because: 'Claude Code did not end the call that was denied' } : end;
     }
     return (this.#calls.decidedBy(found.call.id) ?? 'hook') === 'hook' ? end : { outcome: 'gone' };
   }
 
-  /** Whether the user was asked about this call, and about no other one that is open. */
+  /** Is the dialog about this call, and certainly about no other open call? */
   #isCallOf(live: ClaudeSession, { call, kind, questions }: OpenQuestion, one: OpenCall): boolean {
     if (kind === 'question') return one.id === call;
     if (one.name === ASK) return false;
@@ -191,7 +191,7 @@ export class ClaudeQuestions implements QuestionDriver {
     if (this.#transcript.path !== null) this.#calls.read(this.#transcript.path);
   }
 
-  /** By the client's own records: the screen is a further sign, for those who press keys. */
+  /** Is the dialog still open, by the client's own records? Callers that press keys also check the screen. */
   async #isOpen(before: ClaudeSession, open: OpenQuestion): Promise<boolean> {
     const live = await this.places.live();
     if (live?.pid !== before.pid || live.status !== 'waiting' || live.waitingFor !== before.waitingFor) return false;
@@ -200,7 +200,7 @@ export class ClaudeQuestions implements QuestionDriver {
     return this.#calls.open.find(({ name }) => name === ASK)?.id === open.call;
   }
 
-  /** Waits until the client has gone on, and says whether it did so with these choices. */
+  /** Waits until the client continues, and reports whether it did so with these choices. */
   async #recorded(live: ClaudeSession, open: OpenQuestion, choices: readonly Choice[]): Promise<Answering> {
     const until = performance.now() + RECORDED_MS;
     for (;;) {
@@ -220,16 +220,16 @@ interface HookOfCall {
   call: OpenCall;
 }
 
-function isOf({ tool, input }: WaitingHook, call: OpenCall): boolean {
+function isHookFor({ tool, input }: WaitingHook, call: OpenCall): boolean {
   return call.name === tool && Bun.deepEquals(call.input, input);
 }
 
-/** Names a permission that only its hook has shown. */
+/** The id of a permission that is known only from its hook. */
 function hookCall({ pid }: ClaudeSession, id: string): string {
   return `${pid}-${id}`;
 }
 
-/** Whether whole lines of a dialog are the command or the path of this call. A screen breaks lines where it must. */
+/** Do whole lines of a dialog, joined, make up the command or path of this call? The screen may break it over several lines. */
 function isShownIn(text: string, { input }: OpenCall): boolean {
   const subject = SUBJECTS.map((key) => input[key]).find((value) => typeof value === 'string' && value !== '');
   if (typeof subject !== 'string') return false;
@@ -245,12 +245,12 @@ function isShownIn(text: string, { input }: OpenCall): boolean {
   });
 }
 
-/** A registry that does not say since when it waits is not known to us. */
+/** When the dialog opened. All versions of Claude Code that we know record the time of the status. */
 function askedAtOf({ statusUpdatedAt, updatedAt }: ClaudeSession): number {
   return statusUpdatedAt ?? updatedAt ?? 0;
 }
 
-/** Claude Code checks the input of the tool itself. What is not such is not shown. */
+/** The input of AskUserQuestion. Claude Code validates it and shows no dialog for an invalid one. */
 const Asked = new Schema(() =>
   v.object({
     questions: v.pipe(
@@ -276,7 +276,7 @@ function questionsIn(call: OpenCall | undefined): AskedQuestion[] | null {
   }));
 }
 
-/** A permission as its dialog shows it: the registry names no call, and several calls may be open. */
+/** A permission as the dialog shows it. The registry does not say which of the open calls it is for. */
 function permissionIn(live: ClaudeSession, dialog: Dialog, calls: readonly OpenCall[]): OpenQuestion | null {
   if (dialog.kind !== 'permission' || dialog.rows.length === 0) return null;
   const options = dialog.rows.map(({ text }) => ({ label: text }));

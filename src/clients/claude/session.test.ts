@@ -21,7 +21,7 @@ function opens<T extends { close(): Promise<void> }>(one: T): T {
 }
 
 describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
-  it('takes a prompt and gives its very answer, each time', async () => {
+  it('takes prompts and gives each its own answer', async () => {
     const { driver, say } = await started();
     for (const text of ['one', 'two @@{"tool":true,"parts":["second","answer\\nwhole"]}@@'])
       expect((await say(text)).at(-1)).toMatchObject({
@@ -76,14 +76,14 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
       retry: true,
     });
     expect(claude.harm()).toEqual([]);
-    // What its user typed is sent alone.
+    // The user's draft is sent alone.
     if ('draft' in order) {
       await claude.tmux('send-keys', '-t', '=ccc-app:', 'Enter');
       expect(await claude.prompted()).toEqual(['my own words']);
     }
   });
 
-  it('says that it does not know when the client gives no sign of what was typed', async () => {
+  it('reports `unknown` if the client does not acknowledge what was typed', async () => {
     const { claude, driver } = await started({ start: { ignoresEnter: true } });
     await within(DEADLINE, async () => {
       const said = await submitted(driver, 'hello');
@@ -92,7 +92,7 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
     expect(claude.prompts()).toEqual([]);
   });
 
-  it('says that the client took what left the composer, though it gives no sign of it', async () => {
+  it('reports as taken a prompt that left the composer without an acknowledgement', async () => {
     const { claude, driver } = await started();
     await claude.order({ enter: 'swallowed' });
     await within(DEADLINE, async () => {
@@ -102,7 +102,7 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
     expect(claude.prompts()).toEqual([]);
   });
 
-  it('takes a draft with the words of a prompt for that prompt only if an attempt before may have left it there [CCC-158]', async () => {
+  it('treats an equal draft as the prompt only if an earlier attempt may have left it there [CCC-158]', async () => {
     const { claude, driver } = await started();
     await claude.order({ draft: 'continue' });
     await within(DEADLINE, async () => (await driver.screen(50)).includes('continue'));
@@ -125,7 +125,7 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
     expect(await claude.prompted()).toEqual(['hello']);
   });
 
-  it('is not taken for another one whose name begins alike [CCC-154]', async () => {
+  it('is not confused with a session whose name begins in the same way [CCC-154]', async () => {
     const { claude, driver, folder, driverOf } = await aSession();
     const web = driverOf({ name: 'app-web', folder: `${folder}/web` });
     await web.start();
@@ -136,7 +136,7 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
     expect(claude.prompts()).toEqual([]);
   });
 
-  it('has no size, mode or selection changed by what is typed [CCC-179]', async () => {
+  it('keeps the size, mode and selection of its terminal when Parley types [CCC-179]', async () => {
     const { claude, say } = await started();
     let shown = '';
     const person = Bun.spawn(['tmux', 'attach-session', '-t', '=ccc-app'], {
@@ -148,7 +148,7 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
       '#{window_index}.#{pane_index} #{buffer_name}',
     ].join(' ');
     const seen = () => claude.tmux('display-message', '-p', '-t', '=ccc-app:', facts);
-    // Its own status line has one row.
+    // The client's status line has one row.
     await within(DEADLINE, async () => (await seen()).startsWith('80x23 1 '));
     const before = await seen();
     await say('hello');
@@ -165,7 +165,7 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
 });
 
 describe.skipIf(!hasTmux)(`the start of a session of Claude Code${why}`, () => {
-  it('goes on with its own conversation, else with the newest of its folder, else afresh [CCC-176]', async () => {
+  it('resumes its own conversation, else the newest of its folder, else begins a new one [CCC-176]', async () => {
     const { claude, driver, driverOf, say } = await started();
     await say('hello');
     const { conversation = '' } = await driver.state();
@@ -176,7 +176,7 @@ describe.skipIf(!hasTmux)(`the start of a session of Claude Code${why}`, () => {
     const knowsNothing = driverOf({ conversation: null });
     expect(await knowsNothing.start()).toEqual({ started: 'resumed' });
     await knowsNothing.stop();
-    // What it had is gone, and its folder has another one.
+    // Its conversation is deleted, and its folder has another one.
     const lost = driverOf({ conversation: crypto.randomUUID() });
     expect(await lost.start()).toEqual({ started: 'resumed' });
     await lost.stop();
@@ -190,14 +190,14 @@ describe.skipIf(!hasTmux)(`the start of a session of Claude Code${why}`, () => {
     expect(await driver.state()).toMatchObject({ conversation });
   });
 
-  it('is as the user configured it, and runs in the folder', async () => {
+  it('starts with the command that the user configured, in the folder', async () => {
     const { claude, driverOf, folder } = await aSession();
     const driver = driverOf({ command: ['claude', '--model', 'x y;'] });
     await driver.start();
     expect(claude.noted()[0]).toMatchObject({ started: ['--model', 'x y;'], cwd: folder });
   });
 
-  it('waits for a client that takes its time [CCC-177]', async () => {
+  it('waits for a client that starts slowly [CCC-177]', async () => {
     const { claude, driver } = await aSession();
     claude.starts({ isHeld: true });
     const starting = driver.start();
@@ -216,7 +216,7 @@ describe.skipIf(!hasTmux)(`the start of a session of Claude Code${why}`, () => {
     await expect(claude.tmux('has-session', '-t', '=ccc-app')).rejects.toThrow();
   });
 
-  it('gives up a client that never gets ready, and says what it shows [CCC-177]', async () => {
+  it('gives up a client that never gets ready, and reports what it shows [CCC-177]', async () => {
     const { claude, driverOf } = await aSession();
     claude.starts({ ms: 600_000 });
     await expect(driverOf({ startTimeoutMs: 1500 }).start()).rejects.toThrow('not ready within 1.5 s');
@@ -229,7 +229,7 @@ describe.skipIf(!hasTmux)(`the start of a session of Claude Code${why}`, () => {
     expect(await driver.state()).toEqual({ status: 'waiting', waitingFor: 'dialog open' });
     expect(await submitted(driver, 'hello')).toMatchObject({ outcome: 'left', retry: true });
     expect(await driver.screen(50)).toContain('Yes, I trust this folder');
-    // Another program finds it as it is, and starts no second one.
+    // Another process finds the running client and does not start a second one.
     const again = driverOf();
     expect(await again.state()).toEqual({ status: 'waiting', waitingFor: 'dialog open' });
     expect(await again.start()).toEqual({ started: 'resumed' });
@@ -238,7 +238,7 @@ describe.skipIf(!hasTmux)(`the start of a session of Claude Code${why}`, () => {
     expect([claude.harm(), claude.running()]).toEqual([[], [expect.anything()]]);
     await claude.tmux('send-keys', '-t', '=ccc-app:', 'Down', 'Enter');
     await within(DEADLINE, async () => changes.at(-1) === 'idle');
-    // Between the question and its first word it is not taken for one that is gone.
+    // Between the question and its first status the client does not count as ended.
     expect(changes).not.toContain('stopped');
     const place = await again.place();
     await takes(again, 'hello');
@@ -246,7 +246,7 @@ describe.skipIf(!hasTmux)(`the start of a session of Claude Code${why}`, () => {
     expect(claude.harm()).toEqual([]);
   });
 
-  it('is stopped where its user does not trust the folder, or it is ended at that question [CCC-177]', async () => {
+  it('is stopped if its user does not trust the folder, or ends the client at that question [CCC-177]', async () => {
     const { claude, driver } = await aSession();
     claude.starts({ trust: true });
     await driver.start();
@@ -257,7 +257,7 @@ describe.skipIf(!hasTmux)(`the start of a session of Claude Code${why}`, () => {
     expect(await driver.state()).toEqual({ status: 'stopped' });
   });
 
-  it('leaves a program alone that somebody else runs in its tmux session [CCC-175]', async () => {
+  it('does not touch another program in its tmux session [CCC-175]', async () => {
     const { claude, driver, folder } = await aSession();
     await claude.tmux('new-session', '-d', '-s', 'ccc-app', '-c', folder, '--', 'sleep', '600');
     const running = (): Promise<string> =>
@@ -318,7 +318,7 @@ describe.skipIf(!hasTmux)(`a session of Claude Code that a person opened${why}`,
     expect(await driver.state()).toEqual({ status: 'stopped' });
   });
 
-  it('is left alone where it runs outside of tmux', async () => {
+  it('is not typed to if it runs outside of tmux', async () => {
     const { claude, driver, folder } = await aSession();
     // A terminal without tmux around it.
     const child = Bun.spawn(['script', '-qfc', `stty rows 30 cols 100; ${claude.program}`, '/dev/null'], {
@@ -343,7 +343,7 @@ describe.skipIf(!hasTmux)(`a session of Claude Code that a person opened${why}`,
     await driver.stop();
   });
 
-  it('goes on where its user cleared it', async () => {
+  it('continues in the new conversation after its user cleared the old one', async () => {
     const { claude, driver, folder } = await aSession();
     await claude.openByHand('mine', folder);
     const place = await driver.place();
@@ -380,7 +380,7 @@ describe.skipIf(!hasTmux)(`a turn of Claude Code${why}`, () => {
     expect((await ended(driver, place, 1, 2000)).at(-1)).toMatchObject({ how: 'interrupted', text: said });
   });
 
-  it('that dies with the client has failed, also for one that comes later and after a restart [CCC-180]', async () => {
+  it('has failed if the client died in it, also for a later reader and after a restart [CCC-180]', async () => {
     const { claude, driver, driverOf } = await started();
     const place = await driver.place();
     await takes(driver, 'die @@{"die":true}@@');
@@ -399,7 +399,7 @@ describe.skipIf(!hasTmux)(`a turn of Claude Code${why}`, () => {
     expect(claude.prompts()).toHaveLength(1);
   });
 
-  it('is followed by another program that knows only the place [CCC-157]', async () => {
+  it('can be followed by another process that knows only the place [CCC-157]', async () => {
     const { claude, driver, driverOf } = await started();
     const place = await driver.place();
     await takes(driver, 'wait @@{"hold":true}@@');
@@ -414,18 +414,18 @@ describe.skipIf(!hasTmux)(`a turn of Claude Code${why}`, () => {
     expect((await driverOf({ conversation }).events(after)).events).toEqual([]);
   });
 
-  it('leaves the place where it is as long as nothing more is recorded', async () => {
+  it('does not move the place while nothing more is recorded', async () => {
     const { driver } = await started();
     const place = await driver.place();
     await takes(driver, 'hello');
     await ended(driver, place);
     const { next } = await driver.events(place);
-    // A time in the place would have moved on.
+    // A time in the place would have changed.
     await Bun.sleep(5);
     expect([next === place, await driver.events(next)]).toEqual([false, { events: [], next }]);
   });
 
-  it('that waited in the client with others gets the answer to all of them', async () => {
+  it('of a prompt that was queued with others has the answer to all of them', async () => {
     const { claude, driver } = await started();
     const place = await driver.place();
     await takes(driver, 'first @@{"hold":true}@@');
@@ -446,14 +446,14 @@ describe.skipIf(!hasTmux)(`a turn of Claude Code${why}`, () => {
     ]);
   });
 
-  it('that the client does not end in words has ended when the client rests', async () => {
+  it('without a recorded end has ended when the client is idle', async () => {
     const { driver } = await started();
     const place = await driver.place();
     await takes(driver, 'quiet @@{"noEnd":true,"text":"all"}@@');
     expect((await ended(driver, place)).at(-1)).toMatchObject({ how: 'done', text: 'all' });
   });
 
-  it('of a shell command or of a command of the client is no prompt', async () => {
+  it('of a shell command or a command of the client is not a prompt', async () => {
     const { claude, driver } = await started();
     const place = await driver.place();
     await claude.tmux('send-keys', '-t', '=ccc-app:', '!true', 'Enter');
@@ -463,7 +463,7 @@ describe.skipIf(!hasTmux)(`a turn of Claude Code${why}`, () => {
 });
 
 describe.skipIf(!hasTmux)(`a session of Claude Code that is watched${why}`, () => {
-  it('tells each change of its state [CCC-31, CCC-36]', async () => {
+  it('reports each change of its state [CCC-31, CCC-36]', async () => {
     const { claude, driver } = await aSession();
     const seen: string[] = [];
     opens({ close: async () => stop() });
@@ -486,7 +486,7 @@ describe.skipIf(!hasTmux)(`a session of Claude Code that is watched${why}`, () =
     await driver.close();
   });
 
-  it('shows the last lines of its screen, and says where there are none', async () => {
+  it('shows the last lines of its screen, or an error if there is none', async () => {
     const { driver, say } = await started();
     await say('show me');
     expect((await driver.screen(3)).split('\n')).toHaveLength(3);
@@ -523,7 +523,7 @@ async function started({ start = {} }: { start?: Parameters<ClaudeTui['starts']>
   const session = await aSession();
   session.claude.starts(start);
   expect(await session.driver.start()).toEqual({ started: 'fresh' });
-  /** Sends it and waits for the end of its turn. */
+  /** Sends a prompt and waits for the end of its turn. */
   const say = async (text: string): Promise<TurnEvent[]> => {
     const place = await session.driver.place();
     await takes(session.driver, text);
@@ -536,7 +536,7 @@ async function submitted(driver: ClaudeSessionDriver, text: string) {
   return driver.submit({ key: 'k', text: driver.prepare(text) }, NEVER);
 }
 
-/** As the queue does it: again while nothing went in. A client says that it is idle a little before its screen shows it. */
+/** Submits as the queue does: repeats while nothing went in, because a client reports idle a little before its screen shows it. */
 async function takes(driver: ClaudeSessionDriver, text: string): Promise<void> {
   await within(DEADLINE, async () => {
     const said = await submitted(driver, text);
@@ -545,7 +545,7 @@ async function takes(driver: ClaudeSessionDriver, text: string): Promise<void> {
   });
 }
 
-/** What is recorded since a place, up to so many ends of turns. */
+/** The events since a place, up to this number of ended turns. */
 async function ended(driver: ClaudeSessionDriver, place: string, ends = 1, ms = DEADLINE): Promise<TurnEvent[]> {
   const found: TurnEvent[] = [];
   let since = place;

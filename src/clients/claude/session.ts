@@ -20,7 +20,7 @@ import { lastLines, paneOn, TmuxSession, tmuxNameOf, type Pane } from '../../ses
 import { type TmuxPane, TmuxServer } from '../../sessions/tmux.ts';
 import { type LiveClient, TurnRecord } from '../../sessions/turn-record.ts';
 import { isCommand, isSamePrompt, preparePrompt } from '../typed-prompt.ts';
-import { ClaudeOpening } from './opening.ts';
+import { ClaudeStartup } from './startup.ts';
 import { ClaudeQuestions } from './questions.ts';
 import {
   claudeComposer,
@@ -35,46 +35,46 @@ import {
 import { transcriptOf } from './transcript.ts';
 import { TurnReader } from './turns.ts';
 
-/** In case a file event was lost, and because a client that was killed writes nothing. */
+/** Poll interval, in case a file event is lost, and because a killed client writes nothing. */
 const LOOK_MS = 1000;
-/** Limit for the client to acknowledge what was typed, ms. */
+/** Time for the client to acknowledge typed text, ms. */
 const PROOF_MS = 5000;
-/** Limit for a client to end, before it is killed, ms. */
+/** Time for a client to end before it is killed, ms. */
 const END_MS = 5000;
 const PAUSE_MS = 100;
-/** A client that was killed loses its terminal first. Only one that still runs after this has none. */
+/** A killed client loses its terminal before its process ends. A client without a terminal that still runs after this has none. */
 const ENDING_MS = 500;
-/** A client that starts is looked at so often before its screen is. */
+/** While a client starts, its screen is read at every n-th look. */
 const DIALOG_LOOKS = 5;
-/** Enter waits in any case until the screen shows the paste. */
+/** The shortest time between paste and Enter. Enter also waits until the screen shows the paste. */
 const ENTER_AFTER_MS = 5;
 
-/** What it says before it ends, where there is nothing to go on with. */
-const NOTHING_THERE = /^No conversation found/;
+/** The last line of a client that found no conversation to resume. */
+const NO_CONVERSATION = /^No conversation found/;
 
 /**
- * One session of Claude Code. Its registry says what it does, its transcript what was said, and tmux is where it is started and typed to.
+ * One session of Claude Code. The registry has its status, the transcript its turns; it is started and typed to in tmux.
  *
- * Which client is meant: the process that it was before; else the one with the conversation that this session had last; else the one in our
- * tmux session; else the only one in its folder, which a person opened by hand. A client in the tmux session of another name is never meant.
+ * The client of this session is, in this order: the same process as before; the client with the session's last conversation; the client in
+ * our tmux session; the only client in the folder, which a person started. It is never a client in the tmux session of another session.
  */
 export class ClaudeSessionDriver implements SessionDriver {
   readonly #folder: string;
   readonly #cwd: string;
   readonly #tmux: TmuxServer;
   readonly #session: TmuxSession;
-  readonly #opening: ClaudeOpening;
+  readonly #startup: ClaudeStartup;
   readonly #record: TurnRecord;
   readonly questions: ClaudeQuestions;
   readonly #watched = new Set<FolderWatch>();
-  /** While this session is followed. */
+  /** Set while `watch` is active. */
   #registry: FollowedRegistry | null = null;
   readonly #stops = new Set<() => void>();
-  /** The client as it was seen last. */
+  /** The last known registry entry of the client. */
   #seen: ClaudeSession | null = null;
   #conversation: string | null;
   #isStarting = false;
-  /** The last state that was told is one of a client that ran. */
+  /** The last state that `state` returned was not `stopped`. */
   #wasShown = false;
 
   constructor(
@@ -86,7 +86,7 @@ export class ClaudeSessionDriver implements SessionDriver {
     this.#tmux = new TmuxServer({ env: { ...env } });
     this.#session = new TmuxSession(this.#tmux, tmuxNameOf(target.name));
     const program = basename(target.command[0] ?? '');
-    this.#opening = new ClaudeOpening(this.#tmux, this.#session, program, target.startTimeoutMs);
+    this.#startup = new ClaudeStartup(this.#tmux, this.#session, program, target.startTimeoutMs);
     this.#record = new TurnRecord({
       pathOf: (conversation) => transcriptOf([this.#folder], conversation),
       reader: () => new TurnReader(),
@@ -103,10 +103,10 @@ export class ClaudeSessionDriver implements SessionDriver {
     const live = await this.#live();
     this.#wasShown = live !== null;
     const conversation = this.#conversation === null ? {} : { conversation: this.#conversation };
-    // What it shows counts only as long as it says nothing of itself.
-    if (live?.status === undefined) await this.#opening.refresh();
-    else this.#opening.forget();
-    const opening = this.#opening.status ?? (this.#isStarting ? 'starting' : 'stopped');
+    // The screen counts only while the registry has no status.
+    if (live?.status === undefined) await this.#startup.refresh();
+    else this.#startup.forget();
+    const opening = this.#startup.status ?? (this.#isStarting ? 'starting' : 'stopped');
     this.#wasShown ||= opening !== 'stopped';
     if (opening === 'waiting') return { status: opening, waitingFor: 'dialog open', ...conversation };
     if (!live) return { status: opening, ...conversation };
@@ -122,7 +122,7 @@ export class ClaudeSessionDriver implements SessionDriver {
     let isOver = false;
     const look = async (): Promise<void> => {
       this.#follow();
-      // One that was shown is looked at by those who are told; it may have gone meanwhile.
+      // After a state other than `stopped`, call back in any case: the client may have ended, and the caller must read the state again.
       const isRunning = this.#wasShown || (await this.#live()) !== null;
       if (!isOver && isRunning) changed();
     };
@@ -152,7 +152,7 @@ export class ClaudeSessionDriver implements SessionDriver {
   }
 
   async events(since: RecordPlace): Promise<{ events: TurnEvent[]; next: RecordPlace }> {
-    // A registry can be read in the moment in which it is written. That a client has ended is said only after two looks.
+    // The registry may be half written, so a client counts as ended only after two looks.
     const live = (await this.#live()) ?? (await Bun.sleep(PAUSE_MS), await this.#live());
     const read = this.#record.events(since, live && asLive(live));
     this.#follow();
@@ -166,7 +166,7 @@ export class ClaudeSessionDriver implements SessionDriver {
   async submit(prompt: Prompt, signal: AbortSignal): Promise<Submission> {
     const live = await this.#live();
     if (!live) return left('Claude Code does not run in this session', true);
-    if (this.#record.isInTurn(asLive(live))) return left('a turn of this session has not ended', true);
+    if (this.#record.isInTurn(asLive(live))) return left('a turn of this session is not over yet', true);
     let terminal: TmuxPane | null;
     try {
       terminal = await this.#terminalOf(live);
@@ -182,7 +182,7 @@ export class ClaudeSessionDriver implements SessionDriver {
     const states = new ClaudeStateReader(this.#folder, live.sessionId, live.pid);
     const how = {
       composer: claudeComposer,
-      // On a first attempt the same words are a person's, who may not have made up their mind.
+      // On a first attempt the same text in the composer is a person's draft.
       ...(prompt.isRetry && { isPasted: claudeHolds }),
       enterAfter: ENTER_AFTER_MS,
       proofWithin: PROOF_MS,
@@ -196,9 +196,12 @@ export class ClaudeSessionDriver implements SessionDriver {
       const isTaken = screen !== null && claudeComposer(screen) === 'empty';
       return { outcome: 'unknown', because: 'Claude Code did not acknowledge what was typed', isTaken };
     }
-    // A panel or a question opened: that is no answer to a prompt.
+    // An opened panel or question does not acknowledge a prompt.
     if (proof.state === 'dialog' && !isCommand(prompt.text))
-      return { outcome: 'unknown', because: `Claude Code says after Enter that it is ${proof.detail ?? proof.state}` };
+      return {
+        outcome: 'unknown',
+        because: `after Enter, Claude Code reported ${proof.detail ?? proof.state} instead of a turn`,
+      };
     return { outcome: 'submitted' };
   }
 
@@ -211,18 +214,18 @@ export class ClaudeSessionDriver implements SessionDriver {
         await this.#ready((one) => one.pid === live.pid, until);
         return { started: 'resumed' };
       }
-      // It was started before, and its user has not answered what it asks.
-      if (await this.#opening.look()) {
+      // An earlier start is still waiting for the user's answer to a question.
+      if (await this.#startup.look()) {
         const pane = await this.#session.pane();
         if (await this.#ready((one) => pane !== null && isIn(one, pane), until)) return { started: 'resumed' };
       }
       for (const [flags, started] of await this.#ways()) {
         if (await this.#startWith(flags, until)) return { started };
         const said = await this.#session.lastLine();
-        // Only what it was to go on with is missing.
-        if (started === 'resumed' && NOTHING_THERE.test(said)) continue;
+        // Only the conversation is missing: start without it.
+        if (started === 'resumed' && NO_CONVERSATION.test(said)) continue;
         await this.#session.end();
-        this.#opening.forget();
+        this.#startup.forget();
         throw new Refusal('outcome_unknown', said || 'Claude Code ended as soon as it was started');
       }
       throw new Refusal('unreachable', 'Claude Code could not be started');
@@ -236,12 +239,12 @@ export class ClaudeSessionDriver implements SessionDriver {
     const pane = await this.#session.pane();
     const isInside = pane !== null && live !== null && isIn(live, pane);
     await this.#session.end();
-    this.#opening.forget();
+    this.#startup.forget();
     if (live) {
       if (!isInside && runs(live)) signalTo(live.pid, 'SIGTERM');
       if (!(await hasEnded(live)) && runs(live)) signalTo(live.pid, 'SIGKILL');
       if (!(await hasEnded(live)))
-        throw new Refusal('outcome_unknown', `Claude Code (pid ${live.pid}) was killed and does not end`);
+        throw new Refusal('outcome_unknown', `Claude Code (pid ${live.pid}) still runs after it was killed`);
     }
     this.#seen = null;
   }
@@ -261,18 +264,18 @@ export class ClaudeSessionDriver implements SessionDriver {
     for (const stop of this.#stops) stop();
   }
 
-  /** Where its transcript is written, as soon as that is there. */
+  /** Watches the folder of the transcript, once there is one. */
   #follow(): void {
     const { folder } = this.#record;
     for (const watch of this.#watched) watch.set(folder === null ? [] : [folder]);
   }
 
-  /** The client that is meant, as it says of itself now; null if it does not run. */
+  /** The current registry entry of this session's client; null if the client does not run. */
   async #live(): Promise<ClaudeSession | null> {
     const all = await (this.#registry?.sessions() ?? claudeSessions(this.#folder));
     const meant = this.#meant(all.filter(({ kind }) => kind === 'interactive'));
     const found = meant && runs(meant) ? meant : null;
-    // One that still runs, and is not in the registry, is being written there.
+    // The process still runs without an entry: the entry is being written.
     if (!found && this.#seen && runs(this.#seen)) return this.#seen;
     this.#seen = found;
     this.#conversation = found?.sessionId ?? this.#conversation;
@@ -291,16 +294,16 @@ export class ClaudeSessionDriver implements SessionDriver {
     return inFolder.length === 1 ? (inFolder[0] ?? null) : null;
   }
 
-  /** The pane that a client runs in; null if it runs outside of tmux. */
+  /** The tmux pane of a client; null if it runs outside of tmux. */
   async #terminalOf({ pid, tmux }: ClaudeSession): Promise<TmuxPane | null> {
     const tty = ttyOf(pid);
-    // Where the system does not tell, the client's own word for it must do.
+    // A system without /proc does not tell the tty, so the client's own entry counts.
     const id = tty === null && process.platform !== 'linux' ? /%\d+$/.exec(tmux ?? '')?.[0] : undefined;
     const pane = tty === null ? id : (await paneOn(this.#tmux, tty))?.id;
     return pane === undefined ? null : this.#tmux.terminal(pane);
   }
 
-  /** How it may be started, the best first. A conversation that runs elsewhere is not opened a second time. */
+  /** The options to start the client with, best first. A conversation that runs elsewhere is not opened a second time. */
   async #ways(): Promise<[string[], 'resumed' | 'fresh'][]> {
     const ways: [string[], 'resumed' | 'fresh'][] = [];
     const bound = this.#conversation;
@@ -311,7 +314,7 @@ export class ClaudeSessionDriver implements SessionDriver {
     return [...ways, [[], 'fresh']];
   }
 
-  /** False if it ended. */
+  /** False if the client ended. */
   async #startWith(flags: readonly string[], until: number): Promise<boolean> {
     const [name = '', ...words] = this.target.command;
     const program = Bun.which(name, { PATH: this.env['PATH'] ?? '' });
@@ -325,7 +328,7 @@ export class ClaudeSessionDriver implements SessionDriver {
     return true;
   }
 
-  /** Waits until the client says something of itself, or asks its user something before that. False if it ended. */
+  /** Waits until the client has a status in the registry, or asks its user a question before that. False if the client ended. */
   async #ready(isIt: (one: ClaudeSession) => boolean, until: number): Promise<boolean> {
     for (let looks = 1; ; looks += 1) {
       const found = (await claudeSessions(this.#folder)).find(isIt);
@@ -336,7 +339,7 @@ export class ClaudeSessionDriver implements SessionDriver {
       }
       const pane = await this.#session.pane();
       if (pane ? pane.isDead : !found) return false;
-      if (looks % DIALOG_LOOKS === 0 && (await this.#opening.look()) && this.#opening.hasDialog) return true;
+      if (looks % DIALOG_LOOKS === 0 && (await this.#startup.look()) && this.#startup.hasDialog) return true;
       if (performance.now() > until) {
         const said = await this.#session.lastLine();
         const seconds = this.target.startTimeoutMs / 1000;
@@ -350,7 +353,7 @@ export class ClaudeSessionDriver implements SessionDriver {
   }
 }
 
-/** Waits for a client that ends. */
+/** Waits until a client has ended; false if it still runs after `ms`. */
 async function hasEnded(live: ClaudeSession, ms = END_MS): Promise<boolean> {
   const until = performance.now() + ms;
   while (runs(live) && performance.now() < until) await Bun.sleep(PAUSE_MS);
@@ -365,12 +368,12 @@ function isIn({ pid }: ClaudeSession, pane: Pane): boolean {
   return pid === pane.pid || (pane.tty !== null && isProcessAlive(pid) && ttyOf(pid) === pane.tty);
 }
 
-/** The name of the tmux session in which a client says that it runs: `name:@window.%pane`. */
+/** The name of the tmux session in a client's registry entry, which has `name:@window.%pane`. */
 function tmuxSessionOf({ tmux }: ClaudeSession): string | null {
   return tmux === undefined ? null : (tmux.split(':')[0] ?? null);
 }
 
-/** Whether Claude Code has a conversation of this folder. Of a long path it keeps only the beginning in the name. */
+/** Does Claude Code have a conversation of this folder? Its folder name has only the beginning of a long path. */
 function hasConversations(folder: string, cwd: string): boolean {
   const slug = cwd.replace(/[^A-Za-z0-9]/g, '-').slice(0, 150);
   try {

@@ -3,10 +3,10 @@ import { hasMember, readJson } from '../settings/jsonc.ts';
 import { hooksInJson, member, tableIn, variables } from '../settings/client-settings.ts';
 import type { ClientSettings, InstallTarget } from '../settings/client-settings.ts';
 
-/** Whether a session takes messages of other programs: `accept`, `hold` or `refuse`. Unset, one in bypass mode asks about each. */
+/** What a session does with messages of other programs: `accept`, `hold` or `refuse`. If unset, a session in bypass mode asks about each. */
 export const INBOUND_KEY = 'crossSessionInbound';
 
-/** Claude Code: hooks in the user's settings; servers of a project in its `.mcp.json`, those of the user in `.claude.json`. */
+/** Claude Code has hooks in the user's settings, the servers of a project in `.mcp.json`, and those of the user in `.claude.json`. */
 export const claudeSettings: ClientSettings = {
   name: 'claude',
   title: 'Claude Code',
@@ -34,16 +34,16 @@ export const claudeSettings: ClientSettings = {
   inboundRule: (target) => ({
     path: settingsFile(target),
     content: member([INBOUND_KEY], 'accept'),
-    // Whatever its value is: then the user has decided.
+    // Any value means that the user has decided.
     isThere: (text) => hasMember(text, [INBOUND_KEY]),
   }),
   skills: (target) => join(claudeFolder(target), 'skills'),
   advice: (_target, profile) => [
     ...(profile.forProject
-      ? ['Claude Code asks once whether it may start the server of a project; that answer is yours to give']
+      ? ['Claude Code asks you once whether it may start the server of a project: answer it there']
       : []),
     profile.by === 'c2c'
-      ? 'This does not wake an idle session; `c2c start claude` runs one in tmux and wakes it'
+      ? 'This does not wake an idle session; `c2c start claude` runs a session in tmux and wakes it'
       : 'Mail wakes an idle session, too: its hook starts `parley up` in the background (PARLEY_NO_DAEMON=1 forbids that)',
   ],
 };

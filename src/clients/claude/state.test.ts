@@ -4,7 +4,7 @@ import { temporaryHome } from '../../../test/support/home.ts';
 import { startOf } from '../../platform/process.ts';
 import { ClaudeStateReader } from './state.ts';
 
-describe('what Claude Code says of a session in its register', () => {
+describe('the registry entry of a session of Claude Code', () => {
   it.each([
     [{ status: 'idle' }, 'idle', 'idle'],
     [{ status: 'busy' }, 'busy', 'busy'],
@@ -26,7 +26,7 @@ describe('what Claude Code says of a session in its register', () => {
     expect(await registered({ status: 'idle', ...more }).latest()).toBeNull();
   });
 
-  it('is nothing where the register is missing, or not whole', async () => {
+  it('is nothing if the registry is missing or half written', async () => {
     const folder = temporaryHome();
     expect(await new ClaudeStateReader(folder, 's').latest()).toBeNull();
     mkdirSync(`${folder}/sessions`);
@@ -36,7 +36,7 @@ describe('what Claude Code says of a session in its register', () => {
   });
 });
 
-describe('what Claude Code writes down of what its user said', () => {
+describe('the record of a prompt in a transcript of Claude Code', () => {
   const said = (content: unknown, type = 'user'): string =>
     JSON.stringify({ type, message: { role: 'user', content } });
 
@@ -44,7 +44,7 @@ describe('what Claude Code writes down of what its user said', () => {
     ['as a text', said('two\nlines')],
     ['in parts', said([{ type: 'text', text: 'two\nlines' }])],
     ['with a blank behind it', said('two\nlines ')],
-  ])('is a sign that it took just that, %s [C2C-32]', async (_how, line) => {
+  ])('is a sign that Claude Code took exactly this prompt, %s [C2C-32]', async (_how, line) => {
     const { states, write } = written('');
     const heard = await states.listen();
     expect(await heard('two\nlines')).toBeNull();
@@ -52,7 +52,7 @@ describe('what Claude Code writes down of what its user said', () => {
     expect(await heard('two\nlines')).toMatchObject({ state: 'busy', source: 'transcript' });
   });
 
-  it('is found in the transcript of the session that its process has now, and in one that is begun only then', async () => {
+  it('is found in the transcript of the current session of its process, even if that transcript begins later', async () => {
     const states = new ClaudeStateReader(
       registered({ status: 'idle', sessionId: 'cleared' }).folder,
       'ours',

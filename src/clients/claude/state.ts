@@ -3,10 +3,10 @@ import type { SessionStatus } from '../../core/ports/session.ts';
 import { isProcessAlive, startOf } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import type { Activity, ClientState, StateReader } from '../../sessions/client-state.ts';
-import { saidFromNowOn } from './evidence.ts';
+import { newPromptCheck } from './evidence.ts';
 import type { ReadComposer, Screen } from '../../sessions/terminal.ts';
 
-/** ~/.claude/sessions/<pid>.json, as far as it is read here. Claude Code 2.1.325 keeps it for every running session. */
+/** The fields that Parley reads of `~/.claude/sessions/<pid>.json`. Claude Code 2.1.325 has this file for each running session. */
 export interface ClaudeSession {
   pid: number;
   sessionId: string;
@@ -21,29 +21,28 @@ export interface ClaudeSession {
   updatedAt?: number;
   /** `session:@window.%pane` where it runs in tmux. */
   tmux?: string;
-  /** Where it takes messages of other programs. */
+  /** The socket on which the client takes messages of other programs. */
   messagingSocketPath?: string;
 }
 
-/** Any other word is work that is not known, and so nothing is typed. */
+/** Any other status counts as `active`, so nothing is typed. */
 export const STATUS: Record<string, SessionStatus> = { idle: 'idle', waiting: 'waiting' };
 
-/** Any other word is not known. */
+/** Any other status is `unknown`. */
 const STATES: Record<string, Activity> = { idle: 'idle', busy: 'busy', waiting: 'dialog' };
 
 /**
- * What Claude Code says of one session in its own register.
+ * The state of one session in the registry of Claude Code.
  *
- * It is fresh as long as the process that wrote it runs: the register is a state that Claude Code keeps up to date, not an event
- * that grows old. The process must be the one that is meant, by its number and the time of its start; a number that was given away
- * again says nothing. A session that has no state yet is starting.
+ * An entry is valid as long as the process that wrote it runs, because Claude Code updates it at each change. The process is identified by
+ * pid and start time, since a pid can be reused. A session without a status is starting.
  */
 export class ClaudeStateReader implements StateReader {
   constructor(
-    /** `~/.claude`, or what CLAUDE_CONFIG_DIR says. */
+    /** `~/.claude`, or CLAUDE_CONFIG_DIR. */
     readonly folder: string,
     readonly session: string,
-    /** Claude Code has names of its own for its sessions. One that we started is known by its process. */
+    /** The process of a session that we started. Claude Code gives sessions ids of its own. */
     readonly pid?: number,
   ) {}
 
@@ -62,10 +61,10 @@ export class ClaudeStateReader implements StateReader {
     };
   }
 
-  /** Its transcript: seen on a machine with too much to do, the register slept through whole turns of some seconds. */
+  /** Reads the transcript: on an overloaded machine the registry was seen to miss whole turns of some seconds. */
   async listen(): Promise<(text: string) => Promise<ClientState | null>> {
     const session = (await this.#registered())?.sessionId ?? this.session;
-    const isSaid = saidFromNowOn([this.folder], session);
+    const isSaid = newPromptCheck([this.folder], session);
     return async (text) => (isSaid(text) ? { state: 'busy', at: Date.now(), source: 'transcript' } : null);
   }
 
@@ -75,12 +74,12 @@ export class ClaudeStateReader implements StateReader {
   }
 }
 
-/** Whether Claude Code runs a session, in a terminal or not. */
+/** Does Claude Code run this session, in a terminal or without one? */
 export async function claudeRuns(folder: string, session: string): Promise<boolean> {
   return (await claudeSessions(folder)).some(({ sessionId }) => sessionId === session);
 }
 
-/** All sessions that Claude Code says it runs, and whose processes do run. */
+/** All sessions in the registry whose processes run. */
 export async function claudeSessions(folder: string): Promise<ClaudeSession[]> {
   const names = await readdir(`${folder}/sessions`).catch(() => []);
   const read = names
@@ -89,10 +88,10 @@ export async function claudeSessions(folder: string): Promise<ClaudeSession[]> {
   return (await Promise.all(read)).filter((session) => session !== null);
 }
 
-/** So old may be what a registry says between two changes of its folder: a client that was killed changes nothing there. */
+/** How long a read of the registry is reused if its folder does not change. A killed client changes nothing there. */
 const REGISTRY_MS = 500;
 
-/** The registry of one folder, read once for all sessions that are followed in this process, and again after each change. */
+/** The registry of one folder. All followers in this process share one read, which is repeated after each change. */
 export class FollowedRegistry {
   static readonly #all = new Map<string, FollowedRegistry>();
   readonly #followers = new Set<() => void>();
@@ -119,7 +118,7 @@ export class FollowedRegistry {
   sessions(): Promise<ClaudeSession[]> {
     const now = performance.now();
     if (this.#read && now - this.#readAt < REGISTRY_MS) return this.#read;
-    // Before the read: what changes during it is read again.
+    // Watch before the read, so that a change during it leads to another read.
     this.#watch.set([`${this.folder}/sessions`]);
     this.#readAt = now;
     this.#read = claudeSessions(this.folder);
@@ -139,12 +138,12 @@ async function readSession(path: string): Promise<ClaudeSession | null> {
       Number.isInteger(value.pid) && typeof value.sessionId === 'string' && typeof value.kind === 'string';
     return isWhole && runs(value) ? value : null;
   } catch {
-    // Gone, or being written: the next look will tell.
+    // Deleted or half written: the next look decides.
     return null;
   }
 }
 
-/** Whether the process of an entry runs, and is not another one with its number. */
+/** Does the process of an entry run? A later process with the same pid does not count. */
 export function runs({ pid, procStart }: Pick<ClaudeSession, 'pid' | 'procStart'>): boolean {
   if (!isProcessAlive(pid)) return false;
   const started = startOf(pid);
@@ -152,8 +151,8 @@ export function runs({ pid, procStart }: Pick<ClaudeSession, 'pid' | 'procStart'
 }
 
 /**
- * Claude Code 2.1: the composer is a row that begins with `❯`, between two rules. What was said before begins so too, but has no
- * rules around it, and a question has its `❯` further right. The cursor is where the next letter would be.
+ * The composer of Claude Code 2.1 is a row that begins with `❯`, between two horizontal rules. Earlier prompts also begin with `❯`, but have no
+ * rules around them, and a question has its `❯` further right. The cursor is where the next letter would go.
  */
 export const claudeComposer: ReadComposer = ({ lines, bright, cursor }) => {
   const isRule = (row: number): boolean => /^─{8}/.test(lines[row] ?? '');
@@ -161,14 +160,14 @@ export const claudeComposer: ReadComposer = ({ lines, bright, cursor }) => {
   if (row < 0) return lines.some((line) => QUESTION.test(line)) ? 'dialog' : 'unknown';
   if (lines.slice(row + 1).some((line) => /\besc to interrupt\b/i.test(line))) return 'busy';
   if (lines.slice(row).some((line) => QUESTION.test(line))) return 'dialog';
-  // The cursor lies on the first letter of a hint, and is drawn bright.
+  // The cursor is on the first letter of a hint, which is therefore drawn bright.
   const typed = (bright[row] ?? '').slice(1).trim();
   const isHint = typed.length <= 1 && (lines[row] ?? '').slice(1).trim().length > 1;
   const atStart = cursor.row === row && cursor.column === 2;
   return isRule(row + 1) && atStart && (typed === '' || isHint) ? 'empty' : 'draft';
 };
 
-/** Whether the composer holds this text and nothing else. Blanks do not count: a composer breaks lines where it likes. */
+/** Does the composer hold exactly this text? Ignores whitespace, because the composer wraps lines. */
 export function claudeHolds({ lines }: Screen, text: string): boolean {
   const isRule = (line: string | undefined): boolean => /^─{8}/.test(line ?? '');
   const row = lines.findLastIndex((line, at) => line.startsWith('❯') && isRule(lines[at - 1]));

@@ -4,32 +4,32 @@ import { idInFence } from '../../delivery/fit.ts';
 import { endOfLines, linesFrom } from '../../sessions/follow.ts';
 import { uuidFor } from './transcript.ts';
 
-/** A transcript is searched backwards in steps of this. */
+/** Transcripts are searched in steps of this many bytes. */
 const STEP = 1024 * 1024;
-/** Bytes of the longest id, and more. */
+/** More than the bytes of the longest id: steps overlap by this. */
 const LONGEST_NAME = 1024;
-/** Lines bear the time at which something happened, and are written a little later. */
+/** A line has the time of its event, and is written a little later. */
 const LATE_MS = 5000;
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-// Where to begin to read a transcript about a message. Transcripts are long: what is before that place is searched, and not read.
+// Finds where to begin reading a transcript about a message. Transcripts are long, so everything before that place is searched but not parsed.
 
-/** A message's id as Claude Code keeps it: it drops an id that is no UUID. */
+/** The id under which Claude Code gets a message. It drops ids that are not UUIDs. */
 export function peerIdOf(id: MessageId): string {
   return UUID.test(id) ? id : uuidFor(`parley ${id}`);
 }
 
-/** Where to begin to read about messages that were handed over at this time (Unix ms), or before that to a client that was killed. */
+/** Where to begin reading about messages that were handed over at `since` (Unix ms), or earlier to a client that was killed. */
 export function placeOfMail(path: string, ids: readonly MessageId[], since: number): number {
   const recent = placeBefore(path, since - LATE_MS);
   return recent === 0 ? 0 : Math.min(recent, placeNaming(path, ids));
 }
 
-/** A place in a transcript before which everything is older than this. */
+/** A place in a transcript before which all lines are older than this time. */
 export function placeBefore(path: string, time: number): number {
   for (let from = bytesOf(path) - STEP; from > 0; from -= STEP) {
     for (const line of linesFrom(path, from)) {
-      // The first one may be the end of a line. Of the others only these bear the time at which they were written.
+      // The first line may be cut. Of the others, only the kinds in TIMED have the time at which they were written.
       const [, at] = line.from > from ? (TIMED.exec(line.text) ?? []) : [];
       if (at !== undefined && Date.parse(at) < time) return line.from;
       if (at !== undefined || line.to > from + STEP) break;
@@ -38,9 +38,9 @@ export function placeBefore(path: string, time: number): number {
   return 0;
 }
 
-/** The first line of a transcript that names one of these messages; its end if there is none. Reads no line: transcripts are long. */
+/** The offset of the first line that names one of these messages, or the end of the transcript. Searches bytes, because transcripts are long. */
 export function placeNaming(path: string, ids: readonly MessageId[]): number {
-  // The id in a fence and the one that the client keeps may begin alike.
+  // The id in a fence and the peer id may begin alike.
   const names = [...new Set(ids.flatMap((id) => [idInFence(id), peerIdOf(id).slice(0, 8)]))];
   const end = endOfLines(path);
   const fd = end > 0 ? openSync(path, 'r') : null;

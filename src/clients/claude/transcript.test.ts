@@ -48,7 +48,7 @@ wayContract(
 );
 
 describe('an entry in the transcript', () => {
-  it('goes on from the last one of the conversation, in the form of Claude Code [C2C-33]', async () => {
+  it('follows the last entry of the conversation, in the format of Claude Code [C2C-33]', async () => {
     const { file, way } = aTranscript();
     appendFileSync(
       file,
@@ -78,7 +78,7 @@ describe('an entry in the transcript', () => {
     expect(second).toMatchObject({ parentUuid: first?.uuid ?? '', message: { content: two.text } });
   });
 
-  it('is written only for those who asked for it [C2C-33]', async () => {
+  it('is written only if this way is turned on [C2C-33]', async () => {
     const { file, way } = aTranscript({ asked: false });
     const before = readFileSync(file, 'utf8');
     expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
@@ -100,7 +100,7 @@ describe('an entry in the transcript', () => {
     expect(readFileSync(file, 'utf8')).toBe(before);
   });
 
-  it('is not written while another one writes [C2C-33]', async () => {
+  it('is not written while another program writes [C2C-33]', async () => {
     const { file, way } = aTranscript();
     const fd = openSync(file, 'r');
     lockFile(fd);
@@ -117,13 +117,13 @@ describe('an entry in the transcript', () => {
     expect(readFileSync(file, 'utf8').split(parcel.id)).toHaveLength(3);
   });
 
-  it('says when the session started in between', async () => {
+  it('reports that the session started during the write', async () => {
     const answers = [false, true];
     const { way } = aTranscript({ isRunning: async () => answers.shift() ?? true });
     expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'offered', evidence: { running: true } });
   });
 
-  it('stands on a line of its own after one that was cut off', async () => {
+  it('has its own line after a line that was cut off', async () => {
     const { file, way } = aTranscript();
     appendFileSync(file, '{"type":"user","uu');
     await way.attempt([aParcel('after')], NEVER);
@@ -131,19 +131,19 @@ describe('an entry in the transcript', () => {
     expect(JSON.parse(readFileSync(file, 'utf8').split('\n').at(-2) ?? '')).toMatchObject({ parentUuid: 'a-1' });
   });
 
-  it('finds its place behind megabytes that are no conversation', async () => {
+  it('finds its place after megabytes that are not part of the conversation', async () => {
     const { file, way } = aTranscript();
     appendFileSync(file, `${JSON.stringify({ type: 'file-history', text: 'ä'.repeat(2_000_000) })}\n`);
     expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'offered' });
     expect(entries(file).at(-1)).toMatchObject({ parentUuid: 'a-1' });
   });
 
-  it('goes into the shared folder where only that has the transcript [C2C-33]', async () => {
+  it('goes into the shared folder if only that has the transcript [C2C-33]', async () => {
     const { file, way } = aTranscript({}, '.claude-shared');
     expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'offered', evidence: { transcript: file } });
   });
 
-  it('goes into the shared folder where the transcript is there, and once where both are one [C2C-33]', async () => {
+  it('is written once if both folders lead to one transcript [C2C-33]', async () => {
     const { home, way } = aTranscript({}, '.claude-shared');
     symlinkSync(`${home}/.claude-shared`, `${home}/.claude`);
     expect(await way.attempt([aParcel()], NEVER)).toMatchObject({

@@ -12,21 +12,21 @@ import {
 import { lockFile } from '../../sessions/pty.ts';
 import type { Attempt, Parcel, Way } from '../../core/ports/way-in.ts';
 
-/** A transcript is read from its end; an entry to go on from is rarely further away than this. */
+/** How many bytes at the end of a transcript are read first, to find the entry that the new one follows. */
 const TAIL = 1024 * 1024;
 
 export interface TranscriptOptions {
-  /** Folders that have `projects/<slug>/<session>.jsonl`: `~/.claude`, `~/.claude-shared`. */
+  /** Folders with `projects/<slug>/<session>.jsonl`: `~/.claude`, `~/.claude-shared`. */
   folders: readonly string[];
   session: string;
-  /** Experimental: only for those who asked for it. */
+  /** The user has turned on this experimental way. */
   asked: boolean;
-  /** Whether Claude Code runs this session now, in whatever form. A running one keeps its history in memory and never looks again. */
+  /** Does Claude Code run this session now, in any form? A running session has its history in memory and does not read the file again. */
   isRunning: () => Promise<boolean>;
   now: () => Date;
 }
 
-/** An entry of a transcript of Claude Code, as far as a new one goes on from it. */
+/** The fields of a transcript entry that a following entry needs. */
 interface Entry {
   uuid?: string;
   isSidechain?: boolean;
@@ -37,12 +37,12 @@ interface Entry {
 }
 
 /**
- * Way 4: a user's entry at the end of the transcript of a Claude session that does not run. Its model sees it when the session is
- * resumed, and not before; nothing proves that it ever will be. So the most that this way says is `offered`. spec: c2c#transcript
+ * Way 4: appends a user's entry to the transcript of a Claude session that does not run. The model sees the entry only if the session is
+ * resumed, which nothing proves, so this way reports `offered` at most. spec: c2c#transcript
  *
- * Under a lock on the file itself: it is checked whether the session runs, all entries go in by one write, and nothing that is
- * there is touched. An entry's id is made from the message's, so that one message is never there twice. A crash leaves the write
- * done or not done; half a line of it, which the disk could be too full for, is ended by the next one and read by nobody.
+ * Under a lock on the file, it checks whether the session runs, and appends all entries in one write. It changes nothing that is there. The id
+ * of an entry is made from the message's id, so a message is never there twice. A crash leaves the write done or not done. On a full disk half
+ * a line may remain: the next write ends that line, and no reader uses it.
  */
 export class TranscriptWay implements Way {
   readonly name = 'transcript';
@@ -52,17 +52,18 @@ export class TranscriptWay implements Way {
   async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     const { asked, session, isRunning } = this.options;
     if (parcels.length === 0) return left('there is nothing to hand over', false);
-    if (!asked) return left('writing into transcripts is experimental, and was not asked for', false);
+    if (!asked) return left('writing into transcripts is experimental and not turned on', false);
     const path = transcriptOf(this.options.folders, session);
     if (!path) return left(`Claude Code has no transcript of the session ${session}`, false);
     const fd = openSync(path, 'a+');
     try {
-      if (!lockFile(fd)) return left('somebody else writes into this transcript just now', true);
-      if (await isRunning()) return left('Claude Code runs this session: it would not see what is written', true);
-      if (signal.aborted) return left('it was stopped before', true);
+      if (!lockFile(fd)) return left('another program is writing into this transcript', true);
+      if (await isRunning())
+        return left('Claude Code runs this session, so it would not read the transcript again', true);
+      if (signal.aborted) return left('Parley was stopped before it wrote anything', true);
       const written = this.#append(fd, parcels);
-      if (written === null) return left('the transcript has no entry to go on from', false);
-      // It may have started in between; whether it read the end of the file before or after the write is then unknown.
+      if (written === null) return left('the transcript has no entry that a new one could follow', false);
+      // If the session started meanwhile, it is unknown whether it read the end of the file before or after the write.
       const evidence = { way: this.name, transcript: path, entries: written, running: await isRunning() };
       return { outcome: 'offered', evidence };
     } finally {
@@ -70,7 +71,7 @@ export class TranscriptWay implements Way {
     }
   }
 
-  /** How many entries are new; null if nothing can be added. */
+  /** Returns how many entries were added, or null if there is no entry to follow. */
   #append(fd: number, parcels: readonly Parcel[]): number | null {
     const { text, last } = endOf(fd);
     if (!last?.uuid) return null;
@@ -106,19 +107,19 @@ export class TranscriptWay implements Way {
     };
   }
 
-  /** The same message has the same id in the same session. */
+  /** The entry id of a message in this session. */
   #idOf({ id }: Parcel): string {
     return uuidFor(`${this.options.session} ${id}`);
   }
 }
 
-/** The same text always has the same id. */
+/** A UUID made from a text: equal texts have equal ids. */
 export function uuidFor(text: string): string {
   const hex = new Bun.CryptoHasher('sha256').update(text).digest('hex');
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
 
-/** The transcript of a session; of several the one that was written last. */
+/** The path of a session's transcript. If there are several, the one that was written last. */
 export function transcriptOf(folders: readonly string[], session: string): string | null {
   if (!/^[A-Za-z0-9_-]{1,128}$/.test(session)) return null;
   const found = folders.flatMap((folder) => {
@@ -130,13 +131,13 @@ export function transcriptOf(folders: readonly string[], session: string): strin
   return [...paths].toSorted((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)[0] ?? null;
 }
 
-/** The end of a transcript, and the last entry of the conversation itself in it. */
+/** The end of a transcript, and the last entry there that belongs to the main conversation. */
 function endOf(fd: number): { text: string; last: Entry | null } {
   const { size } = fstatSync(fd);
   for (const length of [Math.min(TAIL, size), size]) {
     const text = read(fd, size - length, length);
     const lines = text.split('\n');
-    // Where it was cut the first line is half a line.
+    // The first line may be cut.
     if (length < size) lines.shift();
     const last = lines
       .toReversed()

@@ -43,7 +43,7 @@ const afterTool = entry('attachment', {
 const feedback = (text: string): string =>
   entry('user', { isMeta: true, message: { content: `Stop hook feedback:\n${text}` } });
 
-/** In short: `+` a prompt, `=` its end, `&` an end that it shares. */
+/** A short notation: `+` a prompt, `=` its end, `&` a shared end. */
 function read(...lines: string[]): string[] {
   const turns = new TurnReader();
   return lines

@@ -2,7 +2,7 @@ import type { TurnEvent } from '../../core/ports/session.ts';
 import { isMailText } from '../../delivery/fit.ts';
 import type { TurnLines } from '../../sessions/turn-record.ts';
 
-/** An entry of a transcript of Claude Code 2.1, as far as a turn is read from it. */
+/** The fields of a transcript entry of Claude Code 2.1 that turns are read from. */
 interface Entry {
   type?: string;
   subtype?: string;
@@ -27,46 +27,46 @@ interface Entry {
 
 interface OpenTurn {
   prompts: OpenPrompt[];
-  /** Its prompts waited in the client while it worked; those that waited together share a turn. */
+  /** The prompts waited in the client's queue. Prompts that wait together share a turn. */
   isQueued: boolean;
-  /** The last message of the model: its id, and its text blocks. */
+  /** The id of the model's last message. `texts` has its text blocks. */
   message: string | null;
   texts: string[];
-  /** The model has said that this was all. */
+  /** The model's last message ended with `end_turn`. */
   isSaid: boolean;
   isError: boolean;
-  /** A hook that is not ours makes the model go on, and it has not spoken since. */
+  /** Another program's hook prolonged the turn, and the model has said nothing since. */
   isProlonged: boolean;
 }
 
 interface OpenPrompt {
   turn: string;
   at: number;
-  /** What the model had said to it, before mail made it go on. */
+  /** The model's answer to this prompt, before mail prolonged the turn. */
   answer?: { texts: string[]; isShared: boolean };
 }
 
 type How = Extract<TurnEvent, { kind: 'end' }>['how'];
 
-/** Shell commands and commands of the client are written down as if the user had said them. */
+/** Claude Code records shell commands and its own commands as if the user had said them. */
 const NO_PROMPT = /^<(bash-|command-|local-command-)/;
 const INTERRUPTED = /^\[Request interrupted by user/;
 const FEEDBACK = /^Stop hook feedback:\n/;
 
 /**
- * Reads turns from the lines of a transcript. A turn begins with what a user said (`type: user`, a text, not `isMeta`), and ends with
- * `system/turn_duration`, or with a line that says that the user interrupted it. An Esc before the model's first word leaves no line: then
- * the next prompt ends the turn, or the caller does, who sees that the client rests (`close`). What is typed while the client works becomes
- * a part of the turn, and gets its answer.
+ * Reads turns from the lines of a transcript. A turn begins with a prompt (`type: user`, a text, not `isMeta`). It ends with
+ * `system/turn_duration`, or with a line that says that the user interrupted it. An Esc before the model's first word leaves no line: then the
+ * next prompt ends the turn, or the caller calls `close` when the client is idle. A prompt that is typed while the client works joins the turn
+ * and shares its answer.
  *
- * Mail that our hook brings where the turn would end prolongs it. What the model says to that is no part of the answer; what it says to any
- * other hook is.
+ * Mail that our hook brings at the end of a turn prolongs it. The model's reply to that mail is not part of the answer; its reply to any other
+ * hook is.
  */
 export class TurnReader implements TurnLines {
   #turn: OpenTurn | null = null;
 
   constructor(
-    /** Messages of other programs count as prompts, too. */
+    /** `peers`: messages of other programs count as prompts, too. */
     readonly options: { peers?: boolean } = {},
   ) {}
 
@@ -113,7 +113,7 @@ export class TurnReader implements TurnLines {
     if (!isHuman && INTERRUPTED.test(text)) return this.close('interrupted', at);
     if (!isHuman && (NO_PROMPT.test(text) || entry.origin !== undefined)) return [];
     const turn = entry.promptId ?? entry.uuid ?? '';
-    // A message waits in the client's queue, if only for a moment.
+    // A peer's message always goes through the client's queue.
     const isQueued = isPeer || entry.promptSource === 'queued';
     const isJoined = isQueued && this.#turn?.isQueued === true && this.#turn.message === null;
     const ended = isJoined ? [] : this.close('interrupted', at);
@@ -130,7 +130,7 @@ export class TurnReader implements TurnLines {
     return [];
   }
 
-  /** Hooks said this where the turn would have ended. Where another one says something as well, the model goes on for it, too. */
+  /** Hooks returned these texts at the end of the turn. If one of them is not our mail, the turn continues for that hook as well. */
   #prolonged(texts: readonly unknown[]): void {
     const turn = this.#turn;
     if (!turn) return;
@@ -142,7 +142,7 @@ export class TurnReader implements TurnLines {
     }
   }
 
-  /** Typed while the client worked, and given to the model in the middle of the turn. */
+  /** A prompt that was typed while the client worked, and given to the model within the turn. */
   #absorbed({ attachment, uuid = '' }: Entry, at: number): TurnEvent[] {
     if (attachment?.type !== 'queued_command' || typeof attachment.prompt !== 'string') return [];
     if (!this.#turn || (attachment.origin?.kind !== 'human' && !this.#isPeer(attachment.origin))) return [];
@@ -154,7 +154,7 @@ export class TurnReader implements TurnLines {
     return this.options.peers === true && origin?.kind === 'peer';
   }
 
-  /** Each block of a message is a line of its own. */
+  /** Claude Code writes each block of a message as a line of its own. */
   #assistant({ message, isApiErrorMessage }: Entry): void {
     if (!this.#turn) return;
     const id = message?.id ?? '';
@@ -168,7 +168,7 @@ export class TurnReader implements TurnLines {
   }
 }
 
-/** The text in a message; null if it has none, or is the result of a tool. */
+/** The text of a message; null if it has none or is a tool result. */
 function textIn(content: unknown): string | null {
   if (typeof content === 'string') return content;
   const parts = (Array.isArray(content) ? content : []) as { type?: string; text?: string }[];
@@ -177,7 +177,7 @@ function textIn(content: unknown): string | null {
   return texts.length > 0 ? texts.join('\n\n') : null;
 }
 
-/** Most of a transcript is requests, snapshots and attachments, and those can be long: they are not parsed. */
+/** Most lines are requests, snapshots and attachments, which can be long: they are not parsed. */
 const NO_ENTRY = /^\{"type":"(?!user"|assistant"|system"|attachment")/;
 const PART_OF_A_TURN =
   /"type":"(?:user|assistant)"|"subtype":"turn_duration"|"type":"(?:queued_command|hook_additional_context)"/;

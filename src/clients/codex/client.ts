@@ -7,7 +7,7 @@ import { codexHome } from './rpc.ts';
 import { CodexSession } from './session.ts';
 import { codexComposer, codexEnding } from './state.ts';
 
-/** Codex 0.166. A block after a tool would replace the tool's own output, so it is used only where a turn ends. */
+/** Codex 0.166. Only Stop uses `block`: after a tool, `block` would replace the tool's output. */
 export const codex: Client = {
   name: 'codex',
   hook: {
@@ -22,7 +22,7 @@ export const codex: Client = {
     beginsTurn: ['UserPromptSubmit'],
     endsTurn: ['Stop'],
     deafAfter: [],
-    // It takes four bytes for a token and shows 2,500 of them.
+    // Codex counts four bytes as a token and shows 2,500 tokens.
     counts: 'bytes',
     registers: ['SessionStart', 'UserPromptSubmit', 'PostToolUse', 'Stop'],
     timeout: 10,
@@ -33,13 +33,13 @@ export const codex: Client = {
   typing: { composer: codexComposer, enterAfter: 5, blindEnterAfter: 20, ending: codexEnding },
   hookRecord: ({ session, env }, ids, since) => new CodexHookRecord(codexHome(env), session, ids, since),
   session: (target, env) => new CodexSession(target, env),
-  // It also runs without its daemon; then a session has a process of its own.
+  // Only the daemon (`app-server`) serves several sessions. A window without the daemon is one session.
   sharesProcess: ({ words }) => words.includes('app-server'),
   isWindowed: true,
   live: (env) => new CodexLive(env),
   ways: [
     wake('codex', 'primary'),
-    hook('codex', 'fallback', 'its hook looks after every tool call and at the end of a turn', ' --hooks'),
+    hook('codex', 'fallback', 'its hook looks for mail after every tool call and at the end of a turn', ' --hooks'),
     POLL,
   ],
 };

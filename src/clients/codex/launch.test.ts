@@ -22,7 +22,7 @@ describe('parley run codex', () => {
   });
 });
 
-it('`parley run codex` knows whether its user trusts the folder, or one above it', () => {
+it('`parley run codex` knows whether the user trusts the folder or a parent of it', () => {
   const home = temporaryHome();
   const isTrustedIn = (folder: string): boolean => isFolderTrusted({ env: { HOME: home }, folder });
   expect(isTrustedIn('/src/api')).toBe(false);
@@ -34,7 +34,7 @@ it('`parley run codex` knows whether its user trusts the folder, or one above it
   expect(isTrustedIn('/src/api')).toBe(true);
 });
 
-/** With a Codex that cannot start its daemon. */
+/** Launches with a Codex that cannot start its daemon. */
 function launched(args: string[]): ReturnType<typeof codexLauncher.prepare> {
   const folder = temporaryHome();
   return codexLauncher.prepare({

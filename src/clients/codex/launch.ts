@@ -9,7 +9,7 @@ import { hasOption, isSession, isUuid } from '../launch.ts';
 import type { Launch, Launcher, LaunchOrder } from '../launch.ts';
 import type { Server } from '../settings/client-settings.ts';
 
-/** Commands of Codex that begin no session. */
+/** Commands of Codex that do not begin a session. */
 const OTHER_COMMANDS = [
   'agents',
   'login',
@@ -38,7 +38,7 @@ const OTHER_COMMANDS = [
 ];
 const ONE_SHOT = ['exec', 'e', 'review'];
 const CONTINUED = ['resume', 'fork'];
-/** With any of these Codex runs without its daemon. */
+/** With any of these options Codex runs without its daemon. */
 const WITHOUT_DAEMON = [
   '-c',
   '--config',
@@ -51,7 +51,7 @@ const WITHOUT_DAEMON = [
   '--no-daemon',
   '--strict-config',
 ];
-/** Options with a value that belong to the conversation, and what Codex calls them when one is begun. */
+/** Options of the conversation that take a value, and their names in `thread/start`. */
 const OF_THE_THREAD: Readonly<Record<string, keyof ThreadOptions>> = {
   '-m': 'model',
   '--model': 'model',
@@ -61,13 +61,13 @@ const OF_THE_THREAD: Readonly<Record<string, keyof ThreadOptions>> = {
   '--ask-for-approval': 'approvalPolicy',
 };
 const UNGUARDED = ['--yolo', '--dangerously-bypass-approvals-and-sandbox'];
-/** These are for the window or its first prompt. The folder is known already. */
+/** Options that concern only the window or its first prompt. */
 const OF_THE_WINDOW = ['-i', '--image', '--no-alt-screen', '-C', '--cd'];
 
 /**
- * Codex 0.166. Seen with the real client: with any `-c` a window runs without the daemon, where an idle session cannot be reached; with
- * `--remote` the daemon ignores the `-c` of the window. So the conversation is begun through the daemon, with our server and under the
- * name of the session, and the window resumes it. Hooks are left to `parley install`: a new one costs the user a trust dialog.
+ * Codex 0.166, as seen with the real client: with any `-c` a window runs without the daemon, and an idle session cannot be reached there; with
+ * `--remote` the daemon ignores the window's `-c`. So Parley begins the conversation through the daemon, with its MCP server and the name of
+ * the session, and the window resumes it. `parley run` adds no hooks, because Codex would ask its user to trust them; `parley install` does.
  */
 export const codexLauncher: Launcher = {
   beginsSession: (args) => isSession(args, OTHER_COMMANDS),
@@ -87,7 +87,7 @@ export const codexLauncher: Launcher = {
         otherwise: ONE_SHOT.includes(first) ? WAITS : BY_QUEUE,
         notes: [],
       };
-    // The daemon gives its own environment to the shells of all sessions: no name may be in it.
+    // The daemon passes its own environment to the shells of all sessions, so it must not have the name of one.
     const env = { ...order.env, PARLEY_AGENT: undefined };
     const untouched: Launch = { added: [], env, canBeWoken: false, otherwise: WITH_PROMPT, notes: [] };
     const continued = codexLauncher.sessionIn(args);
@@ -102,7 +102,7 @@ export const codexLauncher: Launcher = {
   },
 };
 
-/** Whether the user told Codex to trust this folder, or one above it. A rule of their own for all folders counts as well. */
+/** Did the user tell Codex to trust this folder or a parent of it? A `sandbox_mode` for all folders counts as well. */
 export function isFolderTrusted({ env, folder }: Pick<LaunchOrder, 'env' | 'folder'>): boolean {
   try {
     const path = `${codexFolder({ home: userHome(env), env })}/config.toml`;
@@ -113,12 +113,12 @@ export function isFolderTrusted({ env, folder }: Pick<LaunchOrder, 'env' | 'fold
       .map(([project]) => project);
     return trusted.some((project) => folder === project || folder.startsWith(`${project.replace(/\/$/, '')}/`));
   } catch {
-    // Codex says itself that it cannot read its settings.
+    // The settings cannot be read, and Codex reports that itself.
     return true;
   }
 }
 
-/** What the words say about the conversation; or the first option that we could not give to it. */
+/** The options of the conversation; `unfit` is the first option that cannot be passed to the daemon. */
 function optionsIn(args: readonly string[]): ThreadOptions | { unfit: string } {
   const options: ThreadOptions = {};
   for (let at = 0; at < args.length; at += 1) {
@@ -134,17 +134,17 @@ function optionsIn(args: readonly string[]): ThreadOptions | { unfit: string } {
   return options;
 }
 
-/** `--model=x` is an option and its value. */
+/** Splits `--model=x` into the option and its value. */
 function splitOption(word: string): [name: string, value?: string] {
   const [, name, value] = /^(--[^=]+)=(.*)$/s.exec(word) ?? [];
   return name === undefined || value === undefined ? [word] : [name, value];
 }
 
 const WAITS = 'mail waits until its model asks for it';
-/** Codex queues nothing for a conversation without a prompt. */
+/** Codex has no queue for a conversation without a first prompt. */
 const BY_QUEUE =
   'mail reaches this session by itself after your first prompt, because it runs without the daemon of Codex';
-/** By the hook of `parley install`. Which of the conversations a window shows is known only where we began it. */
+/** Only the hook of `parley install` brings mail here: Parley knows which conversation a window shows only if it began that one. */
 const WITH_PROMPT = 'mail comes with your next prompt, after `parley install codex`';
 const NO_TOOLS = 'its model has the tools of Parley only after `parley install codex`';
 

@@ -35,7 +35,7 @@ function opens<T extends { close(): Promise<void> }>(one: T): T {
 }
 
 describe.skipIf(!hasTmux)(`the running sessions of Codex${why}`, () => {
-  it('are the loaded threads of the user in a folder with a window, and the process where only one can be meant', async () => {
+  it('are the loaded threads of the user in a folder with a window, with the process if only one window is possible', async () => {
     const { codex, live } = aCodex();
     const thread = codex.begin();
     codex.begin(codex.folder, { ephemeral: true });
@@ -48,7 +48,7 @@ describe.skipIf(!hasTmux)(`the running sessions of Codex${why}`, () => {
     expect(await live.list()).toEqual([known]);
   });
 
-  it('are uncertain, and have no process, while two threads share one window', async () => {
+  it('are uncertain and have no process while there is one window for two threads', async () => {
     const { codex, live } = aCodex();
     const [one, two] = [codex.begin(), codex.begin()];
     await opensWindow(codex, 'one');
@@ -64,7 +64,7 @@ describe.skipIf(!hasTmux)(`the running sessions of Codex${why}`, () => {
     ]);
   });
 
-  it('belong to the window that was started with their id, though another one that has ended loaded them', async () => {
+  it('belong to the window that was started with their id, even if an ended window loaded them', async () => {
     const { codex, live } = aCodex();
     const [left, resumed] = [codex.begin(codex.folder, { port: 1 }), codex.begin(codex.folder, { port: 2 })];
     await opensWindow(codex, 'one');
@@ -74,7 +74,7 @@ describe.skipIf(!hasTmux)(`the running sessions of Codex${why}`, () => {
     codex.unload(left);
   });
 
-  it('are none without a thread, and no process is looked at for that', async () => {
+  it('are none without a thread, and no process is scanned for that', async () => {
     const codex = opens(new ScriptedCodex());
     let looks = 0;
     const live = opens(new CodexLive(codex.env, SILENT_MS, () => ((looks += 1), [])));
@@ -85,7 +85,7 @@ describe.skipIf(!hasTmux)(`the running sessions of Codex${why}`, () => {
     await within(DEADLINE, async () => (await live.list()).length === 0 && looks > 0);
   });
 
-  it('are found where the window works, not where it was started', async () => {
+  it('are found in the working folder of the window, not in the folder where it was started', async () => {
     const { codex, live } = aCodex();
     mkdirSync(`${codex.home}/there`);
     const thread = codex.begin(`${codex.home}/there`);
@@ -94,7 +94,7 @@ describe.skipIf(!hasTmux)(`the running sessions of Codex${why}`, () => {
     expect(await live.list()).toMatchObject([{ id: thread.id, folder: `${codex.home}/there` }]);
   });
 
-  it('are those of a home, by whatever path a window names it', async () => {
+  it('belong to their Codex home, by whatever path a window names that home', async () => {
     const { codex, live } = aCodex();
     symlinkSync(codex.codexHome, `${codex.home}/link`);
     const thread = codex.begin();
@@ -102,7 +102,7 @@ describe.skipIf(!hasTmux)(`the running sessions of Codex${why}`, () => {
     expect(await live.list()).toMatchObject([{ id: thread.id }]);
   });
 
-  it('are none of a window without the daemon, or of another home', async () => {
+  it('do not belong to a window without the daemon or of another home', async () => {
     const { codex, live } = aCodex();
     codex.begin();
     await opensWindow(codex, 'one', ['--no-daemon']);
@@ -110,7 +110,7 @@ describe.skipIf(!hasTmux)(`the running sessions of Codex${why}`, () => {
     expect(await live.list()).toEqual([]);
   });
 
-  it('are idle after a kill in a turn, in a window without the daemon that goes on with it, and active in its own turn', async () => {
+  it('are idle after a kill within a turn, when a window without the daemon resumes them, and active in its next turn', async () => {
     const { codex, live } = aCodex();
     const thread = codex.begin(codex.folder, { isLoaded: false });
     codex.answers = () => null;
@@ -161,7 +161,7 @@ describe.skipIf(!hasTmux)(`the running sessions of Codex${why}`, () => {
     stop();
   });
 
-  it('call back when a window comes or goes, but not as long as nothing changes', async () => {
+  it('call back when a window opens or closes, but not while nothing changes', async () => {
     const codex = opens(new ScriptedCodex());
     let looks = 0;
     const live = opens(new CodexLive(codex.env, SILENT_MS, (isClient) => ((looks += 1), clientWindows(isClient))));
@@ -195,7 +195,7 @@ describe.skipIf(!hasTmux)(`what the record of a session of Codex proves${why}`, 
     });
   });
 
-  it('is nothing, and over only when the thread was idle for a while and its queue is empty', async () => {
+  it('is nothing, and over only after the thread has been idle for a while with an empty queue', async () => {
     const { codex, live } = aCodex();
     const thread = codex.begin();
     const [session, { id }] = [sessionOf(thread), aParcel()];
@@ -216,7 +216,7 @@ describe.skipIf(!hasTmux)(`what the record of a session of Codex proves${why}`, 
     await within(DEADLINE, isOver);
   });
 
-  it('is nothing, and over once the thread is gone, but not as long as the daemon is', async () => {
+  it('is nothing, and over once the thread is unloaded, but not while the daemon is unreachable', async () => {
     const { codex, live } = aCodex();
     const thread = codex.begin();
     const [session, { id }] = [sessionOf(thread), aParcel()];
@@ -231,7 +231,7 @@ describe.skipIf(!hasTmux)(`what the record of a session of Codex proves${why}`, 
     });
   });
 
-  it('is not waited for where the daemon is late, again and again: all other sessions would wait too', async () => {
+  it('is not asked for again at a late daemon, because all other sessions would wait too', async () => {
     const { codex, live } = aCodex();
     const [one, two] = [codex.begin(), codex.begin()];
     await live.list();
@@ -246,9 +246,9 @@ describe.skipIf(!hasTmux)(`what the record of a session of Codex proves${why}`, 
     expect(asked()).toBe(before + 1);
   });
 
-  it('is over once it is out of the queue of a dead daemon, and no look waits for the program that takes it out', async () => {
+  it('is over once the message is out of the queue of a dead daemon, and no look waits for its removal', async () => {
     const [codex, program] = [opens(new ScriptedCodex()), opens(new ScriptedCodex())];
-    // It has the same id as the first one of any other.
+    // This thread has the same id as the first thread of the other program.
     const thread = codex.begin();
     const { queue } = program.begin();
     const parcel = aParcel();
@@ -291,7 +291,7 @@ describe.skipIf(!hasTmux)(`what the record of a session of Codex proves${why}`, 
     expect(codex.shown).toEqual([]);
   });
 
-  it('is over when its window has ended before the request, unless Codex still has the thread or has it again', async () => {
+  it('is over when the window ended before the request, unless Codex still has the thread loaded or loads it again', async () => {
     const { codex, live } = aCodex();
     const thread = codex.begin();
     const parcel = aParcel();
@@ -325,7 +325,7 @@ function sessionOf({ id, cwd }: { id: string; cwd: string }): LiveSession {
   return { client: 'codex', id, folder: cwd, status: 'idle' };
 }
 
-/** A program that looks like a window of Codex to those who look at its process: a shell that waits for a line. `runs`: a thread that it loads itself. */
+/** A process that looks like a window of Codex: a shell that waits for a line. `runs`: a thread that it loads itself. */
 async function opensWindow(
   codex: ScriptedCodex,
   name: string,

@@ -19,45 +19,46 @@ import { codexWindows, hasLoadedThreads, loadedAt, processOf, programOf } from '
 import type { CodexWindow } from './windows.ts';
 import type { CodexPlace } from './queue.ts';
 
-/** The daemon tells nobody that a window was closed. */
+/** Poll interval: the daemon does not report that a window was closed. */
 const TICK_MS = 2000;
 const RECORD_MS = 100;
 /** The daemon unloads an idle thread without a window after a minute. */
 const UNLOAD_MS = 75_000;
-/** A turn that begins shows in the status of its thread within this time. */
+/** How long the status of a thread may lag behind the begin of a turn. */
 const BEGIN_MS = 300;
-/** Limit for an answer of the daemon, ms. All other sessions wait meanwhile. */
+/** Time for an answer of the daemon. It is short, because all other sessions wait meanwhile. */
 const QUICK_MS = 2000;
-/** A daemon that was late is not asked again for this long. */
+/** How long a daemon that answered too late is not asked again. */
 const DEAF_MS = 10_000;
-/** A connection that fails after this time is late. Where no daemon runs, it fails at once. */
+/** A connection that takes this long to fail means that the daemon is late. Without a daemon it fails at once. */
 const LATE_MS = 1000;
-/** Records that are read on from where the last look ended. */
+/** The most records that are kept open to be read incrementally. */
 const MOST_READERS = 200;
 
 /**
- * The running sessions of Codex 0.166: the threads of the user that a window of Codex (its TUI) shows.
+ * The running sessions of Codex 0.166: the user's threads that a window of Codex (its TUI) shows. Parley finds the window of a thread in one of
+ * three ways.
  *
- * By port: a window serves tools to each thread that it begins or resumes, and the daemon names the port. The process that listens there
- * shows the one of these threads that was loaded last. The daemon keeps a thread for a minute after `/new` or the end of its window.
+ * By port: a window serves tools to each thread that it begins or resumes, and the daemon knows the port. The process that listens on the port
+ * shows the last loaded of these threads. The daemon keeps a thread for a minute after `/new` or the end of its window.
  *
- * By words or folder: a thread that `parley run` began has no port, and one that was resumed in a turn has the port of an ended window. The
- * window that was started with its id shows it; else a window of its folder that shows no other thread. While there are fewer such windows
- * than threads, these are uncertain.
+ * By arguments or folder: a thread that `parley run` began has no port, and a thread that was resumed within a turn has the port of an ended
+ * window. Its window is the one that was started with its id, else a window of its folder that shows no other thread. If there are fewer such
+ * windows than threads, the threads are uncertain.
  *
- * By lock: a window without the daemon runs its threads itself, and holds their locks. It shows the one that it loaded last.
+ * By lock: a window without the daemon runs its threads itself and holds their locks. It shows the thread that it loaded last.
  */
 export class CodexLive implements LiveSessions {
   readonly #daemon: CodexDaemon;
   readonly #stops = new Set<() => void>();
   readonly #readers = new Map<string, RolloutProof>();
-  /** Since when each thread is idle without a break (ms), as far as this process saw it. */
+  /** Since when each thread has been idle without interruption (ms), as far as this process has seen. */
   readonly #freeSince = new Map<string, number>();
-  /** The port of each thread's window, as of the time when the thread was loaded. */
+  /** The port of each thread's window. Valid as long as the thread has the same load time. */
   readonly #ports = new Map<string, { loaded: number; port: number | null }>();
-  /** How far the record of each thread was read that a window runs without the daemon, and when that window loaded it (ms). */
+  /** For threads in windows without the daemon: how far the record was read, and when the window loaded the thread (ms). */
   readonly #places = new Map<string, { loaded: number; place: RolloutPlace }>();
-  /** What must leave the queue of a dead daemon, and whether it is out. */
+  /** Messages to remove from the queue of a dead daemon, and whether each is removed. */
   readonly #leaving = new Map<string, { thread: string; id: MessageId; isOut: boolean }>();
   #emptying: Promise<void> | null = null;
   readonly #closing = new AbortController();
@@ -80,12 +81,12 @@ export class CodexLive implements LiveSessions {
   }
 
   watch(changed: () => void): () => void {
-    // Codex writes many lines in a turn.
+    // Codex writes many lines in a turn, so changes are collected for `RECORD_MS`.
     let soon: ReturnType<typeof setTimeout> | undefined;
     const folders = new FolderWatch(() => (soon ??= setTimeout(() => ((soon = undefined), changed()), RECORD_MS)));
     let seen = this.#picture();
     const look = (): void => {
-      // Codex makes the folder of a record with the first turn.
+      // Codex creates the folder of a record with the first turn.
       const records = [...this.#threads(), ...[...this.#places.values()].map(({ place }) => place)];
       folders.set([...new Set(records.flatMap(({ path }) => (path === null ? [] : dirname(path))))]);
       const now = this.#picture();
@@ -109,8 +110,8 @@ export class CodexLive implements LiveSessions {
 
   ways({ id, status }: LiveSession): readonly Way[] {
     const hasWindow = (): boolean => this.#sessions().some((one) => one.id === id);
-    const alone = this.#alone(id);
-    // In a turn the hook brings it earlier. Without a record Codex queues nothing.
+    const alone = this.#windowWithoutDaemon(id);
+    // In a turn the hook is faster. Without a record Codex has no queue.
     if (alone && (status !== 'idle' || rolloutOf(this.#daemon.home, id) === null)) return [];
     if (alone) return [new WindowQueueWay(this.#place(alone), this.#daemon.home, id, hasWindow)];
     return [new TurnWay(this.#daemon, id, hasWindow, this.silentMs)];
@@ -123,7 +124,7 @@ export class CodexLive implements LiveSessions {
     const recorded = () => (path === null ? null : this.#reader(path, id, since).read().of(id));
     let found = recorded();
     const isOver = found === null && (await this.#isOver(session, id));
-    // It may have come into the record meanwhile.
+    // The record may have got the message meanwhile.
     found ??= recorded();
     if (found === 'unknown') return { step: 'none', isOver: false };
     if (found?.step === 'accepted' && hasEnded(session) && !(await this.#mayHave(session.id)))
@@ -139,16 +140,17 @@ export class CodexLive implements LiveSessions {
     await this.#emptying;
   }
 
-  /** Connects to the daemon if there is one, and if it was not late just before. */
+  /** Connects to the daemon, unless there is none or it was late within `DEAF_MS`. */
   async #connect(): Promise<void> {
     const began = performance.now();
     const isMade = began < this.#deafUntil || (await this.#daemon.connect());
     if (!isMade && performance.now() - began >= LATE_MS) this.#deafUntil = performance.now() + DEAF_MS;
   }
 
-  /** Asks the daemon, if it was not late just before. */
+  /** Calls the daemon. Throws NoAnswer without a call if the daemon was late within `DEAF_MS`. */
   async #ask<T>(call: (daemon: CodexDaemon) => Promise<T>): Promise<T> {
-    if (performance.now() < this.#deafUntil) throw new NoAnswer('the daemon of Codex was late just before');
+    if (performance.now() < this.#deafUntil)
+      throw new NoAnswer('the daemon of Codex did not answer in time; Parley asks it again in a few seconds');
     try {
       return await call(this.#daemon);
     } catch (error) {
@@ -158,12 +160,12 @@ export class CodexLive implements LiveSessions {
   }
 
   /**
-   * Whether Codex cannot have this message, as far as its record does not say otherwise. What waits for a running turn is in the memory of
-   * the daemon, and gone with the turn. The queue of a thread outlives the daemon and the window: what is there is taken back first.
+   * Is it certain that Codex does not have this message, given that the record does not show it? A message that waits for a running turn is in
+   * the memory of the daemon and lost with the turn. The queue of a thread outlives daemon and window, so the message is removed from it first.
    */
   async #isOver(session: LiveSession, id: MessageId): Promise<boolean> {
     const { id: thread } = session;
-    if (this.#alone(thread)) return false;
+    if (this.#windowWithoutDaemon(thread)) return false;
     if (!this.#daemon.isConnected) return hasEnded(session) && this.#daemon.isDead() && this.#hasLeft(thread, id);
     const since = this.#freeSince.get(thread);
     const isIdle = since !== undefined && performance.now() - since >= this.silentMs;
@@ -171,21 +173,21 @@ export class CodexLive implements LiveSessions {
       if (!isIdle && (await this.#ask((daemon) => daemon.hasLoaded(thread, QUICK_MS)))) return false;
       if ((await this.#ask((daemon) => daemon.queued(thread, id, QUICK_MS))) !== null) return false;
     } catch (error) {
-      // It never had a turn, and is not loaded.
+      // The thread never had a turn and is not loaded.
       return !isIdle && isUnknownThread(error);
     }
-    // It may have left the queue just now: then its turn begins.
+    // The message may just have left the queue: then its turn begins now.
     await Bun.sleep(BEGIN_MS);
     return this.#daemon.isConnected && this.#freeSince.get(thread) === since;
   }
 
-  /** Whether a thread may still be in the memory of the daemon, which works on when a window ends, or of the next one. */
+  /** May a daemon still have this thread in memory? The daemon continues to work when a window ends, and a new daemon may load the thread. */
   async #mayHave(thread: string): Promise<boolean> {
     if (!this.#daemon.isConnected) return !this.#daemon.isDead();
     return this.#ask((daemon) => daemon.hasLoaded(thread, QUICK_MS)).catch(() => true);
   }
 
-  /** Whether a message is known to be out of the queue of a thread. It is taken out in the background: that starts a program. */
+  /** Is the message certainly out of the queue? If not, starts its removal in the background, because that starts a process. */
   #hasLeft(thread: string, id: MessageId): boolean {
     const key = `${thread} ${id}`;
     if (this.#leaving.get(key)?.isOut) return this.#leaving.delete(key);
@@ -215,6 +217,7 @@ export class CodexLive implements LiveSessions {
     return reader;
   }
 
+  /** Updates since when each thread is idle. */
   #look(): void {
     const { threads } = this.#daemon;
     for (const id of this.#freeSince.keys()) if (!threads.has(id)) this.#freeSince.delete(id);
@@ -224,7 +227,7 @@ export class CodexLive implements LiveSessions {
     }
   }
 
-  /** What the list is made of, to be compared. */
+  /** Everything that the list depends on, as text to compare. */
   #picture(): string {
     return JSON.stringify([this.#daemon.isConnected, this.#threads(), this.#windows()]);
   }
@@ -238,8 +241,8 @@ export class CodexLive implements LiveSessions {
     return this.#threads().length > 0 || hasLoadedThreads(home) ? codexWindows(home, this.scan) : [];
   }
 
-  /** The window that runs this thread without the daemon. */
-  #alone(thread: string): CodexWindow | undefined {
+  /** The window that runs this thread without the daemon, if any. */
+  #windowWithoutDaemon(thread: string): CodexWindow | undefined {
     return this.#windows()?.find(({ threads }) => threads.includes(thread));
   }
 
@@ -249,7 +252,7 @@ export class CodexLive implements LiveSessions {
   }
 
   /** The session of a window that runs without the daemon. */
-  #aloneIn(window: CodexWindow): LiveSession[] {
+  #sessionWithoutDaemon(window: CodexWindow): LiveSession[] {
     const { home } = this.#daemon;
     for (const id of window.threads) {
       const path = this.#places.get(id)?.place.path ?? rolloutOf(home, id);
@@ -261,7 +264,7 @@ export class CodexLive implements LiveSessions {
     return [];
   }
 
-  /** A turn that was open before this window loaded its thread was killed: it has no end in the record. */
+  /** Does a turn run that began after this window loaded the thread? An earlier turn without an end in the record was killed. */
   #isInTurn(thread: string, path: string, { pid }: CodexWindow): boolean {
     const loaded = Math.max(loadedAt(this.#daemon.home, thread), startedAt(pid) ?? 0);
     const known = this.#places.get(thread);
@@ -271,7 +274,7 @@ export class CodexLive implements LiveSessions {
     return place.turn !== undefined;
   }
 
-  /** Asks for the ports of threads that were loaded since. One that resumes a thread loads it again. */
+  /** Asks for the ports of newly loaded threads. Resuming a thread loads it again. */
   async #learnPorts(): Promise<void> {
     const threads = this.#threads();
     for (const id of this.#ports.keys()) if (!threads.some((thread) => thread.id === id)) this.#ports.delete(id);
@@ -282,7 +285,7 @@ export class CodexLive implements LiveSessions {
         try {
           this.#ports.set(id, { loaded, port: await this.#ask((daemon) => daemon.windowPort(id, QUICK_MS)) });
         } catch (error) {
-          // A Codex that does not know this call. Otherwise the thread or the daemon is gone, and the next look asks again.
+          // This version of Codex does not know the call. Any other error: the thread or the daemon is gone, and the next look asks again.
           if (error instanceof RemoteError && /unknown variant/.test(error.message))
             this.#ports.set(id, { loaded, port: null });
           else this.#ports.delete(id);
@@ -292,9 +295,9 @@ export class CodexLive implements LiveSessions {
   }
 
   /**
-   * Whether a window without a thread of its own may show this one. A window loads the thread that it shows, unless a turn runs in it: so a
-   * thread that was loaded before the window started may be another window's. But the daemon keeps an idle thread without a window for a
-   * minute only: one that is idle for longer is shown by a window.
+   * May a window without a thread of its own show this one? A window loads the thread that it shows, unless a turn runs in it, so a thread that
+   * was loaded before the window started may belong to another window. But the daemon keeps an idle thread without a window for only a minute:
+   * a thread that has been idle for longer is shown by a window.
    */
   #mayShow(
     { pid }: CodexWindow,
@@ -305,7 +308,7 @@ export class CodexLive implements LiveSessions {
     return since !== undefined && performance.now() - since > UNLOAD_MS;
   }
 
-  /** The sessions, as of the last time when ports were asked for. A thread that was loaded since then is not among them. */
+  /** The sessions, without threads that were loaded after the last `#learnPorts`. */
   #sessions(): LiveSession[] {
     const known = this.#threads().flatMap((thread) => {
       const loaded = loadedAt(this.#daemon.home, thread.id);
@@ -320,27 +323,27 @@ export class CodexLive implements LiveSessions {
         .filter(({ port }) => port !== null && window.ports.includes(port))
         .toSorted((a, b) => b.loaded - a.loaded);
       const thread = (latest ?? known.find((one) => window.words.includes(one.thread.id)))?.thread;
-      if (!thread || isAlone(window) || taken.has(thread)) return [];
+      if (!thread || isWithoutDaemon(window) || taken.has(thread)) return [];
       taken.add(thread);
       return [{ window, thread }];
     });
-    const others = windows.filter((window) => !isAlone(window) && !shown.some((one) => one.window === window));
+    const others = windows.filter((window) => !isWithoutDaemon(window) && !shown.some((one) => one.window === window));
     const isServed = (port: number | null): boolean =>
       port !== null && windows.some(({ ports }) => ports.includes(port));
-    const loose = known.flatMap((one) => {
+    const unassigned = known.flatMap((one) => {
       if (isServed(one.port) || taken.has(one.thread)) return [];
       const here = others.filter((window) => window.folder === one.thread.cwd && this.#mayShow(window, one));
       return here.length === 0 ? [] : [{ ...one, here }];
     });
     return [
       ...shown.map(({ window, thread }) => ({ ...sessionOf(thread), ...processOf(window) })),
-      ...loose.map(({ thread, here: [window, ...more] }) => {
-        const count = loose.filter((one) => one.thread.cwd === thread.cwd).length;
+      ...unassigned.map(({ thread, here: [window, ...more] }) => {
+        const count = unassigned.filter((one) => one.thread.cwd === thread.cwd).length;
         const isUncertain = more.length + 1 < count;
         const isOnly = window && more.length === 0 && count === 1;
         return { ...sessionOf(thread), ...(isUncertain && { isUncertain }), ...(isOnly && processOf(window)) };
       }),
-      ...windows.flatMap((window) => this.#aloneIn(window)),
+      ...windows.flatMap((window) => this.#sessionWithoutDaemon(window)),
     ];
   }
 }
@@ -349,12 +352,11 @@ function sessionOf(thread: Thread): LiveSession {
   return { client: 'codex', id: thread.id, folder: thread.cwd, ...stateOf(thread) };
 }
 
-/** Whether a window runs without the daemon. */
-function isAlone({ threads, words }: CodexWindow): boolean {
+function isWithoutDaemon({ threads, words }: CodexWindow): boolean {
   return threads.length > 0 || words.includes('--no-daemon');
 }
 
-/** Whether the window that a message was handed to is known to be gone. */
+/** Is the window that got the message certainly gone? */
 function hasEnded({ pid, start }: LiveSession): boolean {
   return pid !== undefined && !hasLiveProcess({ pid, start: start ?? null });
 }

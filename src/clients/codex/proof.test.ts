@@ -9,20 +9,20 @@ const OTHER = MessageId.parse('3f2b8c1e-0000-4000-8000-000000000002');
 const T = 'turn-1';
 
 describe('what a rollout proves', () => {
-  it('nothing, where it does not have the message', () => {
+  it('nothing, if it does not have the message', () => {
     const record = aRecord(started(), prompt('another'), output(), done());
     expect(record.proof().of(ID)).toBeNull();
-    // An id that merely occurs is no message.
+    // A line that only names an id is not a message.
     record.add(item({ type: 'function_call_output', output: `"client_id":"${ID}"` }), output());
     expect(record.proof().of(ID)).toBeNull();
   });
 
-  it('not that the model was asked, as long as nothing of the model follows', () => {
+  it('no request to the model, while no output of the model follows', () => {
     const record = aRecord(started(), prompt(ID));
     const proof = record.proof();
     expect(proof.of(ID)).toMatchObject({ step: 'accepted', evidence: { record: record.path, id: ID, turn: T } });
     record.add(event({ type: 'token_count', info: {} }), item({ type: 'function_call_output', output: 'x' }));
-    // What a client injects names no turn.
+    // An item that a client injects has no turn.
     record.add(item({ type: 'message', role: 'assistant', content: [] }));
     record.add(event({ type: 'task_complete', turn_id: T, last_agent_message: null, error: { message: 'no' } }));
     expect(proof.read().of(ID)).toMatchObject({ step: 'accepted' });
@@ -45,7 +45,7 @@ describe('what a rollout proves', () => {
     expect(aRecord(started(), prompt(ID), done(), line).proof().of(ID)).toMatchObject({ step: 'accepted' });
   });
 
-  it('nothing more, once the context was cut before the model was asked', () => {
+  it('nothing more, once a compaction or rollback came before the request', () => {
     for (const cut of [{ type: 'compacted', payload: { message: '' } }, event({ type: 'thread_rolled_back' })])
       expect(aRecord(started(), prompt(ID), cut, output()).proof().of(ID)).toBe('unknown');
     expect(
@@ -57,7 +57,7 @@ describe('what a rollout proves', () => {
     });
   });
 
-  it('nothing by a compaction, in which the model only sums up', () => {
+  it('nothing by the output of a compaction, in which the model only writes a summary', () => {
     const record = aRecord(started(), prompt(ID), event({ type: 'task_complete', turn_id: T, error: {} }));
     record.add(started('turn-2'), output('turn-2'));
     expect(record.proof().of(ID)).toMatchObject({ step: 'accepted' });
@@ -81,7 +81,7 @@ describe('what a rollout proves', () => {
     expect(aRecord(started(), prompt(ID), output(), line).proof().of(ID)).toMatchObject({ turn: { end } });
   });
 
-  it('no turn of a message that joined one, or was joined', () => {
+  it('no turn for a message that joined a turn or was joined by another', () => {
     const joined = aRecord(started(), prompt('first'), output(), prompt(ID), output(), done()).proof();
     const shared = aRecord(started(), prompt(ID), output(), prompt('later'), output(), done()).proof();
     const hooked = aRecord(
@@ -98,7 +98,7 @@ describe('what a rollout proves', () => {
     }
   });
 
-  it('the turn of a message, also if a hook of ours knocked in it for what needs no answer', () => {
+  it('the turn of a message, even if our hook added a knock that needs no answer', () => {
     const knock = developer(`${greeting}\n[parley ab12] knock x from @bob to @me · to me · ack only · normal; read it`);
     const end = { how: 'done', text: 'It is 42.' };
     expect(aRecord(started(), prompt(ID), knock, output(), done('It is 42.')).proof().of(ID)).toMatchObject({
@@ -106,7 +106,7 @@ describe('what a rollout proves', () => {
     });
   });
 
-  it('why the model did not answer, until it did', () => {
+  it('why the model did not answer, until it answers', () => {
     const error = { message: 'You have hit your usage limit.' };
     const record = aRecord(started(), prompt(ID), event({ type: 'task_complete', turn_id: T, error }));
     expect(record.proof().of(ID)).toMatchObject({ step: 'accepted', trouble: error.message });
@@ -114,7 +114,7 @@ describe('what a rollout proves', () => {
     expect(record.proof().of(ID)).toMatchObject({ step: 'shown' });
   });
 
-  it('that a hook of ours showed a message whole, by the line of the fence', () => {
+  it('that our hook showed a whole message, by the line of the fence', () => {
     const mail = `${greeting}\n[parley ab12] message 3f2b8c1e from @bob to @me · now\nhi\n[parley ab12] end of message 3f2b8c1e`;
     const stop = event({
       type: 'item_completed',
@@ -140,7 +140,7 @@ describe('what a rollout proves', () => {
     expect(aRecord(started(), developer(line), output()).proof().of(ID)).toBeNull();
   });
 
-  it('that a turn was interrupted before it read the message', () => {
+  it('that a turn was interrupted before the model was given the message', () => {
     const record = aRecord(started(), prompt('p'), output());
     const proof = record.proof();
     expect(proof.wasInterrupted(T)).toBe(false);
@@ -148,7 +148,7 @@ describe('what a rollout proves', () => {
     expect([proof.read().wasInterrupted(T), proof.of(ID)]).toEqual([true, null]);
   });
 
-  it('the same whatever stands between, and however the lines are torn', () => {
+  it('the same whatever lines are in between, and wherever a read cuts them', () => {
     const record = aRecord(started());
     const proof = record.proof();
     const lines = [prompt(ID), output()].map((line) => `${JSON.stringify(line)}\n`).join('');
@@ -159,7 +159,7 @@ describe('what a rollout proves', () => {
     expect(proof.of(ID)).toMatchObject({ step: 'shown' });
   });
 
-  it('is read from a time on, without what is long before it', () => {
+  it('is read from a given time, without reading lines long before it', () => {
     const many = Array.from({ length: 5000 }, (_, n) => ({
       ...prompt(`p${n}`),
       timestamp: new Date(n * 1000).toISOString(),
@@ -172,7 +172,7 @@ describe('what a rollout proves', () => {
     expect(rolloutPlaceAt(`${record.path}.none`, 0)).toBe(0);
   });
 
-  it('is searched for ids in pieces', () => {
+  it('is searched for ids across chunks', () => {
     const record = aRecord(...Array.from({ length: 30_000 }, () => output()), prompt(ID), output());
     expect(mentionsAny(record.path, [OTHER, ID])).toBe(true);
     expect(mentionsAny(record.path, [OTHER])).toBe(false);

@@ -9,55 +9,57 @@ import { isRecord } from '../../wire/jsonrpc.ts';
 import { rolloutOf } from './rollout.ts';
 
 const CHUNK = 1024 * 1024;
-/** The search for a time in a record ends when the rest is not longer than this. */
+/** The binary search for a time in a record stops when at most this many bytes are left. */
 const NEAR = 256 * 1024;
 const MOST_ENDED = 100;
-/** A line without one of these says nothing about a message. Lines can have megabytes. */
+/** Only lines that match are parsed: others say nothing about a message and can have megabytes. */
 const OURS =
   /"type":"(?:task_started|task_complete|turn_aborted|user_message|UserMessage|HookPrompt|AgentMessage|token_usage_record|compacted|thread_rolled_back|reasoning|\w+_call)"|"role":"(?:assistant|developer)"/;
 
-/** A turn of the record. */
+/** A turn in the record. */
 interface Turn {
   id: string;
-  /** The id of the message that began it; empty if that has none. */
+  /** The id of the prompt that began the turn; empty if the prompt has none. */
   began?: string;
-  /** Other mail joined it. A knock does not count. */
+  /** Other mail joined the turn. A knock does not count. */
   isShared: boolean;
   end?: MessageTurn['end'];
 }
 
 /** A message in the record. */
 interface Found {
-  /** Where its line begins. */
+  /** The offset of its line. */
   offset: number;
-  /** The turn that has it; null if the record was not read from the start of that turn. */
+  /** The turn of the message; null if the record was not read from the start of that turn. */
   turn: Turn | null;
-  /** It came as a prompt, not as the text of a hook. */
+  /** The message came as a prompt, not in the text of a hook. */
   isPrompt: boolean;
-  /** What followed, and proves that it was in a request. */
+  /** The output of the model that proves that the message was in a request. */
   shown?: Evidence;
-  /** The context was cut before anything proved that. */
+  /** A compaction or rollback came before such a proof. */
   isUnknown?: boolean;
 }
 
 /**
- * What the rollout of a thread (see rollout.ts) proves about some messages. Codex 0.166 writes a message into it when the message joins the
- * conversation, and only then makes the request, from the whole conversation. So the line of a message alone proves nothing: Codex may be
- * killed or interrupted before the request, and the request may fail. The message was in a request if something that the model returned
- * follows it: a message, thought or call of the model in an open turn, or the usage of a response. Codex makes one request after the
- * other in a thread and reads new messages only between two, so nothing that follows a message answers a request without it.
- * Without that the message stays in the conversation, and the next turn can prove it. After a compaction or a rollback nobody knows.
+ * What the rollout of a thread (see rollout.ts) proves about messages. Codex 0.166 records a message when it joins the conversation, and only
+ * then makes a request with the whole conversation. So the line of a message alone proves nothing: Codex may be killed or interrupted before
+ * the request, and the request may fail.
  *
- * A message is known by its `client_id`, which is ours and not in its text; or, if our hook brought it, by the line of our fence.
+ * A message is proven as shown if output of the model follows it: a message, reasoning or call of the model in an open turn, or the usage of a
+ * response. A thread has one request at a time and reads new messages only between two, so no output that follows a message answers a request
+ * without it. Without output the message stays in the conversation, and the next turn can prove it. After a compaction or a rollback before
+ * any output, the outcome is unknown.
+ *
+ * A message is recognized by its `client_id`, which is our id and not part of the text, or, if our hook brought it, by the line of our fence.
  */
 export class RolloutProof {
   #offset: number;
   #turn: Turn | null = null;
   readonly #found = new Map<string, Found>();
-  /** The last turns that ended, and how. */
+  /** How the last `MOST_ENDED` turns ended. */
   readonly #ended = new Map<string, string>();
 
-  /** Reads from a place on. A turn that began before it is not known. */
+  /** Reads from the offset `from`. Turns that began before it are unknown. */
   constructor(
     readonly path: string,
     from: number,
@@ -66,7 +68,7 @@ export class RolloutProof {
     this.#offset = from;
   }
 
-  /** Reads what was written since. */
+  /** Reads the new lines. */
   read(): this {
     for (const { text, from, to } of linesFrom(this.path, this.#offset)) {
       this.#offset = to;
@@ -76,7 +78,7 @@ export class RolloutProof {
     return this;
   }
 
-  /** Null if the record does not have it. `unknown`: it has it, and cannot say more. */
+  /** What is proven about a message. Null: the record does not have it. `unknown`: the record has it, but cannot prove more. */
   of(id: MessageId): Exclude<RecordedProof, { step: 'none' }> | 'unknown' | null {
     const found = this.#found.get(id);
     if (!found) return null;
@@ -89,12 +91,12 @@ export class RolloutProof {
     return { step: 'shown', evidence, ...its };
   }
 
-  /** Whether a turn is open that began since the place from which this reads. */
+  /** Is a turn open that began within the lines that were read? */
   get isInTurn(): boolean {
     return this.#turn !== null;
   }
 
-  /** Whether this turn was interrupted since the place from which this reads. */
+  /** Was this turn interrupted within the lines that were read? */
   wasInterrupted(turn: string): boolean {
     return this.#ended.get(turn) === 'interrupted';
   }
@@ -128,7 +130,7 @@ export class RolloutProof {
         return this.#end({ how: 'interrupted', text: '' }, turn);
       case 'thread_rolled_back':
         return this.#cut();
-      // Conversations that an older Codex began.
+      // In conversations of older versions of Codex.
       case 'user_message':
         return this.#prompted(wordOf(payload['client_id']), from);
       case 'item_completed':
@@ -146,7 +148,7 @@ export class RolloutProof {
     if (this.ids.includes(key as MessageId)) this.#keep(key, { offset: from, turn: this.#turn, isPrompt: true });
   }
 
-  /** Text of hooks. Ours has the messages that it shows between lines with a mark that no sender knows. spec: hook#fence */
+  /** A text of a hook. Our hook puts each message between lines with a mark that no sender knows. spec: hook#fence */
   #hookSaid(text: string, from: number): void {
     if (!isMailText(text)) return;
     if (this.#turn && !asksNothing(text)) this.#turn.isShared = true;
@@ -159,10 +161,10 @@ export class RolloutProof {
     if (!this.#found.has(id)) this.#found.set(id, found);
   }
 
-  /** The model returned something in a turn that has not ended: it had everything that stands before this line. */
+  /** The model returned something in an open turn, so it was given everything before this line. */
   #answered(turn: string | undefined, what: Evidence, from: number): void {
     if (!turn || (this.#turn ? this.#turn.id !== turn : this.#ended.has(turn))) return;
-    // A turn without a prompt is a compaction: the model only sums up.
+    // A turn without a prompt is a compaction: the model only writes a summary.
     const isCompaction = this.#turn !== null && this.#turn.began === undefined;
     for (const found of this.#found.values()) {
       if (found.shown || found.isUnknown || (isCompaction && found.turn !== this.#turn)) continue;
@@ -184,7 +186,7 @@ export class RolloutProof {
   }
 }
 
-/** What the rollout of a thread shows of messages that our hook printed. */
+/** What the rollout of a thread proves about messages that our hook printed. */
 export class CodexHookRecord implements HookRecord {
   #record: RolloutProof | null = null;
 
@@ -212,14 +214,14 @@ export class CodexHookRecord implements HookRecord {
     );
   }
 
-  /** Codex keeps what a hook said, also of a turn that failed or was interrupted. */
+  /** Codex keeps the text of a hook in the conversation, even if the turn failed or was interrupted. */
   stays(id: MessageId): boolean {
     const proof = this.#record?.of(id) ?? null;
     return proof !== null && proof !== 'unknown' && proof.step === 'accepted';
   }
 }
 
-/** A place in a record from which everything is read that was written at this time or later (Unix ms). Not much of what was before. */
+/** An offset at or shortly before the first line that was written at `since` (Unix ms) or later. */
 export function rolloutPlaceAt(path: string, since: number): number {
   let [from, to] = [0, statSync(path, { throwIfNoEntry: false })?.size ?? 0];
   while (to - from > NEAR) {
@@ -232,14 +234,14 @@ export function rolloutPlaceAt(path: string, since: number): number {
   return from;
 }
 
-/** Where the first line begins that was written at this time or later (Unix ms); the end if there is none. */
+/** The offset of the first line that was written at `since` (Unix ms) or later; the end of the record if there is none. */
 export function rolloutLineAt(path: string, since: number): number {
   for (const { text, from } of linesFrom(path, rolloutPlaceAt(path, since)))
     if ((timeIn(text) ?? 0) >= since) return from;
   return endOfLines(path);
 }
 
-/** Whether one of these ids is anywhere in a record. Costs next to nothing: the record is searched, not read. */
+/** Does the record contain one of these ids? Fast, because it searches bytes and parses nothing. */
 export function mentionsAny(path: string, ids: readonly string[]): boolean {
   const longest = Math.max(0, ...ids.map((id) => Buffer.byteLength(id)));
   let fd: number;
@@ -275,17 +277,17 @@ function entryIn(line: string): Entry | null {
     if (!isRecord(entry) || typeof entry['type'] !== 'string' || !isRecord(entry['payload'])) return null;
     return { type: entry['type'], payload: entry['payload'] };
   } catch {
-    // A part of a line, or none of Codex's.
+    // A cut line, or not a line of Codex.
     return null;
   }
 }
 
-/** Something that only a model returns. */
+/** Is this an item that only a model returns? */
 function isOutput({ type, role }: Record<string, unknown>): boolean {
   return (type === 'message' && role === 'assistant') || type === 'reasoning' || wordOf(type).endsWith('_call');
 }
 
-/** The turn of an item of the conversation. Items that a client put there have none. */
+/** The turn of an item of the conversation. Items that a client added have none. */
 function turnOf({ internal_chat_message_metadata_passthrough: metadata }: Record<string, unknown>): string | undefined {
   const turn = isRecord(metadata) ? metadata['turn_id'] : undefined;
   return typeof turn === 'string' ? turn : undefined;

@@ -43,7 +43,7 @@ describe('a question of Codex', () => {
     expect(codex.replies).toHaveLength(1);
   });
 
-  it('that was answered in the window is gone, and nothing is sent [CCC-183]', async () => {
+  it('is gone if it was answered in the window, and nothing is sent [CCC-183]', async () => {
     const { codex, thread, questions } = await aThread();
     const request = codex.asks(thread, QUESTION, { questions: [color()] });
     const { call } = await asked(questions);
@@ -54,7 +54,7 @@ describe('a question of Codex', () => {
     expect(codex.replies).toEqual([]);
   });
 
-  it('that somebody answers in the same moment is answered only by the answer that the record has [CCC-183]', async () => {
+  it('is answered by the answer in the record if two are given at the same moment [CCC-183]', async () => {
     const { codex, thread, questions } = await aThread();
     codex.asks(thread, QUESTION, { questions: [color()] });
     const { call } = await asked(questions);
@@ -62,7 +62,7 @@ describe('a question of Codex', () => {
     expect(await questions.answer(call, [{ options: [1] }], NEVER)).toEqual({ outcome: 'gone' });
   });
 
-  it('for a secret is answered in the window only: what is answered here is kept', async () => {
+  it('for a secret is answered only in the window, because Parley would store the answer', async () => {
     const { codex, thread, questions } = await aThread();
     codex.asks(thread, QUESTION, { questions: [{ ...color(), isSecret: true, options: null }] });
     const { call } = await asked(questions);
@@ -73,7 +73,7 @@ describe('a question of Codex', () => {
     expect(codex.replies).toEqual([]);
   });
 
-  it('is there after a restart of the daemon connection, with the time at which it was asked', async () => {
+  it('is still there after a reconnect to the daemon, with the time at which it was asked', async () => {
     const { codex, thread, questions, another } = await aThread();
     codex.asks(thread, QUESTION, { questions: [color()] });
     const first = await asked(questions);
@@ -108,7 +108,7 @@ describe('an approval that Codex asks for', () => {
     expect(codex.replies).toMatchObject([{ result: { decision: amendment } }]);
   });
 
-  it('to change files shows which, also if it was asked before somebody looked', async () => {
+  it('to change files shows the files, even if it was asked before anybody looked', async () => {
     const { codex, thread, questions } = await aThread();
     const { params } = codex.asks(thread, FILES, { startedAtMs: 5000 });
     codex.items = [{ id: params['itemId'], changes: [{ path: '/x/new.txt', kind: { type: 'add' }, diff: 'hello\n' }] }];
@@ -118,7 +118,7 @@ describe('an approval that Codex asks for', () => {
     expect(codex.replies).toMatchObject([{ result: { decision: 'cancel' } }]);
   });
 
-  it('to change files names every file before the first diff, and leaves nothing out [CCC-182]', async () => {
+  it('to change files names every file before the first diff and omits nothing [CCC-182]', async () => {
     const { codex, thread, questions } = await aThread();
     const { params } = codex.asks(thread, FILES, { startedAtMs: 5000 });
     const long = 'x'.repeat(5000);
@@ -135,7 +135,7 @@ describe('an approval that Codex asks for', () => {
     );
   });
 
-  it('to change files that are not known can only be denied, and that answer approves nothing later [CCC-182]', async () => {
+  it('to change unknown files can only be denied, and that answer approves nothing later [CCC-182]', async () => {
     const { codex, thread, questions } = await aThread();
     const { params } = codex.asks(thread, FILES, { startedAtMs: 5000 });
     const open = await asked(questions);
@@ -157,7 +157,7 @@ describe('an approval that Codex asks for', () => {
     expect(await questions.answer(call, [{ options: [1] }], NEVER)).toMatchObject({ outcome: 'unknown' });
   });
 
-  it('is somebody else’s where the item ends otherwise than ours would have it [CCC-183]', async () => {
+  it('counts as answered by somebody else if the item ends differently from our answer [CCC-183]', async () => {
     const { codex, thread, questions } = await aThread();
     codex.asks(thread, COMMAND, { startedAtMs: 5000, command: 'touch made' });
     const { call } = await asked(questions);
@@ -165,7 +165,7 @@ describe('an approval that Codex asks for', () => {
     expect(await questions.answer(call, [{ options: [0] }], NEVER)).toEqual({ outcome: 'gone' });
   });
 
-  it('that began in the same second as another one is never answered by the answer to that [CCC-183]', async () => {
+  it('is never answered by the answer to another one of the same second [CCC-183]', async () => {
     const { codex, thread, questions } = await aThread();
     const first = codex.asks(thread, COMMAND, { startedAtMs: 5000, command: 'touch one' });
     codex.asks(thread, COMMAND, { startedAtMs: 5008, command: 'rm -rf two' });
@@ -178,7 +178,7 @@ describe('an approval that Codex asks for', () => {
     expect(codex.replies).toEqual([]);
   });
 
-  it('is not known any more where the daemon ends before it says what became of it', async () => {
+  it('has an unknown outcome if the daemon ends before it reports one', async () => {
     const { codex, thread, questions } = await aThread();
     codex.asks(thread, COMMAND, { startedAtMs: 5000, command: 'touch made' });
     const { call } = await asked(questions);
@@ -186,7 +186,7 @@ describe('an approval that Codex asks for', () => {
     expect(await questions.answer(call, [{ options: [0] }], NEVER)).toMatchObject({ outcome: 'unknown' });
   });
 
-  it('of a kind that we do not know is left to its window', async () => {
+  it('of an unknown kind is left to the window', async () => {
     const { codex, thread, questions } = await aThread();
     codex.asks(thread, 'item/permissions/requestApproval', { startedAtMs: 5000, permissions: {} });
     expect(await questions.open()).toBeNull();
@@ -194,7 +194,7 @@ describe('an approval that Codex asks for', () => {
   });
 });
 
-it('a thread of Codex is joined only while somebody looks for its questions', async () => {
+it('Parley joins a thread of Codex only while somebody looks for its questions', async () => {
   const { codex, thread, questions } = await aThread();
   await questions.open();
   expect(codex.joinedTo(thread)).toBe(0);
@@ -205,7 +205,7 @@ it('a thread of Codex is joined only while somebody looks for its questions', as
   await within(DEADLINE, async () => (await questions.open()) === null && codex.joinedTo(thread) === 0);
 });
 
-it('a thread of Codex is left also if the time was over while an answer was on its way', async () => {
+it('Parley leaves a thread of Codex even if the time runs out while an answer is under way', async () => {
   const { codex, thread, another } = await aThread();
   const questions = another({ stayMs: 20 });
   codex.asks(thread, COMMAND, { startedAtMs: 5000, command: 'touch made' });
@@ -221,7 +221,7 @@ it('a thread of Codex is left also if the time was over while an answer was on i
   await within(DEADLINE, async () => codex.joinedTo(thread) === 0);
 });
 
-it('two threads of Codex that are looked at in one moment keep their questions apart', async () => {
+it('two threads of Codex keep their questions apart when both are looked at in the same moment', async () => {
   const { codex, thread, daemon, another } = await aThread();
   const other = codex.begin();
   codex.typed(other, 'go');
@@ -248,7 +248,7 @@ function size() {
   return { ...color(), id: 'size', question: 'Which size?', options: [{ label: 'S', description: 'small' }] };
 }
 
-/** A conversation in a turn, and who looks at its questions. */
+/** A conversation in a turn, and a reader of its questions. */
 async function aThread() {
   const codex = new ScriptedCodex();
   opened.push(() => codex.close());

@@ -6,38 +6,39 @@ import { changesIn, type CodexRequest, isAnsweredWith, isDenial, codexRequestIn 
 import { callIn } from './rollout.ts';
 import type { CodexDaemon, Thread } from './rpc.ts';
 
-/** Limit for what waits to come after the answer to `thread/resume`, ms. Codex sends it right behind that. */
+/** Time for the open requests to arrive after the answer to `thread/resume`, ms. Codex sends them right after it. */
 const REPLAY_MS = 1000;
-/** Limit for Codex to write down what was answered, ms. */
+/** Time for Codex to record an answer, ms. */
 const RECORDED_MS = 10_000;
-/** Limit for the end of an item that was approved, ms. A command may run for hours. */
+/** How long to wait for the end of an approved item, ms. A command may run for hours. */
 const APPROVED_MS = 500;
-/** Limit for the end of an item that was denied, ms. */
+/** How long to wait for the end of a denied item, ms. */
 const DENIED_MS = 3000;
-/** Limit for staying in a thread after the last look, ms. Codex keeps a thread that a client has joined, also without a window. */
+/** How long to stay in a thread after the last look, ms. Codex keeps a joined thread loaded, even without a window. */
 const STAY_MS = 10_000;
 const LOOK_MS = 10;
 
 /**
- * What a thread of Codex asks its user. Codex sends each as a request to every client that has joined the thread, its window among them, and
- * again to one that joins later, so nothing is lost when this program restarts. The first reply counts, and all others hear that the
- * request is resolved. A thread is joined only while a caller looks for its questions.
+ * The questions of a Codex thread to its user. Codex sends each question as a request to all clients that have joined the thread, including its
+ * window, and again to a client that joins later, so none is lost when Parley restarts. The first reply counts; the other clients get a
+ * notice that the request is resolved. Parley joins a thread only while a caller looks for its questions.
  */
 export class CodexQuestions implements QuestionDriver {
   readonly #requests = new Map<Id, Request>();
-  /** What items are about to change, and how items and turns ended. */
+  /** The file changes of each item. */
   readonly #changes = new Map<string, string>();
+  /** How items and turns ended. */
   readonly #ended = new Map<string, string>();
   #joined: { thread: string; stop: () => void } | null = null;
   #joining: Promise<void> | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** Count of answers that Codex has not confirmed yet. */
+  /** The number of answers that Codex has not confirmed yet. */
   #inHand = 0;
   readonly #askedTimes = new AskedTimes();
 
   constructor(
     readonly daemon: CodexDaemon,
-    /** The thread of the session, if it waits for its user and a window shows it. */
+    /** The thread of the session, if the thread waits for its user and a window shows it. */
     readonly waitingThread: () => Promise<Thread | null>,
     readonly stayMs = STAY_MS,
   ) {}
@@ -55,9 +56,9 @@ export class CodexQuestions implements QuestionDriver {
     const { thread, request } = found;
     const reply = request.reply(choices);
     if (typeof reply === 'string') return { outcome: 'left', because: reply };
-    if (signal.aborted) return { outcome: 'left', because: 'it was stopped before' };
-    // Nothing was awaited since the look, so as far as we know it is not resolved.
-    if (!this.daemon.reply(request.id, reply)) return { outcome: 'left', because: 'the daemon of Codex is gone' };
+    if (signal.aborted) return { outcome: 'left', because: 'Parley was stopped before it answered' };
+    // No await since the look, so the request is still open as far as we know.
+    if (!this.daemon.reply(request.id, reply)) return { outcome: 'left', because: 'the daemon of Codex has ended' };
     this.#inHand += 1;
     try {
       return await this.#outcome(thread, request, reply);
@@ -78,7 +79,7 @@ export class CodexQuestions implements QuestionDriver {
   async #outcome(thread: Thread, request: CodexRequest, reply: Params): Promise<Answering> {
     if (!(await until(RECORDED_MS, () => !this.#requests.has(request.id))))
       return { outcome: 'unknown', because: 'Codex did not take the answer' };
-    if (this.#joined?.thread !== thread.id) return { outcome: 'unknown', because: 'the daemon of Codex is gone' };
+    if (this.#joined?.thread !== thread.id) return { outcome: 'unknown', because: 'the daemon of Codex has ended' };
     return request.kind === 'question' ? recorded(thread, request, reply) : this.#decided(request, reply);
   }
 
@@ -98,7 +99,7 @@ export class CodexQuestions implements QuestionDriver {
       return null;
     }
     clearTimeout(this.#timer);
-    // What another caller joins may be another thread.
+    // Another caller may be joining a different thread.
     while (this.#joining) await this.#joining.catch(() => 'that caller gets the error');
     this.#joining = this.#join(thread.id).finally(() => (this.#joining = null));
     await this.#joining;
@@ -113,7 +114,7 @@ export class CodexQuestions implements QuestionDriver {
     if (this.#joined?.thread === threadId) return;
     this.close();
     const unheard = this.daemon.hear((message) => this.#hear(threadId, message));
-    // The next connection has joined nothing.
+    // A new connection has joined no thread.
     const unlistened = this.daemon.listen((changed) => changed === null && this.#forget());
     const stop = (): void => {
       unheard();
@@ -161,24 +162,24 @@ export class CodexQuestions implements QuestionDriver {
   }
 
   /**
-   * Codex does not say which decision it took. If the item ends as ours would not let it, it was another one. A command that is cancelled
-   * has no end of its own: its turn is interrupted.
+   * Codex does not report which decision it took. If the item ends in a way that contradicts ours, another client's decision counted. A
+   * cancelled command has no end of its own: its turn is interrupted.
    */
   async #decided({ turn, item }: CodexRequest, reply: Params): Promise<Answering> {
     const isDenied = isDenial(reply);
     const end = (): string | undefined =>
       this.#ended.get(item) ?? (this.#ended.get(turn) === 'interrupted' ? 'declined' : undefined);
     if (!(await until(isDenied ? DENIED_MS : APPROVED_MS, () => end() !== undefined)))
-      return isDenied ? { outcome: 'unknown', because: 'Codex did not end what was denied' } : { outcome: 'answered' };
+      return isDenied ? { outcome: 'unknown', because: 'Codex did not end the denied item' } : { outcome: 'answered' };
     return { outcome: (end() === 'declined') === isDenied ? 'answered' : 'gone' };
   }
 }
 
-/** What the model is told is in the record. */
+/** Waits until the record has the answer that the model got, and compares it with ours. */
 async function recorded({ path }: Thread, { item }: CodexRequest, reply: Params): Promise<Answering> {
   const output = (): string | null => (path === null ? null : (callIn(path, item)?.output ?? null));
   if (!(await until(RECORDED_MS, () => output() !== null)))
-    return { outcome: 'unknown', because: 'Codex did not write down the answer' };
+    return { outcome: 'unknown', because: 'Codex did not record the answer' };
   return { outcome: isAnsweredWith(output() ?? '', reply) ? 'answered' : 'gone' };
 }
 

@@ -5,7 +5,7 @@ import { MessageId } from '../../core/names.ts';
 import type { Attempt } from '../../core/ports/way-in.ts';
 import { QueueWay } from './queue.ts';
 
-/** What comes of a prompt for a Codex that does this. */
+/** The result of a prompt if `codex` is this script. */
 async function queued(script: string): Promise<Attempt> {
   const cwd = temporaryHome();
   const program = `${cwd}/codex`;
@@ -20,7 +20,7 @@ async function attempted(program: string, cwd: string): Promise<Attempt> {
 }
 
 describe('a prompt by `codex queue`', () => {
-  it('is offered if Codex says that it queued it', async () => {
+  it('is offered if Codex reports that it is queued', async () => {
     const said = await queued('test "$1 $2 $3 $4 $5" = "queue --thread a-thread --message mail waits"');
     expect(said).toEqual({
       outcome: 'offered',
@@ -28,12 +28,12 @@ describe('a prompt by `codex queue`', () => {
     });
   });
 
-  it('is not tried again if Codex was ended or failed after it may have taken it', async () => {
+  it('is not tried again if Codex may have taken it before it ended or failed', async () => {
     for (const script of ['kill -TERM $$', 'echo "Error: the server closed the connection" >&2; exit 1'])
       expect(await queued(script)).toMatchObject({ outcome: 'offered', evidence: { entered: 'unknown' } });
   });
 
-  it('is tried again if Codex refused it before it had it, and says why', async () => {
+  it('is tried again if Codex refused it, and gives the reason', async () => {
     const warned = 'echo "WARNING: proceeding" >&2; echo "Error: No active session found matching \'x\'." >&2; exit 1';
     expect(await queued(warned)).toEqual({
       outcome: 'left',

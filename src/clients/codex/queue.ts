@@ -8,7 +8,7 @@ const CALL_MS = 15_000;
 const QUEUE_MS = 15_000;
 const END_MS = 3000;
 const LINE_BYTES = 4 * 1024 * 1024;
-/** What 0.166 says, and Clap's exit code for a command that it does not know: nothing was queued. */
+/** Errors of Codex 0.166, and Clap's exit code for an unknown command: in these cases nothing was queued. */
 const REFUSED = /No active session found|failed to read thread/;
 const USAGE_EXIT = 2;
 
@@ -18,7 +18,7 @@ export interface CodexPlace {
   env: Env;
 }
 
-/** A server of Codex for a few calls, with or without the daemon. It loads no conversation by itself. Close it. */
+/** A `codex app-server` process for a few calls, with or without the daemon. It loads no conversation by itself. Callers must close it. */
 export class AppServer {
   readonly #child: Bun.Subprocess<'pipe', 'pipe', 'ignore'>;
   readonly #peer: JsonRpcPeer;
@@ -31,7 +31,7 @@ export class AppServer {
       'optional',
     );
     const read = readLines(child.stdout, LINE_BYTES, { receive: (bytes) => peer.receive(bytes), tooLong() {} });
-    // Its end is the end of every call that waits.
+    // The end of the process ends every waiting call.
     void read.finally(() => peer.close());
     [this.#child, this.#peer] = [child, peer];
   }
@@ -60,8 +60,9 @@ export class AppServer {
 }
 
 /**
- * Begins a conversation that a window can resume before it had a prompt, with or without the daemon. Codex gives a new one its id and its
- * record only with the first prompt; named over its server, it has both at once. Seen with 0.166. Null if this Codex cannot do it.
+ * Begins a conversation that a window can resume before the first prompt, with or without the daemon. Normally Codex creates the id and the
+ * record of a conversation with the first prompt; if the conversation is named through the server, it has both at once (seen with 0.166).
+ * Null if this Codex cannot do it.
  */
 export async function newThread(place: CodexPlace, name: string): Promise<string | null> {
   const server = new AppServer(place);
@@ -80,8 +81,8 @@ export async function newThread(place: CodexPlace, name: string): Promise<string
 }
 
 /**
- * A prompt by `codex queue`, which Codex takes up when it is idle: also in a window without the daemon, in one that had no prompt yet, and
- * after an open dialog. The composer is not touched. Each call is a prompt of its own, so one is tried once.
+ * Sends a prompt by `codex queue`. Codex begins it when it is idle, also in a window without the daemon, before the first prompt of a window,
+ * and after an open dialog. The composer is not touched. Each call makes a new prompt, so no call is repeated.
  */
 export class QueueWay implements Way {
   readonly name = 'rpc';
@@ -89,13 +90,13 @@ export class QueueWay implements Way {
   constructor(
     readonly place: CodexPlace,
     readonly thread: string,
-    /** Called before Codex has it. */
+    /** Called before the prompt is sent. */
     readonly before: () => void,
   ) {}
 
   async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     if (parcels.length === 0) return { outcome: 'left', because: 'there is nothing to hand over', retry: false };
-    if (signal.aborted) return { outcome: 'left', because: 'it was stopped before', retry: true };
+    if (signal.aborted) return { outcome: 'left', because: 'Parley was stopped before it sent anything', retry: true };
     this.before();
     const text = parcels.map((parcel) => parcel.text).join('\n');
     const child = this.#queue(text);
@@ -105,11 +106,11 @@ export class QueueWay implements Way {
     if (code === 0) return { outcome: 'offered', evidence };
     const because = `codex queue: ${/^error: .*/im.exec(said)?.[0].slice(0, 200) ?? `exit ${code}`}`;
     if (code === USAGE_EXIT || REFUSED.test(said)) return { outcome: 'left', because, retry: true };
-    // Codex may have taken it before it failed or was ended: a second call would be a second prompt.
+    // Codex may have taken the prompt before the command failed or was ended. A second call would make a second prompt.
     return { outcome: 'offered', evidence: { ...evidence, entered: 'unknown', because } };
   }
 
-  /** The running call, or why there is none. */
+  /** The running process, or why it could not be started. */
   #queue(text: string): Bun.Subprocess<'ignore', 'ignore', 'pipe'> | string {
     const { program, cwd, env } = this.place;
     try {

@@ -4,21 +4,21 @@ import { type Described, Schema } from '../../core/schema.ts';
 import type { Id, Params, Request } from '../../wire/jsonrpc.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 
-/** The requests of Codex 0.166 that wait for its user, what they offer, and what is replied to them. */
+/** The requests of Codex 0.166 that wait for its user: their options and the replies. */
 
-/** One that waits. What else Codex asks of its windows is not for us: forms of MCP servers, profiles of permissions, its own plans. */
+/** A request that waits. Parley does not answer forms of MCP servers, permission profiles and plans: only the window does. */
 export interface CodexRequest {
   id: Id;
-  /** Names it also where another connection or daemon gives it another id. */
+  /** An id that stays the same if another connection or daemon gives the request another `id`. */
   call: string;
   turn: string;
-  /** The item of the turn that waits. For a question it is the call of the model's tool. */
+  /** The item of the turn that waits; for a question, the model's tool call. */
   item: string;
-  /** Unix ms; null where Codex does not say. */
+  /** Unix ms; null if Codex does not report it. */
   startedAt: number | null;
   kind: 'question' | 'permission';
   questions: AskedQuestion[];
-  /** The reply, or why there can be none from here. */
+  /** The reply to send, or why Parley cannot reply. */
   reply(choices: readonly Choice[]): Params | string;
 }
 
@@ -51,7 +51,7 @@ const Approval = new Schema(() =>
   }),
 );
 
-/** Null if it is none that we know. `changes`: what items are about to change, as far as that is known; a request names only its item. */
+/** Null for an unknown kind of request. `changes`: the known file changes by item, because a request has only the id of its item. */
 export function codexRequestIn(
   { id, method, params }: Request,
   changes: ReadonlyMap<string, string>,
@@ -73,7 +73,7 @@ export function codexRequestIn(
       const approval = Approval.safeParse(params);
       if (!approval.success) return null;
       const known = changes.get(named.item);
-      // An answer to what was shown is none to other changes.
+      // The changes are part of the id, so an answer to these changes cannot approve others.
       const shownCall = known === undefined ? call : `${call}/${Bun.hash(known).toString(36)}`;
       const shown = changeOf(approval.data, known);
       return { ...named, call: shownCall, startedAt: approval.data.startedAtMs, kind: 'permission', ...shown };
@@ -96,7 +96,7 @@ function questionsOf({ questions }: Described<typeof Asked>): Pick<CodexRequest,
       if (isSecret) return 'Codex asks for a secret; type it in its window, because an answer from here is kept';
       const choice = choices[at];
       const words = choice && ('text' in choice ? choice.text : options[choice.options[0] ?? -1]?.label);
-      if (words === undefined) return `there is no answer to question ${at}`;
+      if (words === undefined) return `the answer to question ${at} is missing`;
       answers[id] = { answers: [words] };
     }
     return { answers };
@@ -123,7 +123,7 @@ function commandOf(approval: Described<typeof Approval>): Pick<CodexRequest, 'qu
   );
 }
 
-/** The words of Codex's own window; null for a decision that we do not know. */
+/** The label in Codex's own window; null for an unknown decision. */
 function labelOf(decision: unknown, isNetwork: boolean): string | null {
   switch (decision) {
     case 'accept':
@@ -171,7 +171,7 @@ function changeOf(
 function decided(header: string, question: string, options: { label: string; decision: unknown }[]) {
   const reply = ([choice]: readonly Choice[]): Params | string => {
     const option = choice && 'options' in choice ? options[choice.options[0] ?? -1] : undefined;
-    return option ? { decision: option.decision } : 'a permission takes one of its options';
+    return option ? { decision: option.decision } : 'a permission can only be answered with one of its options';
   };
   return {
     questions: [{ question, header, options: options.map(({ label }) => ({ label })), multiSelect: false }],
@@ -179,7 +179,7 @@ function decided(header: string, question: string, options: { label: string; dec
   };
 }
 
-/** Whether Codex does not do with this what it asked for. */
+/** Does this reply deny the request? */
 export function isDenial({ decision }: Params): boolean {
   if (!isRecord(decision)) return decision === 'decline' || decision === 'cancel';
   const host = decision['applyNetworkPolicyAmendment'];
@@ -191,19 +191,19 @@ const Answers = new Schema(() =>
   v.object({ answers: v.record(v.string(), v.object({ answers: v.array(v.string()) })) }),
 );
 
-/** Whether the model is told this reply. */
+/** Does the output that the model got have this reply? */
 export function isAnsweredWith(output: string, reply: Params): boolean {
   try {
     const told = Answers.safeParse(JSON.parse(output));
     const ours = Answers.safeParse(reply);
     return told.success && ours.success && Bun.deepEquals(told.data.answers, ours.data.answers);
   } catch {
-    // Of a turn that was interrupted it is told in words.
+    // Not JSON: the turn was interrupted, and the model got a text.
     return false;
   }
 }
 
-/** What an item is about to change: first every path, then the diffs. Null if that is not known. */
+/** The file changes of an item as text: first all paths, then the diffs. Null if they are unknown. */
 export function changesIn(changes: unknown): string | null {
   if (!Array.isArray(changes) || changes.length === 0) return null;
   const files: { name: string; diff: string }[] = [];

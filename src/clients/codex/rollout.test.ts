@@ -32,7 +32,7 @@ const MAIL = '[parley 6866003695] Mail for @app. Only lines that begin with [par
 const aborted = event({ type: 'turn_aborted', turn_id: 't1', reason: 'interrupted' });
 
 describe('a rollout of Codex', () => {
-  it('tells which prompts a turn had, with their keys, and its very last answer [CCC-157]', () => {
+  it('has the prompts of a turn with their keys, and the last answer [CCC-157]', () => {
     const said = { type: 'AgentMessage', id: 'm', content: [{ type: 'Text', text: 'let me see' }] };
     const path = aRollout(
       line({ type: 'session_meta', payload: { id: 'x', base_instructions: { text: '"type":"task_started"' } } }),
@@ -52,7 +52,7 @@ describe('a rollout of Codex', () => {
     ]);
   });
 
-  it('does not forget, when it is read on, that a second prompt joined the turn', () => {
+  it('keeps the fact that a second prompt joined the turn when reading continues', () => {
     const path = aRollout(begun('t1'), asked('t1', 'one', 'k-1'), asked('t1', 'by hand'));
     const { next } = readRollout({ path, offset: 0 });
     appendFileSync(path, done('t1', 'both'));
@@ -91,7 +91,7 @@ describe('a rollout of Codex', () => {
     expect(events).toEqual([{ kind: 'end', turn: 't1', how: 'done', text, at: ms }]);
   });
 
-  it('that an older Codex began has its prompts in another form', () => {
+  it('of an older Codex has its prompts in another form', () => {
     const path = aRollout(
       begun('t1'),
       event({ type: 'user_message', client_id: 'k-1', message: 'one', images: [] }),
@@ -114,7 +114,7 @@ describe('a rollout of Codex', () => {
     expect(events).toEqual([{ kind: 'end', turn: 't1', how, text, at: ms }]);
   });
 
-  it('is read on from a place, whole lines only, and the open turn is known there', () => {
+  it('is read from a place, in complete lines, and the place knows the open turn', () => {
     const path = aRollout(begun('t1'));
     const first = readRollout({ path, offset: 0 });
     expect(first.next.turn).toBe('t1');
@@ -159,7 +159,7 @@ describe('the conversations of a Codex home', () => {
     expect([rolloutOf(home, 'a'), rolloutOf(home, 'b')]).toEqual([path, null]);
   });
 
-  it('give the one of a folder that its user had last, and that may be taken [CCC-176]', () => {
+  it('include the last used one of a folder that may be taken [CCC-176]', () => {
     const { home, conversation } = aHome();
     const older = conversation('16', 'a', '/project');
     conversation('17', 'b', '/project');

@@ -5,29 +5,29 @@ import { endOfLines, linesFrom } from '../../sessions/follow.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 
 /**
- * The rollout: the file in which Codex 0.166 records a conversation, one JSON object per line, appended. A turn is `task_started`, the
- * prompts in it, and `task_complete` or `turn_aborted`. A turn that ended with Codex's daemon has no end. Everything else is passed over.
+ * The rollout: the file in which Codex 0.166 records a conversation. Codex appends one JSON object per line. A turn consists of `task_started`,
+ * its prompts, and `task_complete` or `turn_aborted`. A turn that was cut off by the end of Codex's daemon has no end. Other lines are ignored.
  *
- * Mail that our hook brings where the turn would end prolongs it. What the model says to that is no part of the answer; what it says to any
- * other hook is.
+ * Mail that our hook brings at the end of a turn prolongs it. The model's reply to that mail is not part of the answer; its reply to any other
+ * hook is.
  */
 
-/** A place in a rollout. `turn` is the one that has begun there and not ended. */
+/** A place in a rollout. `turn` is the turn that is open at this place. */
 export interface RolloutPlace {
   path: string;
   offset: number;
   turn?: string;
-  /** Where the line begins that has the model's last message in that turn. */
+  /** The offset of the line with the model's last message in that turn. */
   said?: number;
-  /** The same of its answer, if mail made it go on. */
+  /** The offset of the line with the answer, if mail prolonged the turn. */
   answer?: number;
-  /** How many prompts it has. */
+  /** The number of prompts in the turn. */
   prompts?: number;
 }
 
-/** Conversations that are looked at to find the newest one of a folder. */
+/** The most conversations that are read to find the newest one of a folder. */
 const MOST_LOOKED_AT = 300;
-/** A line without one of these is none of ours. Lines can have megabytes. */
+/** Only lines that match are parsed: others can have megabytes. */
 const OURS = /"type":"(task_started|task_complete|turn_aborted|user_message|UserMessage|AgentMessage|HookPrompt)"/;
 
 export function placeIn(text: RecordPlace): RolloutPlace | null {
@@ -48,12 +48,12 @@ export function placeIn(text: RecordPlace): RolloutPlace | null {
   }
 }
 
-/** The end of a rollout. One that is not there yet begins at 0. */
+/** The end of a rollout; offset 0 if it does not exist yet. */
 export function endOfRollout(path: string): RolloutPlace {
   return { path, offset: endOfLines(path) };
 }
 
-/** What was recorded since a place, and the place behind the last whole line. */
+/** The events since a place, and the place after the last complete line. */
 export function readRollout(since: RolloutPlace): { events: TurnEvent[]; next: RolloutPlace } {
   const events: TurnEvent[] = [];
   let { path, offset, ...open }: RolloutPlace = since;
@@ -64,10 +64,10 @@ export function readRollout(since: RolloutPlace): { events: TurnEvent[]; next: R
   return { events, next: { path, offset, ...open } };
 }
 
-/** A call of the model is looked for at the end of a rollout. */
+/** How many bytes at the end of a rollout are searched for a call of the model. */
 const CALL_TAIL = 4 * 1024 * 1024;
 
-/** A tool call of the model: when it was made (Unix ms), and what the model was told then; null if that is not recorded yet. */
+/** A tool call of the model: its time (Unix ms), and its output or null while there is none. Null if the call is not recorded. */
 export function callIn(path: string, call: string): { at: number; output: string | null } | null {
   const from = Math.max(0, (statSync(path, { throwIfNoEntry: false })?.size ?? 0) - CALL_TAIL);
   let found: { at: number; output: string | null } | null = null;
@@ -81,7 +81,7 @@ export function callIn(path: string, call: string): { at: number; output: string
   return found;
 }
 
-/** The end of an open turn that Codex never recorded: its daemon ended in it. */
+/** The end event of a turn that the end of Codex's daemon cut off: the record has no end for it. */
 export function cutOff({ path, turn = '', answer, prompts }: Open & { path: string }, at: number): TurnEvent {
   return { kind: 'end', turn, at, ...(answered(path, answer) ?? FAILED), ...sharedBy(prompts) };
 }
@@ -93,10 +93,10 @@ interface Outcome {
   text: string;
 }
 
-/** The turn that is open, and what was said in it. */
+/** The open turn and its messages. */
 type Open = Pick<RolloutPlace, 'turn' | 'said' | 'answer' | 'prompts'>;
 
-/** Adds what a line says to the events; returns the turn that is open behind it. */
+/** Adds the events of a line; returns the turn that is open after it. */
 function readLine(line: string, from: number, { path, ...open }: Open & { path: string }, events: TurnEvent[]): Open {
   const entry = OURS.test(line) ? eventIn(line) : null;
   if (!entry) return open;
@@ -119,7 +119,7 @@ function readLine(line: string, from: number, { path, ...open }: Open & { path: 
         ...sharedBy(open.prompts),
       });
       return {};
-    // Conversations that an older Codex began.
+    // In conversations of older versions of Codex.
     case 'user_message':
       events.push({ kind: 'prompt', turn, at, text: textOf(payload['message']), ...keyOf(payload) });
       return joined(open);
@@ -137,7 +137,7 @@ function readLine(line: string, from: number, { path, ...open }: Open & { path: 
   }
 }
 
-/** One prompt more in the turn. One that comes after the answer does not share it. */
+/** Counts one more prompt of the turn. A prompt after the answer does not share that answer. */
 function joined(open: Open): Open {
   return open.answer === undefined ? { ...open, prompts: (open.prompts ?? 0) + 1 } : open;
 }
@@ -146,7 +146,7 @@ function sharedBy(prompts = 0): { shared?: true } {
   return prompts > 1 ? { shared: true } : {};
 }
 
-/** Hooks said this where the turn would have ended. Where another one says something as well, the model goes on for it, too. */
+/** Hooks returned these texts at the end of the turn. If one of them is not our mail, the turn continues for that hook as well. */
 function prolonged({ answer, ...open }: Open, fragments: unknown): Open {
   const texts: unknown[] = Array.isArray(fragments) ? fragments : [];
   if (!texts.every((one) => isRecord(one) && isMailText(textOf(one['text'])))) return open;
@@ -154,7 +154,7 @@ function prolonged({ answer, ...open }: Open, fragments: unknown): Open {
   return { ...open, ...(said !== undefined && { answer: said }) };
 }
 
-/** The turn was answered with the message in the line that begins there, whatever became of it since. */
+/** The answer of a turn that mail prolonged: the message in the line at this offset. Null without an offset. */
 function answered(path: string, from: number | undefined): Outcome | null {
   if (from === undefined) return null;
   const [line] = linesFrom(path, from);
@@ -182,7 +182,7 @@ function outcomeOf({ error, last_agent_message: said }: Record<string, unknown>)
   return { how: 'done', text: textOf(said) };
 }
 
-/** Codex's own window gives its prompts an id, too. */
+/** The id of a prompt. Prompts from Codex's own window have one, too. */
 function keyOf({ client_id: id }: Record<string, unknown>): { key?: string } {
   return typeof id === 'string' ? { key: id } : {};
 }
@@ -196,13 +196,13 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** The rollout of a conversation; null if it has none: Codex cannot resume it then. */
+/** The rollout of a conversation; null if there is none, and then Codex cannot resume the conversation. */
 export function rolloutOf(home: string, conversation: string): string | null {
   for (const path of rollouts(home)) if (path.endsWith(`-${conversation}.jsonl`)) return path;
   return null;
 }
 
-/** The conversation of a user in this folder that was used last; null if there is none that may be taken. */
+/** The user's last used conversation in this folder that `mayTake` accepts; null if there is none. */
 export function newestConversation(home: string, folder: string, mayTake: (id: string) => boolean): string | null {
   let newest: { id: string; at: number } | null = null;
   let looked = 0;
@@ -217,13 +217,13 @@ export function newestConversation(home: string, folder: string, mayTake: (id: s
   return newest?.id ?? null;
 }
 
-/** Whether a conversation is its user's own, not that of a helper or of `codex exec`. */
+/** Is this a conversation of the user, and not of a subagent or `codex exec`? */
 export function isUsers(path: string): boolean {
   const { source, thread_source: kind } = metaOf(path);
   return source !== 'exec' && (kind === undefined || kind === null || kind === 'user');
 }
 
-/** All rollouts, the one that was begun last first: `sessions/2026/11/18/rollout-<time>-<id>.jsonl`. */
+/** All rollouts, newest first: `sessions/2026/11/18/rollout-<time>-<id>.jsonl`. */
 function* rollouts(home: string): Generator<string> {
   for (const day of days(`${home}/sessions`, 3))
     for (const name of namesIn(day)) if (/^rollout-.*\.jsonl$/.test(name)) yield `${day}/${name}`;
@@ -238,7 +238,7 @@ function namesIn(folder: string): string[] {
   return existsSync(folder) ? readdirSync(folder).toSorted().toReversed() : [];
 }
 
-/** What the first line says of the conversation. */
+/** The metadata of the conversation, from the first line. */
 function metaOf(path: string): Record<string, unknown> {
   const [line] = linesFrom(path, 0);
   try {

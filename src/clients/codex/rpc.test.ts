@@ -11,7 +11,7 @@ afterEach(async () => {
 });
 
 describe('the connection to the daemon of Codex', () => {
-  it('knows the loaded conversations and what they do, from then on without asking', async () => {
+  it('knows the loaded conversations and their status, and then follows them without asking', async () => {
     const codex = aCodex();
     const [one, two] = [codex.begin(), codex.begin('/elsewhere', { ephemeral: true })];
     const daemon = connectionTo(codex);
@@ -50,7 +50,7 @@ describe('the connection to the daemon of Codex', () => {
     await within(DEADLINE, async () => daemon.threads.get(old.id)?.path === old.path);
   });
 
-  it('is one for all that use it, and ends with the last of them', async () => {
+  it('is shared by all users in a process, and closed by the last of them', async () => {
     const codex = aCodex();
     const [one, two] = [CodexDaemon.at(codex.codexHome), CodexDaemon.at(codex.codexHome)];
     await Promise.all([one.connect(), two.connect(), one.call('thread/loaded/list', {})]);
@@ -61,7 +61,7 @@ describe('the connection to the daemon of Codex', () => {
     await within(DEADLINE, async () => !one.isConnected);
   });
 
-  it('is there again after the daemon was killed and started, and knows what is loaded then', async () => {
+  it('reconnects after the daemon was killed and restarted, and knows the loaded conversations', async () => {
     const codex = aCodex();
     const before = codex.begin();
     const daemon = connectionTo(codex);
@@ -81,7 +81,7 @@ describe('the connection to the daemon of Codex', () => {
     expect([[...daemon.threads.keys()], daemon.isDead(), told.includes(null)]).toEqual([[after.id], false, true]);
   });
 
-  it('is not the first that a new daemon hears of: that client gives it its name', async () => {
+  it('is never the first client of a new daemon, which takes over the name of its first client', async () => {
     const codex = aCodex();
     codex.startedAt(Date.now() + 3_600_000);
     const daemon = connectionTo(codex);
@@ -90,7 +90,7 @@ describe('the connection to the daemon of Codex', () => {
     expect([await daemon.connect(), codex.clients]).toEqual([true, 1]);
   });
 
-  it('gives up a call that is not answered in time, and hands on what Codex refuses', async () => {
+  it('gives up a call without an answer in time, and passes on a refusal of Codex', async () => {
     const codex = aCodex();
     const { id } = codex.begin();
     const daemon = connectionTo(codex);

@@ -7,40 +7,43 @@ import { isProcessAlive, startOf } from '../../platform/process.ts';
 import { isRecord, JsonRpcPeer, RemoteError } from '../../wire/jsonrpc.ts';
 import type { Id, Notification, Params, Request } from '../../wire/jsonrpc.ts';
 
-/** `failed`: the last turn ended with an error. Codex takes the next prompt then, as if it were idle. */
+/** `failed`: the last turn ended with an error. Codex then takes prompts as if it were idle. */
 export type ThreadStatus = 'idle' | 'failed' | 'active' | 'waitingOnApproval' | 'waitingOnUserInput';
 
 /** A conversation that Codex's daemon has loaded. */
 export interface Thread {
   id: string;
   cwd: string;
-  /** Its record. Codex makes the file with the first turn. */
+  /** The path of its record. Codex creates the file with the first turn. */
   path: string | null;
-  /** False for threads that Codex keeps for itself: titles, helpers of a turn. */
+  /** False for internal threads of Codex: titles, subagents. */
   isUsers: boolean;
   status: ThreadStatus;
 }
 
 const WAITING = { waitingOnApproval: 'permission prompt', waitingOnUserInput: 'input needed' } as const;
 
-/** A call that is not answered in this time may still be done by the daemon. */
+/** Time for the answer to a call. The daemon may still execute a call that it did not answer in time. */
 const CALL_MS = 5000;
 const OPEN_MS = 1500;
 const RETRY_MS = 1000;
-/** The name of its first client becomes the name of the daemon, also towards the model's provider. That name is Codex's. */
+/**
+ * How long we do not connect to a new daemon. It takes over the name of its first client, also towards the model's provider, and that must be
+ * the name of Codex's own client.
+ */
 const FIRST_CLIENT_MS = 1500;
 
 const shared = new Map<string, CodexDaemon>();
 
 /**
- * The daemon of one Codex home, over its control socket (WebSocket, JSON-RPC without the version). One connection per process. It knows
- * every loaded thread: the daemon tells each client about starts, ends and status. It never starts the daemon, and it replies to a request
- * of the daemon only where the user answered it.
+ * The connection of this process to the daemon of one Codex home, over its control socket (WebSocket, JSON-RPC without the version). It knows
+ * all loaded threads, because the daemon reports starts, ends and status changes to each client. It never starts the daemon, and it replies
+ * to a request of the daemon only with the user's answer.
  */
 export class CodexDaemon {
-  /** Loaded threads; empty while there is no connection. */
+  /** The loaded threads; empty while there is no connection. */
   readonly threads = new Map<string, Thread>();
-  /** The conversations and terminals that sessions of ours have, and the name of that session. */
+  /** Which session has which conversation or terminal: the name of the session by the id of the conversation or terminal. */
   readonly claims = new Map<string, string>();
   readonly #listeners = new Set<(thread: string | null) => void>();
   readonly #hearers = new Set<(message: Request | Notification) => void>();
@@ -54,7 +57,7 @@ export class CodexDaemon {
 
   private constructor(readonly home: string) {}
 
-  /** The connection of this process for a Codex home. Each `at` needs one `release`. */
+  /** The shared connection for a Codex home. Each `at` needs one `release`. */
   static at(home: string): CodexDaemon {
     const daemon = shared.get(home) ?? new CodexDaemon(home);
     shared.set(home, daemon);
@@ -74,7 +77,7 @@ export class CodexDaemon {
     return this.#peer !== null;
   }
 
-  /** Connects if there is a daemon. False if there is none, or it does not answer. */
+  /** Connects to the daemon. False if none runs, or it does not answer. */
   async connect(): Promise<boolean> {
     if (this.#peer) return true;
     this.#opening ??= this.#open().finally(() => (this.#opening = null));
@@ -84,7 +87,10 @@ export class CodexDaemon {
     );
   }
 
-  /** Calls back when a thread has changed; null: the connection came or went. Keeps the connection open until it is stopped. */
+  /**
+   * Calls `changed` with the id of each thread that changes, or with null when the connection opens or closes. Reconnects until the returned
+   * function is called.
+   */
   listen(changed: (thread: string | null) => void): () => void {
     this.#listeners.add(changed);
     this.#timer ??= setInterval(() => void this.connect(), RETRY_MS);
@@ -96,7 +102,7 @@ export class CodexDaemon {
     };
   }
 
-  /** Calls back with each request and notification of the daemon. Returns how to stop. */
+  /** Calls `heard` with each request and notification of the daemon. Returns a function that stops this. */
   hear(heard: (message: Request | Notification) => void): () => void {
     this.#hearers.add(heard);
     return () => void this.#hearers.delete(heard);
@@ -107,21 +113,21 @@ export class CodexDaemon {
     return this.#peer?.answer(id, result) ?? false;
   }
 
-  /** Throws RemoteError if Codex refuses, NoAnswer if it is late, Refusal `unreachable` if there is no daemon or it goes away. */
+  /** Throws RemoteError if Codex refuses, NoAnswer if it does not answer in time, and Refusal `unreachable` if the daemon does not run or ends. */
   async call(method: string, params: Params, ms = CALL_MS): Promise<Params> {
     if (!(await this.connect()) || !this.#peer)
-      throw new Refusal('unreachable', 'the daemon of Codex does not run; a start of Codex starts it');
+      throw new Refusal('unreachable', 'the daemon of Codex does not run; start Codex, which starts it');
     const result = await this.#peer.request(method, params, { ms }).answer;
     return isRecord(result) ? result : {};
   }
 
-  /** Whether the daemon has a thread in its memory, by its own word. */
+  /** Does the daemon report this thread as loaded? */
   async hasLoaded(threadId: string, ms = CALL_MS): Promise<boolean> {
     const { data, nextCursor } = await this.call('thread/loaded/list', {}, ms);
     return !Array.isArray(data) || data.includes(threadId) || typeof nextCursor === 'string';
   }
 
-  /** The port on which the window listens that began or resumed this thread: it serves tools to it. Null: no window did. */
+  /** The port of the window that began or resumed this thread: the window serves tools to it there. Null if no window did. */
   async windowPort(threadId: string, ms = CALL_MS): Promise<number | null> {
     const asked = { threadId, serverName: 'codex_tui', detail: 'toolsAndAuthOnly' };
     const { data } = await this.call('mcpServerStatus/list', asked, ms);
@@ -130,14 +136,14 @@ export class CodexDaemon {
     return Number(/^http:\/\/127\.0\.0\.1:(\d+)$/.exec(origin)?.[1] ?? 0) || null;
   }
 
-  /** The id of a prompt that waits in the queue of a thread; null if it is not there, or not any more. */
+  /** The queue id of a waiting prompt; null if it is not in the queue. */
   async queued(threadId: string, key: string, ms = CALL_MS): Promise<string | null> {
     return placeInQueue(await this.call('thread/queue/list', { threadId }, ms), key);
   }
 
   /**
-   * Gives a prompt to a thread: it begins a turn, or joins the one that runs after its tool call. Returns that turn's id. The same key again
-   * is a second prompt, so this is asked once.
+   * Gives a prompt to a thread and returns the id of its turn. The prompt begins a turn, or joins the running turn after its tool call. Not
+   * idempotent: a second call with the same key makes a second prompt.
    */
   async prompt(threadId: string, key: string, text: string): Promise<string> {
     const input = [{ type: 'text', text, text_elements: [] }];
@@ -145,7 +151,7 @@ export class CodexDaemon {
     return isRecord(turn) ? String(turn['id']) : '';
   }
 
-  /** Adds a prompt to the queue of a thread: its id there. The same key again is a second prompt, so this is asked once. */
+  /** Adds a prompt to the queue of a thread and returns its queue id. Not idempotent: a second call makes a second prompt. */
   async enqueue(threadId: string, key: string, text: string): Promise<string> {
     const input = [{ type: 'text', text, text_elements: [] }];
     const { queuedSubmission: item } = await this.call('thread/queue/add', {
@@ -156,7 +162,7 @@ export class CodexDaemon {
     return isRecord(item) ? String(item['id']) : '';
   }
 
-  /** Begins a prompt of the queue. False if it waits on, because another turn runs. One that has begun already is not begun twice. */
+  /** Begins a queued prompt. False if it continues to wait because another turn runs. True, without effect, if it has begun already. */
   async begin(threadId: string, queuedSubmissionId: string): Promise<boolean> {
     try {
       await this.call('thread/queue/start', { threadId, queuedSubmissionId });
@@ -166,33 +172,33 @@ export class CodexDaemon {
     }
   }
 
-  /** Takes a prompt out of the queue. False if it is not there: one that has begun stays. */
+  /** Removes a prompt from the queue. False if it is not there, for example because it has begun. */
   async dequeue(threadId: string, queuedSubmissionId: string): Promise<boolean> {
     const { deleted } = await this.call('thread/queue/delete', { threadId, queuedSubmissionId });
     return deleted === true;
   }
 
-  /** Interrupts the turn that runs. */
+  /** Interrupts the running turn. */
   async interrupt(threadId: string): Promise<void> {
     const { data } = await this.call('thread/turns/list', { threadId, limit: 1 });
     const turn: unknown = Array.isArray(data) ? data[0] : null;
     if (isRecord(turn)) await this.call('turn/interrupt', { threadId, turnId: String(turn['id']) });
   }
 
-  /** One start at a time: a new thread then belongs to the client that was just started. */
-  async alone<T>(act: () => Promise<T>): Promise<T> {
+  /** Runs one start of a client at a time, so that a new thread belongs to the client that was just started. */
+  async exclusively<T>(act: () => Promise<T>): Promise<T> {
     this.#starting += 1;
     const turn = this.#starts.then(act).finally(() => (this.#starting -= 1));
     this.#starts = turn.catch(() => 'the next one may start');
     return turn;
   }
 
-  /** Then a new thread may belong to a session that does not know it yet. */
+  /** While a client starts, a new thread may belong to a session that does not know it yet. */
   get isStarting(): boolean {
     return this.#starting > 0;
   }
 
-  /** True only if the daemon is known to be gone. Its windows do not start it again; they wait for it. */
+  /** True only if the daemon has certainly ended. Windows do not restart it; they wait for it. */
   isDead(): boolean {
     const folder = `${this.home}/app-server-daemon`;
     if (!existsSync(`${folder}/daemon.pid`)) return !existsSync(this.#link);
@@ -202,7 +208,7 @@ export class CodexDaemon {
       const [started, ticks] = [startOf(pid), processIdentity?.startTicks];
       return !isProcessAlive(pid) || (started !== null && ticks !== undefined && started !== String(ticks));
     } catch {
-      // It is being written.
+      // The file is being written.
       return false;
     }
   }
@@ -219,7 +225,7 @@ export class CodexDaemon {
     socket.addEventListener('open', () => opened.resolve());
     socket.addEventListener('message', ({ data }: MessageEvent<string | Uint8Array>) => peer.receive(data));
     socket.addEventListener('close', () => {
-      opened.reject(new Refusal('unreachable', 'the daemon of Codex is gone'));
+      opened.reject(new Refusal('unreachable', 'the daemon of Codex has ended'));
       peer.close();
       this.#lost(socket);
     });
@@ -246,7 +252,7 @@ export class CodexDaemon {
     peer.notify('initialized', {});
     const loaded = await call('thread/loaded/list', {});
     const ids = isRecord(loaded) && Array.isArray(loaded['data']) ? loaded['data'].map(String) : [];
-    // One that ended meanwhile is not there any more.
+    // A thread that ended meanwhile cannot be read.
     await Promise.all(
       ids.map((threadId) => call('thread/read', { threadId }).then((read) => this.#keep(read), ignore)),
     );
@@ -280,7 +286,7 @@ export class CodexDaemon {
       known.status = now;
       return this.#tell(id);
     }
-    // A conversation that is resumed is announced by its status alone.
+    // For a resumed conversation, Codex sends only a status change.
     void this.call('thread/read', { threadId: id }).then((read) => this.#keep(read), ignore);
   }
 
@@ -308,7 +314,10 @@ export class CodexDaemon {
     for (const listener of this.#listeners) listener(thread);
   }
 
-  /** The socket itself: the link to it may have a longer path than a socket can have. Throws if nobody of ours listens there yet. */
+  /**
+   * The real path of the socket: the path of the link may be too long for a socket. Throws if there is no socket, if it is another user's, or if
+   * the daemon is still starting.
+   */
   #path(): string {
     const path = realpathSync(this.#link);
     const { uid, mtimeMs } = statSync(path);
@@ -323,7 +332,7 @@ export function isUnknownThread(error: unknown): boolean {
   return error instanceof RemoteError && /no rollout found/.test(error.message);
 }
 
-/** The id of a prompt in the queue of a thread, as Codex lists it; null if it is not there. */
+/** Finds a prompt in the answer of `thread/queue/list` and returns its queue id; null if it is not there. */
 export function placeInQueue({ data }: Params, key: string): string | null {
   const items: unknown[] = Array.isArray(data) ? data : [];
   const found = items.find((item) => isRecord(item) && item['clientUserMessageId'] === key);
@@ -334,7 +343,7 @@ export function codexHome(env: Env): string {
   return env['CODEX_HOME'] || `${userHome(env)}/.codex`;
 }
 
-/** Nothing runs in it: a prompt begins a turn. */
+/** No turn runs in this thread, so a prompt begins one. */
 export function isThreadFree({ status }: Thread): boolean {
   return status === 'idle' || status === 'failed';
 }
@@ -355,7 +364,7 @@ function threadIn(value: unknown): Thread | null {
   return { id, cwd, path: typeof path === 'string' ? path : null, isUsers, status: now };
 }
 
-/** Null if the thread is not loaded. A status that we do not know may be anything: nothing is typed then. */
+/** Null if the thread is not loaded. An unknown status counts as `active`, so nothing is sent. */
 function statusIn(value: unknown): ThreadStatus | null {
   const { type, activeFlags } = isRecord(value) ? value : {};
   if (type === 'notLoaded') return null;

@@ -21,7 +21,7 @@ function opens<T extends { close(): Promise<void> }>(one: T): T {
 }
 
 describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
-  it('is a client like any other: it starts, answers, stops and goes on [CCC-205]', async () => {
+  it('starts, answers, stops and resumes like that of any other client [CCC-205]', async () => {
     const { session } = aCodex();
     const driver = session();
     expect(await driver.state()).toEqual({ status: 'stopped' });
@@ -51,7 +51,7 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     expect((await Promise.all(both)).map(({ end }) => end.text)).toEqual(['from one', 'from two']);
   });
 
-  it('with no conversation of its own takes the newest of its folder, but none of another session [CCC-176, CCC-178]', async () => {
+  it('without a conversation takes the newest of its folder, but never that of another session [CCC-176, CCC-178]', async () => {
     const { codex, session } = aCodex();
     const one = session();
     await one.start();
@@ -72,7 +72,7 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     expect(await session({ name: 'four', sharesFolder: true }).start()).toEqual({ started: 'fresh' });
   });
 
-  it('ends its turn when it is stopped: without a window Codex would go on [CCC-180]', async () => {
+  it('ends its turn when it is stopped, because Codex would continue without a window [CCC-180]', async () => {
     const { codex, session } = aCodex();
     const driver = session();
     await driver.start();
@@ -110,7 +110,7 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     expect(codex.called).not.toContain('thread/queue/add');
   });
 
-  it('asks its user in its window and here, until the window is gone [CCC-103]', async () => {
+  it('asks its user both in its window and through Parley, until the window is closed [CCC-103]', async () => {
     const { codex, session } = aCodex();
     const driver = session();
     await driver.start();
@@ -120,11 +120,11 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     codex.asks(its, 'item/commandExecution/requestApproval', { startedAtMs: 1000, command: 'touch made' });
     await within(DEADLINE, async () => (await driver.questions.open())?.kind === 'permission');
     await Bun.spawn(['tmux', 'kill-server'], { env: codex.env }).exited;
-    // Codex would keep the conversation for us.
+    // Codex would keep the conversation loaded for us.
     await within(DEADLINE, async () => (await driver.questions.open()) === null && codex.joinedTo(its) === 0);
   });
 
-  it('begins the next prompt also after an interrupt, when Codex holds its queue back [CCC-180]', async () => {
+  it('begins the next prompt even after an interrupt, when Codex does not begin its queue [CCC-180]', async () => {
     const { codex, session } = aCodex();
     const driver = session();
     await driver.start();
@@ -137,7 +137,7 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     expect((await asks(driver, 'next')).end).toMatchObject({ how: 'done', text: 're: next' });
   });
 
-  it('begins a prompt later that came behind a turn of its user, which was interrupted', async () => {
+  it('begins a prompt that waited for a turn of its user after that turn is interrupted', async () => {
     const { codex, session } = aCodex();
     const driver = session();
     await driver.start();
@@ -154,7 +154,7 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     expect((await asked).end).toMatchObject({ how: 'done', text: 're: ours' });
   });
 
-  it('does not know what became of a prompt that Codex did not acknowledge, and never puts it in twice', async () => {
+  it('reports `unknown` for a prompt that Codex did not acknowledge, and never submits it twice', async () => {
     const { codex, session } = aCodex();
     const driver = session();
     await driver.start();
@@ -171,7 +171,7 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     expect(codex.called.filter((method) => method === 'thread/queue/add')).toHaveLength(1);
   });
 
-  it('takes a prompt that no turn began with out of the queue of Codex, so that it does not run later', async () => {
+  it('removes a prompt that no turn has begun from the queue of Codex, so that it does not run later', async () => {
     const { codex, session } = aCodex();
     const driver = session();
     await driver.start();
@@ -189,7 +189,7 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     expect(readFileSync(its.path, 'utf8')).not.toContain('deploy');
   });
 
-  it('is stopped without its daemon; a turn in which that ended has failed; a start goes on [CCC-180]', async () => {
+  it('is stopped when its daemon ends; the open turn has failed, and a start resumes the conversation [CCC-180]', async () => {
     const { codex, session } = aCodex();
     const driver = session();
     await driver.start();
@@ -203,11 +203,11 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     expect((await slow).end).toMatchObject({ how: 'failed' });
     codex.start();
     expect(await driver.start()).toEqual({ started: 'resumed' });
-    // Also for those who look only now.
+    // Also for a reader that begins only now.
     expect((await driver.events(place)).events.at(-1)).toMatchObject({ kind: 'end', how: 'failed' });
   });
 
-  it('tells of each change, and of what a person typed', async () => {
+  it('reports each change, and the prompts that a person typed', async () => {
     const { codex, session } = aCodex();
     const driver = session();
     await driver.start();
@@ -225,15 +225,15 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     expect(events.some((event) => driver.isOurs(event, { key: 'k', text: 'by hand' }))).toBe(false);
   });
 
-  it('ends a start with the last line of Codex, if that ends [CCC-177]', async () => {
+  it('fails a start with the last line of Codex if Codex ends [CCC-177]', async () => {
     const { session } = aCodex();
     const driver = session({ command: saysAndEnds('I give up', 3) });
     await expect(driver.start()).rejects.toThrow('I give up');
     expect(await driver.state()).toEqual({ status: 'stopped' });
-    await expect(session({ command: ['codex', '--no-daemon'] }).start()).rejects.toThrow('take --no-daemon out');
+    await expect(session({ command: ['codex', '--no-daemon'] }).start()).rejects.toThrow('remove --no-daemon');
   });
 
-  it('waits for its user while its window asks something, and nothing is typed [CCC-159]', async () => {
+  it('waits for its user while the window shows a question, and nothing is typed [CCC-159]', async () => {
     const { codex, session } = aCodex();
     const command = [...codex.command, '--asks'];
     const driver = session({ command });
@@ -244,7 +244,7 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     const other = codex.begin();
     expect(await driver.state()).toMatchObject({ status: 'waiting' });
     codex.unload(other);
-    // Another program finds it as it is, and starts no second one.
+    // Another process finds the running client and does not start a second one.
     const { pid } = await driver.state();
     const again = session({ command });
     expect(await again.start()).toEqual({ started: 'resumed' });
@@ -255,7 +255,7 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     expect((await asks(driver, 'hello')).end).toMatchObject({ how: 'done', text: 're: hello' });
   });
 
-  it('waits for its user also before Codex has a daemon', async () => {
+  it('waits for its user even before Codex has a daemon', async () => {
     const { codex, session } = aCodex();
     await codex.kill();
     const login = ['sh', '-c', 'printf "> 1. Sign in with ChatGPT\\n\\n  Press enter to continue"; read answer'];
@@ -266,7 +266,7 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     expect(await driver.state()).toEqual({ status: 'stopped' });
   });
 
-  it('says what its window shows if that never gets ready [CCC-177]', async () => {
+  it('reports what the window shows if the window never gets ready [CCC-177]', async () => {
     const { session } = aCodex();
     const driver = session({ command: ['sh', '-c', 'echo loading; exec sleep 600'], startTimeoutMs: 1500 });
     await expect(driver.start()).rejects.toThrow(/^Codex was not ready in 2 s: (loading)?$/);
@@ -308,9 +308,9 @@ describe('a prompt for Codex', () => {
     expect(aCodex().session().prepare(text)).toBe(prepared);
   });
 
-  it('is refused where nothing is left of it, and where it is meant as a command', () => {
+  it('is refused if it has no visible text or is meant as a command', () => {
     const driver = aCodex().session();
-    expect(() => driver.prepare(' \u0007\n')).toThrow('a prompt has a text');
+    expect(() => driver.prepare(' \u0007\n')).toThrow('the prompt is empty');
     expect(() => driver.prepare('/compact', { raw: true })).toThrow('only in its own window');
   });
 });
@@ -331,7 +331,7 @@ function aCodex() {
   return { codex, session };
 }
 
-/** A program that looks like Codex to those who look at its process. */
+/** A process that looks like Codex. */
 async function opensByHand(codex: ScriptedCodex, name: string): Promise<void> {
   const { home, folder } = codex;
   copyFileSync(Bun.which('sleep') ?? '', `${home}/codex`);
@@ -341,7 +341,7 @@ async function opensByHand(codex: ScriptedCodex, name: string): Promise<void> {
   await within(DEADLINE, async () => (await tmux(codex, ...look)).trim() === 'codex');
 }
 
-/** A command of the tmux server of these sessions; what it prints. */
+/** Runs a command of these sessions' tmux server and returns its output. */
 async function tmux({ env }: ScriptedCodex, ...words: string[]): Promise<string> {
   return new Response(Bun.spawn(['tmux', ...words], { env, stderr: 'ignore' }).stdout).text();
 }
@@ -352,7 +352,7 @@ function thread(codex: ScriptedCodex, { conversation = '' }: SessionState) {
   return found;
 }
 
-/** As control does it: tries until Codex has it, then reads its record until the turn is over. */
+/** Submits as control does: repeats until Codex has the prompt, then reads the record until the turn is over. */
 async function asks(driver: CodexSession, text: string) {
   const prompt = { key: crypto.randomUUID(), text };
   let place = await driver.place();

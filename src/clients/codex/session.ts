@@ -27,24 +27,24 @@ import type { Thread } from './rpc.ts';
 import { codexComposer, codexQuestion, isCodexWindow } from './state.ts';
 
 const TICK_MS = 1000;
-/** A record that was written to this short a time ago may still get the end of its turn. */
+/** How long to wait after the last write to a record before a turn without an end counts as cut off. */
 const SETTLED_MS = 1500;
 const POLL_MS = 100;
-/** A second conversation that begins in this time may be ours as well. */
+/** If a second conversation begins within this time, it is unknown which one is ours. */
 const RIVAL_MS = 300;
-/** A conversation that stayed loaded is loaded again when a window opens it; by then, if it is open elsewhere. */
+/** When a window opens a loaded conversation, Codex loads it again, unless it is open elsewhere. After this time it counts as opened anyway. */
 const ATTACHED_MS = 3000;
 const SILENT = 'Codex did not answer';
 
 /**
- * A session of Codex 0.166. Its conversation is a thread of Codex's daemon; its window (the TUI) is a client of that daemon, as we are.
+ * A session of Codex 0.166. Its conversation is a thread of Codex's daemon. Its window (the TUI) and Parley are clients of that daemon.
  *
- * Which thread it has: the one it had last, if it is loaded. Else, if its window lives, the only loaded one of its folder that no other
- * session has: its user began or resumed another one there. `start` knows exactly: it resumes by id; a new thread is the one that was
- * not loaded before, in this folder, and starts run one after the other.
+ * The thread of the session is the last one, if it is loaded. Else, if the window lives, it is the only loaded thread of the folder that no other
+ * session has, because the user began or resumed another thread there. `start` knows the thread exactly: it resumes by id, or takes the thread
+ * that was not loaded in this folder before. Only one start runs at a time.
  *
- * It runs while its window lives: the process in our pane, or a Codex in a terminal in that folder. The daemon keeps a thread for a
- * minute longer, and ends a turn that runs; until then the session is `active`.
+ * The session runs while its window lives: the process in our pane, or a Codex in a terminal in that folder. The daemon keeps the thread for
+ * another minute and finishes a running turn; until then the session is `active`.
  */
 export class CodexSession implements SessionDriver {
   readonly #daemon: CodexDaemon;
@@ -54,9 +54,9 @@ export class CodexSession implements SessionDriver {
   #isStarting = false;
   #thread: string | null;
   #record: { id: string; path: string | null } | null = null;
-  /** Where the record of that thread ended when it became ours. */
+  /** The end of the record at the time when the thread became ours. */
   #from: RolloutPlace | null = null;
-  /** Prompts that Codex may have in its queue still, and their threads. */
+  /** Prompts that may still be in Codex's queue: their threads by queue id. */
   readonly #queued = new Map<string, string>();
   #stopNudging: (() => void) | null = null;
   readonly #stops = new Set<() => void>();
@@ -93,7 +93,7 @@ export class CodexSession implements SessionDriver {
     if (this.#isStarting) return { ...this.#beginning(), ...known };
     const isRunning = pid !== null || (thread !== null && this.#isByHand());
     if (!isRunning && (thread === null || isThreadFree(thread))) return { status: 'stopped', ...known };
-    // Before its user has signed in, Codex has no daemon.
+    // Codex starts its daemon only after the user has signed in.
     if (thread === null && this.#window.question !== null) return { ...this.#beginning(), ...known };
     if (!isConnected) return { status: this.#daemon.isDead() ? 'stopped' : 'starting', ...known };
     if (thread === null) return { ...this.#beginning(), ...known };
@@ -150,10 +150,10 @@ export class CodexSession implements SessionDriver {
     const { status } = await this.state();
     const thread = this.#current();
     if (status !== 'idle' || !thread) return { outcome: 'left', because: `Codex is ${status}`, retry: true };
-    // An attempt before this one may have put it there.
+    // An earlier attempt may have queued the prompt.
     const item = await this.#daemon.queued(thread.id, prompt.key).catch(failed);
     if (item instanceof Error) return { outcome: 'left', because: reasonOf(item) || SILENT, retry: true };
-    if (signal.aborted) return { outcome: 'left', because: 'it was taken back', retry: false };
+    if (signal.aborted) return { outcome: 'left', because: 'the prompt was taken back', retry: false };
     const added = (): Promise<string> => this.#daemon.enqueue(thread.id, prompt.key, prompt.text);
     const queued = item ?? (await orAborted(added(), signal).catch(failed));
     if (queued instanceof RemoteError) return { outcome: 'left', because: queued.message, retry: !isFinal(queued) };
@@ -173,7 +173,7 @@ export class CodexSession implements SessionDriver {
       this.#queued.delete(item);
       await this.#daemon.dequeue(thread, item);
     } catch (error) {
-      // It has begun, or the thread is not loaded: there is nothing to take out.
+      // The prompt has begun, or the thread is not loaded: there is nothing to remove.
       if (!(error instanceof RemoteError)) throw error;
     }
   }
@@ -181,8 +181,8 @@ export class CodexSession implements SessionDriver {
   async start(): Promise<{ started: 'resumed' | 'fresh' }> {
     const unfit = this.target.command.find((word) => /^--(no-daemon|remote)(=|$)/.test(word));
     if (unfit !== undefined)
-      throw new Refusal('bad_config', `Codex is reached through its daemon; take ${unfit} out of the flags`);
-    return this.#daemon.alone(async () => {
+      throw new Refusal('bad_config', `Parley reaches Codex only through its daemon; remove ${unfit} from the flags`);
+    return this.#daemon.exclusively(async () => {
       this.#isStarting = true;
       try {
         return await this.#start();
@@ -197,8 +197,8 @@ export class CodexSession implements SessionDriver {
     const thread = this.#current();
     const byHand = this.#window.pid === null && thread ? (this.#window.elsewhere() ?? []) : [];
     if (byHand.length > 1 || (byHand.length === 1 && this.#inFolder().length > 1))
-      throw new Refusal('ambiguous', 'nobody knows which window of Codex in this folder is meant; end it there');
-    // Without a window Codex would go on with the turn.
+      throw new Refusal('ambiguous', 'several windows of Codex run in this folder; end the right one by hand');
+    // Without a window Codex would continue the turn.
     if (thread && !isThreadFree(thread)) await this.#daemon.interrupt(thread.id).catch(() => 'it has ended');
     await this.#window.end();
     for (const window of byHand) {
@@ -234,9 +234,9 @@ export class CodexSession implements SessionDriver {
     if (this.#window.pid !== null) {
       if (this.#daemon.isConnected && this.#bound()) return { started: 'resumed' };
       await this.#window.lookForQuestion(false);
-      // It was started before, and its user has not answered what it asks.
+      // An earlier start is still waiting for the user's answer to a question.
       if (this.#window.question !== null) return { started: 'resumed' };
-      // It lost its daemon.
+      // The window has lost its daemon.
       await this.#window.end();
     }
     const before = new Set(threads.keys());
@@ -267,7 +267,7 @@ export class CodexSession implements SessionDriver {
     }
   }
 
-  /** Waits for the thread of the window that was just started. Null: before that it asks its user something, however long that takes. */
+  /** Waits for the thread of the window that was just started. Null if the window first asks its user a question. */
   async #ready(deadline: number, find: () => Thread | null | Promise<Thread | null>): Promise<Thread | null> {
     for (let at = Date.now(), seen = at; ; at = Date.now()) {
       if (this.#window.pid === null) {
@@ -289,15 +289,15 @@ export class CodexSession implements SessionDriver {
     }
   }
 
-  /** The window stays: its user may see there what is wrong. */
+  /** The error for a late start. The window stays open, so that the user can see what is wrong. */
   async #late(): Promise<Refusal> {
     const seconds = Math.round(this.target.startTimeoutMs / 1000);
     return new Refusal('outcome_unknown', `Codex was not ready in ${seconds} s: ${await this.#window.lastLine()}`);
   }
 
-  /** The thread that began in this folder since; null if there is none yet. */
+  /** The thread that was loaded in this folder after `before`; null if there is none yet. */
   async #newThread(before: ReadonlySet<string>): Promise<Thread | null> {
-    // With these its folder is another one.
+    // These options change the folder of the thread.
     const isMoved = this.target.command.some((word) => /^(-C|--cd|--worktree)/.test(word));
     const found = (): Thread[] =>
       this.#freeThreads(isMoved).filter((thread) => !before.has(thread.id) && !this.#daemon.claims.has(thread.id));
@@ -309,7 +309,7 @@ export class CodexSession implements SessionDriver {
     throw new Refusal('busy', 'another Codex began in this folder at the same moment; start it again');
   }
 
-  /** What can be resumed: the conversation of this session, else the newest of its folder that no session has and no window shows. */
+  /** The conversation to resume: that of this session, else the newest of its folder that no session has and that is not loaded. */
   #resumable(): string | null {
     const { home, claims, threads } = this.#daemon;
     if (this.#thread !== null) return rolloutOf(home, this.#thread) === null ? null : this.#thread;
@@ -317,7 +317,7 @@ export class CodexSession implements SessionDriver {
     return newestConversation(home, this.#folder, (id) => !claims.has(id) && !threads.has(id));
   }
 
-  /** Not without a window: a thread that nobody else has joined would stay loaded for us. */
+  /** The current thread if it waits for its user and has a window. Without a window, joining the thread would keep it loaded. */
   async #waitingThread(): Promise<Thread | null> {
     const { status, pid } = await this.state();
     const isShown = pid !== undefined || this.#isByHand();
@@ -328,7 +328,7 @@ export class CodexSession implements SessionDriver {
   #current(): Thread | null {
     const bound = this.#bound();
     if (bound || this.#daemon.isStarting || !this.#window.isLookedAt) return bound;
-    // Its window has none yet; one that begins now is another's.
+    // The window still shows a question and has no thread, so a new thread is not ours.
     if (this.#window.question !== null) return null;
     const free = this.#freeThreads();
     const [only] = free;
@@ -342,7 +342,7 @@ export class CodexSession implements SessionDriver {
     return this.#daemon.threads.get(this.#thread ?? '') ?? null;
   }
 
-  /** Those of this folder that no other session has. */
+  /** The threads of this folder that no other session has. */
   #freeThreads(isAnywhere = false): Thread[] {
     const { name } = this.target;
     return this.#inFolder(isAnywhere).filter(({ id }) => (this.#daemon.claims.get(id) ?? name) === name);
@@ -366,18 +366,18 @@ export class CodexSession implements SessionDriver {
     if (!this.#daemon.claims.has(key)) this.#daemon.claims.set(key, this.target.name);
   }
 
-  /** Whether a person has opened Codex in this folder. Where the system does not tell, a loaded thread says so. */
+  /** Has a person opened Codex in this folder? If the system cannot tell, yes: the caller then relies on a loaded thread. */
   #isByHand(): boolean {
     return (this.#window.elsewhere() ?? [true]).length > 0;
   }
 
-  /** A window whose thread is not known yet. A question that it shows is its user's to answer. */
+  /** The state of a window whose thread is not known yet. If it shows a question, the user must answer it. */
   #beginning(): SessionState {
     const { question } = this.#window;
     return question === null ? { status: 'starting' } : { status: 'waiting', waitingFor: question };
   }
 
-  /** The record of its conversation. Searched for once: a conversation that is not loaded gets no other. */
+  /** The record of the conversation. Searched for only once, because the record of a conversation that is not loaded does not change. */
   #recordPath(): string | null {
     const thread = this.#current();
     if (thread) this.#record = { id: thread.id, path: thread.path };
@@ -387,7 +387,7 @@ export class CodexSession implements SessionDriver {
     return this.#record?.path ?? null;
   }
 
-  /** Whether nobody works on the turn that the record leaves open. */
+  /** Is the turn that is open in the record certainly not running any more? */
   async #isCutOff({ path }: RolloutPlace): Promise<boolean> {
     const written = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
     if (Date.now() - written < SETTLED_MS) return false;
@@ -396,7 +396,7 @@ export class CodexSession implements SessionDriver {
     return !thread || isThreadFree(thread);
   }
 
-  /** Codex begins what is in its queue by itself, but not after an interrupt. A turn that runs just now brings us back when it ends. */
+  /** Begins queued prompts, because Codex does not begin them after an interrupt. If a turn runs, its end calls this again. */
   async #nudge(changed: string | null): Promise<void> {
     for (const [id, threadId] of this.#queued) {
       const thread = this.#daemon.threads.get(threadId);
@@ -407,7 +407,7 @@ export class CodexSession implements SessionDriver {
   }
 }
 
-/** Codex will not take this prompt at another time either. */
+/** Codex would also refuse this prompt later. */
 function isFinal({ code }: RemoteError): boolean {
   return code === RPC.params || code === RPC.invalid;
 }
@@ -418,7 +418,7 @@ function failed(error: unknown): Error {
 
 async function orAborted<T>(answer: Promise<T>, signal: AbortSignal): Promise<T> {
   const aborted = Promise.withResolvers<never>();
-  const abort = (): void => aborted.reject(new Error('nobody waited for the answer of Codex'));
+  const abort = (): void => aborted.reject(new Error('Parley stopped before Codex answered'));
   signal.addEventListener('abort', abort, { once: true });
   try {
     return await Promise.race([answer, aborted.promise]);

@@ -3,7 +3,7 @@ import { inToml } from '../settings/toml.ts';
 import { hooksInJson } from '../settings/client-settings.ts';
 import type { ClientSettings, InstallTarget, Server } from '../settings/client-settings.ts';
 
-/** Codex: servers in TOML, for all projects at once; hooks in a file of their own, which Codex runs only when the user trusts them. */
+/** Codex has servers in TOML, for all projects at once, and hooks in a file of their own. It runs only hooks that the user trusts. */
 export const codexSettings: ClientSettings = {
   name: 'codex',
   title: 'Codex',
@@ -29,7 +29,7 @@ export const codexSettings: ClientSettings = {
   instructions: (target) => join(codexFolder(target), 'AGENTS.md'),
   advice: (target, profile) => [
     profile.hooks.length > 0
-      ? 'Codex asks at its next start whether these hooks may run, and runs none before you said so; `codex exec` skips them in silence'
+      ? 'Codex asks at its next start whether these hooks may run, and runs none before you allow it; `codex exec` silently skips them'
       : `Hooks were not added${profile.by === 'c2c' ? ': Codex asks you to trust each one. To add them, and then be asked: --hooks' : '; mail waits until its model asks for it'}`,
     ...(profile.forProject ? [`Codex has no settings of a project for this: it is in ${codexFolder(target)}`] : []),
   ],

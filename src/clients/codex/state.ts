@@ -2,9 +2,9 @@ import type { Activity } from '../../sessions/client-state.ts';
 import type { ReadComposer } from '../../sessions/terminal.ts';
 
 /**
- * What Codex 0.166 says with each event that its hooks can hear; `gone` removes the state. A Stop hook that makes the turn go on
- * says `busy` itself: no event follows. Codex may run its hooks in the environment of another window, so the state belongs to the
- * `session_id` on the hook's standard input, and never to a pane or process that the environment names.
+ * The activity of Codex 0.166 after each hook event; `gone` removes the state. A Stop hook that prolongs the turn reports `busy` itself,
+ * because no event follows. Codex may run a hook in the environment of another window, so the state belongs to the `session_id` on the
+ * hook's standard input, and never to a pane or process that the environment names.
  */
 export const CODEX_EVENTS: Record<string, Activity | 'gone'> = {
   SessionStart: 'starting',
@@ -19,8 +19,8 @@ export const CODEX_EVENTS: Record<string, Activity | 'gone'> = {
 };
 
 /**
- * Codex 0.166: the composer is the last row that begins with a bright `›`; what was said before begins with a faint one. It shows a
- * faint hint while it is empty, also while Codex works. A question has its choices behind such a sign.
+ * The composer of Codex 0.166 is the last row that begins with a bright `›`; earlier prompts begin with a faint one. An empty composer shows a
+ * faint hint, also while Codex works. A question marks its choices with `›`, too.
  */
 export const codexComposer: ReadComposer = ({ lines, bright, cursor }) => {
   if (lines.some((line) => QUESTION.test(line))) return 'dialog';
@@ -38,7 +38,7 @@ const OPENINGS: [RegExp, string][] = [
   [/^\s*([›>] )?\d\. Review hooks|^\s*Hooks need review/, 'review hooks'],
 ];
 
-/** Which question is open on a screen, in our words. */
+/** Describes the question that is open on a screen. */
 export function codexQuestion(lines: readonly string[]): string {
   const found = OPENINGS.find(([shows]) => lines.some((line) => shows.test(line)));
   return found ? `dialog open: ${found[1]}` : 'dialog open';
@@ -46,15 +46,15 @@ export function codexQuestion(lines: readonly string[]): string {
 
 const QUESTION = /^\s*› \d+\. |\bPress enter to (confirm|continue)\b|^\s*Question \d+\/\d+/;
 
-/** A text that ends in `$word` opens a list of skills, which takes the Enter. A blank behind it keeps the list closed. */
+/** A text that ends in `$word` opens a list of skills, and Enter would choose from it. A space at the end keeps the list closed. */
 export function codexEnding(text: string): string {
   return /\$[\w:-]*$/.test(text) ? `${text} ` : text;
 }
 
-/** Parts of Codex that have a terminal and are no window. */
+/** Commands of Codex that may have a terminal but are not a window. */
 const NO_WINDOW = ['exec', 'e', 'app-server', 'queue', 'exec-server'];
 
-/** Whether a process that was started with these words, and runs this file, is a window of Codex. */
+/** Is a process with these arguments and this executable a window of Codex? */
 export function isCodexWindow(words: readonly string[], file: string): boolean {
   return file.endsWith('/codex') && !words.some((word) => NO_WINDOW.includes(word));
 }

@@ -3,8 +3,8 @@ import { ScriptedCodex } from '../../../test/support/codex-daemon.ts';
 import { AgentName } from '../../core/names.ts';
 import { holdThread } from './thread.ts';
 
-describe('a conversation of Codex in a folder that its user trusts only now', () => {
-  it('gets the rights of a trusted folder, except what its user asked for', async () => {
+describe('a conversation of Codex in a folder that its user trusts only after it began', () => {
+  it('gets the rights of a trusted folder, and keeps the options of its user', async () => {
     const codex = new ScriptedCodex();
     codex.approvalPolicy = 'never';
     const wanted = {

@@ -11,7 +11,7 @@ import type { LaunchOrder } from '../launch.ts';
 import type { Server } from '../settings/client-settings.ts';
 import { codexFolder } from './settings.ts';
 
-/** What the user's words say about the conversation, in Codex's own words for it. */
+/** The options of a conversation, by their names in `thread/start`. */
 export interface ThreadOptions {
   model?: string;
   sandbox?: string;
@@ -30,7 +30,7 @@ export interface WantedThread {
   options: ThreadOptions;
   /** The user has not trusted the folder yet: Codex asks before the window shows the conversation. */
   isUntrusted: boolean;
-  /** The id of a conversation to go on with; without it a new one is begun. */
+  /** The id of the conversation to continue. Without it a new one begins. */
   continued?: string | undefined;
   /** The process that becomes the window. */
   pid: number;
@@ -40,14 +40,15 @@ const START_MS = 20_000;
 const CALL_MS = 10_000;
 const LOOK_MS = 500;
 /**
- * The window is a client of the thread when this is heard; it only has to be given the answer to its own call. In this time `parley run`
- * has also bound the name of a conversation that ends at once.
+ * How long the helper stays after the window has joined the thread, so that the window gets the answer to its own call. Within this time
+ * `parley run` has also bound the name of a conversation that ends at once.
  */
 const LINGER_MS = 1000;
 
 /**
- * Opens a conversation through Codex's daemon: a new one, or one to go on with. When nobody is connected to a conversation, Codex drops what
- * it was begun with, our server too. So a helper stays connected until the window is. It is no child of ours: the window would never reap it.
+ * Opens a new or continued conversation through Codex's daemon. When no client is connected to a conversation, Codex drops its settings,
+ * including our MCP server. So a helper process stays connected until the window is. It is not our child, because this process becomes the
+ * window, which would never reap it.
  */
 export async function openThread(
   order: LaunchOrder,
@@ -93,14 +94,14 @@ async function firstLine(out: ReadableStream<Uint8Array>): Promise<string> {
   return text;
 }
 
-/** The helper: says `thread <id>` or what is wrong, and stays until the window has the thread, or is gone. */
+/** The helper: prints `thread <id>` or an error, and stays until the window has joined the thread or has ended. */
 export async function holdThread(wanted: WantedThread, say: (line: string) => void): Promise<void> {
   const window = { pid: wanted.pid, start: startOf(wanted.pid) };
   const socket = new WebSocket(`ws+unix://${realpathSync(`${wanted.home}/${SOCKET}`)}`, { perMessageDeflate: false });
   const closed = Promise.withResolvers<'closed'>();
   const attached = Promise.withResolvers<'attached'>();
   let id = wanted.continued ?? null;
-  // The first notice of a conversation to go on with is about our own call.
+  // The first notice of a continued conversation is caused by our own call.
   let isOurs = id !== null;
   const peer = new JsonRpcPeer(
     (frame) => socket.send(frame),
@@ -120,13 +121,13 @@ export async function holdThread(wanted: WantedThread, say: (line: string) => vo
   const opened = new Promise<void>((resolve) => socket.addEventListener('open', () => resolve()));
   const timer = setInterval(() => !hasLiveProcess(window) && closed.resolve('closed'), LOOK_MS);
   try {
-    if ((await Promise.race([opened, closed.promise])) === 'closed') return say('the daemon of Codex is gone');
+    if ((await Promise.race([opened, closed.promise])) === 'closed') return say('the daemon of Codex has ended');
     id = await begin(peer, wanted);
     say(`thread ${id}`);
     const end = await Promise.race([attached.promise, closed.promise]);
     if (end === 'attached' && wanted.isUntrusted) await giveRights(peer, wanted, id).catch(() => 'it only reads');
     await Bun.sleep(LINGER_MS);
-    // Also if the daemon has ended: after that only a window loads the conversation.
+    // Also if the daemon has ended: from then on only a window loads the conversation.
     new SessionNames(wanted.parley).opened(wanted.name, wanted.pid);
   } catch (error) {
     say(`Codex refused the conversation (${error instanceof Error ? error.message : String(error)})`);
@@ -138,12 +139,12 @@ export async function holdThread(wanted: WantedThread, say: (line: string) => vo
 }
 
 const SOCKET = 'app-server-control/app-server-control.sock';
-/** What a thread's clients are told when a window resumes it, or begins a turn in it. */
+/** The notifications of a thread when a window resumes it, or begins a turn in it. */
 const ATTACHED = /^(thread\/goal\/|turn\/started)/;
 
 /**
- * The conversation began before Codex asked its user about the folder. It gets the rights that a conversation would have that begins there
- * now with the same options: those of a trusted folder, or the same as before.
+ * The conversation began before Codex asked its user to trust the folder. Gives it the rights of a conversation that begins now with the same
+ * options: those of a trusted folder if the user trusted it, else unchanged.
  */
 async function giveRights(
   peer: JsonRpcPeer,
@@ -166,7 +167,7 @@ function callerOf(peer: JsonRpcPeer): (method: string, params: Params) => Promis
 
 async function begin(peer: JsonRpcPeer, { name, folder, server, options, continued }: WantedThread): Promise<string> {
   const call = callerOf(peer);
-  // The daemon takes the name of its first client for its own, also towards the model's provider. That name is the window's.
+  // The daemon takes over the name of its first client, also towards the model's provider, so we use the name of the window.
   await call('initialize', {
     clientInfo: { name: 'codex-tui', title: null, version: '0' },
     capabilities: { experimentalApi: true },
@@ -178,8 +179,8 @@ async function begin(peer: JsonRpcPeer, { name, folder, server, options, continu
     ? await call('thread/resume', { threadId: continued, config, ...options })
     : await call('thread/start', { cwd: folder, threadSource: 'user', config, ...options });
   const id = isRecord(thread) ? thread['id'] : undefined;
-  if (typeof id !== 'string') throw new Error('it named none');
-  // With a name Codex writes the thread's record. Without a record no window can resume it. A conversation of before keeps its own.
+  if (typeof id !== 'string') throw new Error('its answer has no id');
+  // Naming a thread makes Codex write its record, and a window can resume only a thread with a record. A continued thread keeps its name.
   if (!continued) await call('thread/name/set', { threadId: id, name });
   return id;
 }

@@ -16,7 +16,7 @@ const hooks = {
 const table = (place: string): string => `hooks.state."${HOOKS}:${place}"`;
 
 describe('what Codex writes about hooks', () => {
-  it('is ours where the hook at that place is ours', () => {
+  it('is ours if the hook at that place is ours', () => {
     const places = ['post_tool_use:0:0', 'post_tool_use:0:1', 'post_tool_use:1:0', 'stop:0:0'];
     const config = places.map((place) => `[${table(place)}]\ntrusted_hash = "sha256:00"\n`).join('\n');
     expect(trustTables(config, hooks, new Set([OURS]))).toEqual([
@@ -41,7 +41,7 @@ describe('what Codex writes about hooks', () => {
     expect(withoutTables(before + written.join(end) + after, [table('post_tool_use:1:0')])).toBe(before + after);
   });
 
-  it('stays where it cannot be taken out safely', () => {
+  it('stays if it cannot be removed safely', () => {
     const config = `[hooks.state]\n"${HOOKS}:post_tool_use:1:0" = { trusted_hash = "sha256:00" }\n`;
     expect(trustTables(config, hooks, new Set([OURS]))).toEqual([]);
     expect(() => withoutTables(config, [table('post_tool_use:1:0')])).toThrow(NotEditable);

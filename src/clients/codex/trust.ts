@@ -15,7 +15,7 @@ import { find, replace } from '../settings/file.ts';
 import type { Recorded } from '../settings/manifest.ts';
 import type { Applied } from '../settings/installer.ts';
 
-/** `paths` are the names of a hooks.json, `text` is what it holds. */
+/** A hooks.json: the paths that lead to it, and its text. */
 interface HooksFile {
   paths: readonly string[];
   text: string;
@@ -44,8 +44,8 @@ export function codexEvent(event: string): string {
 const HEADER = /^\s*\[([^[].*)\]\s*(?:#.*)?$/;
 
 /**
- * The tables by which Codex notes that its user trusts a hook with one of these commands:
- * `hooks.state."<hooks.json>:post_tool_use:<group>:<hook>"`. Those of other hooks are not named.
+ * The headers of the tables in which Codex records that its user trusts a hook with one of these commands:
+ * `hooks.state."<hooks.json>:post_tool_use:<group>:<hook>"`. Tables of other hooks are not included.
  */
 export function trustTables(config: string, hooks: HooksFile, commands: ReadonlySet<string>): string[] {
   const ours = new Set(trustKeys(hooks, (_event, hook) => commands.has(String(hook['command']))));
@@ -55,7 +55,7 @@ export function trustTables(config: string, hooks: HooksFile, commands: Readonly
   });
 }
 
-/** The tables below a server of ours that we did not write: Codex notes there which tools may run unasked. */
+/** The tables below our server that Codex wrote: they list the tools that may run without a question. */
 export function serverTables(config: string, server: string, ours: string): string[] {
   const written = headersIn(ours);
   return headersIn(config).filter((header) => {
@@ -64,25 +64,25 @@ export function serverTables(config: string, server: string, ours: string): stri
   });
 }
 
-/** config.toml without these tables, and nothing else changed. Throws NotEditable where that cannot be proven. */
+/** Removes these tables from config.toml and changes nothing else. Throws NotEditable if a check of the result fails. */
 export function withoutTables(config: string, headers: readonly string[]): string {
   const kept: string[] = [];
   let isGone = false;
   for (const line of config.split(/(?<=\n)/)) {
     const isHeader = /^\s*\[/.test(line);
     if (isHeader) isGone = headers.includes(HEADER.exec(line.trimEnd())?.[1] ?? '');
-    // The empty line above a table goes with it; the one below belongs to the next table.
+    // Remove the empty line above a table with it; the empty line below belongs to the next table.
     if (!isGone || line.trim() === '') kept.push(line);
     else if (isHeader && kept.at(-1)?.trim() === '') kept.pop();
   }
   const text = withoutEmptyState(kept.join(''));
   const wanted = headers.map(pathOf).reduce(tomlWithout, readToml(config));
   if (!Bun.deepEquals(pruned(readToml(text)), pruned(wanted)))
-    throw new NotEditable('holds tables of Codex that cannot be taken out safely');
+    throw new NotEditable('has tables of Codex that cannot be removed safely');
   return text;
 }
 
-/** Codex may also write the table around its notes. Empty, it says nothing. */
+/** Removes the parent table `[hooks.state]`, which Codex may also write, if it is empty. */
 function withoutEmptyState(text: string): string {
   if (Object.keys(tableIn(inToml(text, ['hooks', 'state']))).length > 0) return text;
   return text.replace(/(?:^|(?<=\n))(?:[ \t]*\r?\n)?\[hooks\.state\][ \t]*\r?\n(?=\s*(?:\[|$))/, '');
@@ -92,7 +92,7 @@ function headersIn(text: string): string[] {
   return text.split(/\r?\n/).flatMap((line) => HEADER.exec(line)?.[1] ?? []);
 }
 
-/** The keys of a header, as TOML reads them; none if it is no header. */
+/** The keys of a table header, parsed as TOML; none if it is not a header. */
 function pathOf(header: string): string[] {
   try {
     const path: string[] = [];
@@ -107,7 +107,7 @@ function pathOf(header: string): string[] {
   }
 }
 
-/** Tables that are empty count as absent. */
+/** A value without its empty tables. */
 function pruned(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value) || value instanceof Date) return value;
   const entries = Object.entries(value).map(([key, inner]) => [key, pruned(inner)] as const);
@@ -115,9 +115,9 @@ function pruned(value: unknown): unknown {
 }
 
 /**
- * True if the user trusts a hook of ours in Codex. Codex writes that into config.toml, by the hook's file, its event and its two
- * indexes there. It skips a hook without that, and one that changed since. Only Codex can compute the hash, so a hash counts
- * unless we recorded that the hook changed under it.
+ * Does the user trust this hook of ours in Codex? Codex records trust in config.toml, by the hook's file, its event and its two indexes. It skips
+ * a hook without trust and a hook that has changed since. Only Codex can compute the hash, so a hash counts unless we recorded that the hook
+ * changed after it.
  */
 export function isTrusted({ path, content, isThere }: Addition, env: Env): boolean {
   const event = content.format === 'json' ? (content.at[1] ?? '') : '';
@@ -134,7 +134,7 @@ export function isTrusted({ path, content, isThere }: Addition, env: Env): boole
   }
 }
 
-/** Records the hashes of hooks that an installation has just changed: they are no trust in the new lines. */
+/** Records the hashes of hooks that an installation has just changed: trust in the old hook is not trust in the new one. */
 export function recordChangedHooks(env: Env, applied: readonly Applied[]): void {
   const changed = applied.filter(({ path, outcome }) => outcome === 'replaced' && path.endsWith('/hooks.json'));
   const hashes = changed.flatMap(({ path, what }) => {
@@ -146,7 +146,7 @@ export function recordChangedHooks(env: Env, applied: readonly Applied[]): void 
   for (const { hash } of hashes) writeFileSync(join(outdatedFolder(env), nameOf(hash)), '', { mode: 0o600 });
 }
 
-/** The hooks that the user of Codex trusts. None if its settings cannot be read. */
+/** The hooks that the user of Codex trusts; none if the settings cannot be read. */
 function trustedHooks(path: string): { key: string; hash: string }[] {
   try {
     const state = tableIn(inToml(readFileSync(join(dirname(path), 'config.toml'), 'utf8'), ['hooks', 'state']));
@@ -169,8 +169,8 @@ function nameOf(hash: string): string {
 }
 
 /**
- * What Codex wrote about our hook and server into one config.toml: that its user trusts the hook, and which tools may run unasked.
- * Parley did not write it, so it goes only with consent.
+ * The tables about our hook and server that Codex wrote into one config.toml: the trust in the hook, and the tools that may run without a
+ * question. Parley did not write them, so it removes them only with consent.
  */
 export interface CodexTables {
   path: string;
@@ -221,7 +221,7 @@ export function offerRemoval(context: Asking, found: readonly CodexTables[], yes
   return isRemovalWanted(context, found, yes) ? found.map(removeTables) : [...found];
 }
 
-/** Asks at a terminal whether these tables go, too. `--yes` includes them; without a terminal they stay. */
+/** Asks at a terminal whether to remove these tables, too. `--yes` removes them; without a terminal they stay. */
 export function isRemovalWanted(context: Asking, found: readonly CodexTables[], yes: boolean): boolean {
   if (found.length === 0) return false;
   const isAsked = isUserAsked(context, yes);
@@ -229,12 +229,12 @@ export function isRemovalWanted(context: Asking, found: readonly CodexTables[], 
   return yes || (isAsked && isSure(context, 'Remove that, too?'));
 }
 
-/** Whether a person is asked about these tables, who then has read what they are. */
+/** Does Parley ask a person about these tables? The person then has read which tables they are. */
 export function isUserAsked({ json }: Pick<Asking, 'json'>, yes: boolean): boolean {
   return !yes && !json && isTerminal(0);
 }
 
-/** Reads a settings file as it is without these tables. */
+/** Returns a reader of settings files that leaves out these tables. */
 export function readWithout(tables: readonly CodexTables[]): ReadFile {
   return (path) => {
     const found = find(path);
@@ -251,7 +251,7 @@ export function removeTables(one: CodexTables): CodexTables {
   return { ...one, removed: true };
 }
 
-/** Null where the tables cannot be taken out. */
+/** Null if the tables cannot be removed safely. */
 function textWithout({ tables }: CodexTables, text: string | null): string | null {
   try {
     return text === null ? null : withoutTables(text, tables);

@@ -32,7 +32,7 @@ wayContract('rpc, to the daemon of Codex', async () => {
 });
 
 describe('the way rpc to a thread of Codex', () => {
-  it('proves what the model had, with the record, the place in it and the turn', async () => {
+  it('proves what the model was given, with the record, the offset and the turn', async () => {
     const { thread, way } = await aThread();
     const parcel = aParcel();
     expect(await way.attempt([parcel], NEVER)).toMatchObject({
@@ -49,7 +49,7 @@ describe('the way rpc to a thread of Codex', () => {
     });
   });
 
-  it('joins a running turn, and is proven only when the model goes on', async () => {
+  it('joins a running turn, and is proven only when the model continues', async () => {
     const { codex, thread, way } = await aThread();
     codex.answers = () => null;
     codex.typed(thread, 'work');
@@ -93,7 +93,7 @@ describe('the way rpc to a thread of Codex', () => {
     expect(codex.shown).toHaveLength(1);
   });
 
-  it('leaves what Codex refuses', async () => {
+  it('reports `left` for a message that Codex refuses', async () => {
     const { codex, way } = await aThread();
     codex.refuses.set('turn/start', 'Input exceeds the maximum length');
     expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
@@ -102,7 +102,7 @@ describe('the way rpc to a thread of Codex', () => {
     });
   });
 
-  it('says that nothing went in, if the user interrupts the turn first', async () => {
+  it('reports `left` if the user interrupts the turn first', async () => {
     const { codex, thread, way } = await aThread();
     codex.answers = () => null;
     codex.typed(thread, 'work');
@@ -112,7 +112,7 @@ describe('the way rpc to a thread of Codex', () => {
     expect(await attempt).toMatchObject({ outcome: 'left', retry: true });
   });
 
-  it('claims nothing, if the request failed or never came', async () => {
+  it('claims no proof if the request failed or never came', async () => {
     const { codex, thread, way } = await aThread();
     codex.answers = () => null;
     const failing = way.attempt([aParcel()], NEVER);
@@ -126,7 +126,7 @@ describe('the way rpc to a thread of Codex', () => {
     expect(await dying).toMatchObject({ outcome: 'offered' });
   });
 
-  it('does not hand over again what the record has, and waits for its proof', async () => {
+  it('does not hand over a message again that the record has, and waits for its proof', async () => {
     const { codex, thread, way } = await aThread();
     const parcel = aParcel();
     codex.answers = () => null;
@@ -141,7 +141,7 @@ describe('the way rpc to a thread of Codex', () => {
     expect(codex.called.filter((method) => method === 'turn/start')).toHaveLength(1);
   });
 
-  it('does not know what became of a call that was not answered, and finds it in the record', async () => {
+  it('finds the message of an unanswered call in the record', async () => {
     const { codex, way } = await aThread();
     codex.silent.add('turn/start');
     const parcel = aParcel();
@@ -149,7 +149,7 @@ describe('the way rpc to a thread of Codex', () => {
     expect(codex.shown).toEqual([parcel.text]);
   });
 
-  it('gives a message that needs it a turn of its own, which those behind it do not join', async () => {
+  it('gives a message a turn of its own if it needs one, and later messages do not join that turn', async () => {
     const { codex, thread, way } = await aThread();
     codex.answers = (text) => (text.includes('slow') ? null : `re: ${text}`);
     const parcels = [aParcel('slow'), { ...aParcel('why?'), ownTurn: true }, aParcel('and this')];
@@ -163,7 +163,7 @@ describe('the way rpc to a thread of Codex', () => {
     expect(readFileSync(thread.path, 'utf8').split('"task_started"')).toHaveLength(1 + 3);
   });
 
-  it('takes it back out of the queue when it is stopped, and begins it when Codex holds its queue back', async () => {
+  it('takes a queued message back when stopped, and begins it when Codex does not begin its queue', async () => {
     const { codex, thread, way } = await aThread();
     codex.answers = (text) => (text === 'work' ? null : `re: ${text}`);
     codex.typed(thread, 'work');

@@ -9,32 +9,32 @@ import { mentionsAny, RolloutProof } from './proof.ts';
 import { isThreadFree } from './rpc.ts';
 import type { CodexDaemon, Thread } from './rpc.ts';
 
-/** An idle session whose record says nothing for this long says nothing more. */
+/** After a session has been idle for this long, its record will not mention a message any more. */
 export const SILENT_MS = 10_000;
-/** A thread that is gone for this long does not come back as it was. */
+/** A thread that has been unloaded for this long does not return in the same state. */
 const GONE_MS = 3000;
-/** In case a file event was lost, or the folder of the record is only being made. */
+/** Poll interval, in case a file event is lost or the folder of the record does not exist yet. */
 const LOOK_MS = 250;
 
-/** What became of one parcel in this attempt. */
+/** The state of one parcel in this attempt. */
 interface Sent {
   id: MessageId;
-  /** The turn that Codex began with it, or put it into. Unknown for one in the queue, and for one that was there before. */
+  /** The turn that the parcel began or joined. Unknown for a queued parcel, and for one that Codex had before. */
   turn?: string;
-  /** Its place in the queue of the thread, for one that gets a turn of its own. */
+  /** The queue id of a parcel that gets a turn of its own. */
   queued?: string;
 }
 
 /**
- * Mail for one loaded thread of Codex 0.166, by its daemon. `turn/start` with the id of the message begins a turn in an idle session; in a
- * busy one the message joins the turn after the running tool call. A message that needs a turn of its own goes into the queue of the
- * thread, and so does what is handed over behind it: Codex begins a turn with each when it is idle.
+ * Hands mail to one loaded thread of Codex 0.166, through the daemon. `turn/start` with the id of the message begins a turn in an idle session;
+ * in a busy one the message joins the turn after the running tool call. A message that needs a turn of its own goes into the queue of the
+ * thread, and so do the messages after it: Codex begins a turn with each when it is idle.
  *
- * While a dialog is open nothing is sent. Codex would take it and touch nothing, but if its user says no, the turn ends and Codex forgets
- * what waited for it. The same happens if the user interrupts a turn: then the record has the end of that turn without the message, so
- * nothing went in.
+ * Nothing is sent while a dialog is open. Codex would accept the message without harm to the dialog, but if the user says no, the turn ends and
+ * Codex forgets the waiting messages. The same happens if the user interrupts a turn: then the record has the end of the turn without the
+ * message, so nothing went in.
  *
- * Codex takes the same id twice as two messages. So whatever its record or its queue has already is not sent again, only waited for.
+ * Codex treats the same id twice as two messages. So a message that is already in its record or queue is not sent again.
  */
 export class TurnWay implements Way {
   readonly name = 'rpc';
@@ -42,7 +42,7 @@ export class TurnWay implements Way {
   constructor(
     readonly daemon: CodexDaemon,
     readonly thread: string,
-    /** Whether a window shows the thread. Without one, Codex would work unseen. */
+    /** Does a window show the thread? Without one, Codex would work unseen. */
     readonly hasWindow: () => boolean,
     readonly silentMs = SILENT_MS,
   ) {}
@@ -59,7 +59,7 @@ export class TurnWay implements Way {
       const sent: Sent[] = [];
       let isQueued = false;
       for (const parcel of parcels) {
-        // What came behind a turn of its own would join it: that follows in the queue, in order.
+        // A message after one with its own turn would join that turn, so it goes into the queue, in order.
         isQueued ||= parcel.ownTurn ?? false;
         const said = await this.#hand({ ...parcel, ownTurn: isQueued }, record, changes, signal);
         if ('outcome' in said && sent.length === 0) return said;
@@ -86,11 +86,11 @@ export class TurnWay implements Way {
       try {
         return await this.#give(parcel, signal);
       } catch (error) {
-        // A compaction or a review takes no prompts: after it Codex will.
+        // Codex takes no prompts during a compaction or review: try again after it.
         if (error instanceof RemoteError && /NotSteerable/i.test(error.message)) continue;
-        // For instance the text is too long.
+        // For example, the text is too long.
         if (error instanceof RemoteError) return left(error.message, error.code !== RPC.params);
-        // It may have it: only its record can tell.
+        // Codex may have the message: only its record can tell.
         return record.read().of(parcel.id) ? { id: parcel.id } : this.#offered(UNKNOWN);
       }
     }
@@ -104,33 +104,33 @@ export class TurnWay implements Way {
     return { id, turn: await this.daemon.prompt(this.thread, id, text) };
   }
 
-  /** Waits until the record proves that the model had all of it, or until it is known that it will not. */
+  /** Waits until the record proves that the model was given all parcels, or until no further proof can come. */
   async #proven(sent: readonly Sent[], record: RolloutProof, changes: Changes, signal: AbortSignal): Promise<Attempt> {
     for (;;) {
       record.read();
       const open = sent.filter(({ id }) => !isShown(record, id));
       if (open.length === 0) return this.#shown(sent, record);
-      if (signal.aborted) return this.#stopped(sent, record, 'it was stopped before anything was proven');
+      if (signal.aborted) return this.#stopped(sent, record, 'Parley was stopped before Codex proved anything');
       const isForgotten = open.every(
         ({ id, turn }) => turn !== undefined && record.wasInterrupted(turn) && !record.of(id),
       );
       if (isForgotten && open.length === sent.length)
-        return left('its user interrupted Codex before the model had it', true);
-      if (isForgotten) return this.#offered('its user interrupted Codex before the model had all of it');
-      if (changes.goneMs > GONE_MS) return this.#offered('Codex ended before anything was proven');
+        return left('the user interrupted Codex before the model had the message', true);
+      if (isForgotten) return this.#offered('the user interrupted Codex before the model had all messages');
+      if (changes.goneMs > GONE_MS) return this.#offered('Codex ended before its record proved anything');
       if (changes.freeMs > this.silentMs)
-        return this.#offered('Codex is idle, and its record does not say that the model had it');
+        return this.#offered('Codex is idle, and its record does not prove that the model had the message');
       if (changes.freeMs > 0) for (const one of open) await this.#begin(one, record);
       await changes.next(signal);
     }
   }
 
-  /** Codex begins what is in its queue by itself, but not after an interrupt. */
+  /** Begins a queued message, because Codex does not begin it after an interrupt. */
   async #begin({ id, queued }: Sent, record: RolloutProof): Promise<void> {
     if (queued !== undefined && record.of(id) === null) await this.daemon.begin(this.thread, queued).catch(() => false);
   }
 
-  /** Takes back what is still in the queue. Only if nothing else went in, nothing went in at all. */
+  /** Removes the messages that are still queued. `left` only if all are removed and none is in the record; else `offered`. */
   async #stopped(sent: readonly Sent[], record: RolloutProof, because: string): Promise<Attempt> {
     let isAllOut = true;
     for (const { id, queued } of sent) isAllOut = (await this.#takenBack(id, queued)) && isAllOut;
@@ -166,10 +166,10 @@ export class TurnWay implements Way {
   }
 }
 
-const STOPPED = 'it was stopped before it went in';
-const UNKNOWN = 'Codex did not answer; whether it has it is unknown';
+const STOPPED = 'Parley was stopped before it sent the message';
+const UNKNOWN = 'Codex did not answer, so it is unknown whether it has the message';
 
-/** Tells when a thread or its record may have changed, and for how long it has been idle or gone. */
+/** Waits for changes of a thread or its record, and measures how long the thread has been idle or unloaded. */
 class Changes {
   readonly #folders: FolderWatch;
   readonly #ignore: () => void;
@@ -191,7 +191,7 @@ class Changes {
     this.#look();
   }
 
-  /** For how long it has been idle without a break; 0 while it is not. */
+  /** For how long the thread has been idle; 0 while it is not. */
   get freeMs(): number {
     return this.#freeSince === null ? 0 : performance.now() - this.#freeSince;
   }
@@ -200,7 +200,7 @@ class Changes {
     return this.#goneSince === null ? 0 : performance.now() - this.#goneSince;
   }
 
-  /** Counts from now on. */
+  /** Starts both measurements again. */
   restart(): void {
     this.#freeSince = this.#goneSince = null;
     this.#look();

@@ -21,14 +21,14 @@ wayContract('by the queue of a Codex without its daemon', async () => {
 });
 
 describe('mail in the queue of a Codex without its daemon', () => {
-  it('waits for the first prompt of its user: before that Codex queues nothing', async () => {
+  it("waits for the user's first prompt, because Codex has no queue before it", async () => {
     const { codex, way } = aWindow('');
     expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: true });
     expect(codex.called).not.toContain('thread/queue/add');
     await codex.close();
   });
 
-  it('is not put there twice, and is taken back when its window ends before it begins', async () => {
+  it('is never queued twice, and is taken back when the window ends before its turn begins', async () => {
     const { codex, thread, way, leaves } = aWindow();
     const parcel = aParcel();
     thread.isPaused = true;
@@ -37,14 +37,14 @@ describe('mail in the queue of a Codex without its daemon', () => {
     const again = way.attempt([parcel], NEVER);
     await within(DEADLINE, async () => codex.called.filter((method) => method === 'thread/queue/list').length === 2);
     leaves(true);
-    // The one that took it back knows. For the other one it may be in a turn.
+    // The attempt that took the message back knows that. For the other one the message may be in a turn.
     expect([await attempt, await again].map(({ outcome }) => outcome).toSorted()).toEqual(['left', 'offered']);
     expect([thread.queue, codex.called.filter((method) => method === 'thread/queue/add').length]).toEqual([[], 1]);
     expect(await takeBack(way.place, thread.id, [parcel.id])).toEqual([]);
     await codex.close();
   });
 
-  it('may be in a turn when the window took it out of the queue and its record does not show it yet', async () => {
+  it('may be in a turn if it has left the queue and the record does not show it yet', async () => {
     const { codex, thread, way, leaves } = aWindow();
     thread.isPaused = true;
     const attempt = way.attempt([aParcel()], NEVER);
@@ -55,7 +55,7 @@ describe('mail in the queue of a Codex without its daemon', () => {
     await codex.close();
   });
 
-  it('is left to the hook where its user took it out of the queue', async () => {
+  it('is left to the hook if the user removed it from the queue', async () => {
     const { codex, thread, way } = aWindow();
     const quick = new WindowQueueWay(way.place, way.home, thread.id, () => true, 50);
     thread.isPaused = true;
@@ -66,14 +66,14 @@ describe('mail in the queue of a Codex without its daemon', () => {
     await codex.close();
   });
 
-  it('is in no queue of a conversation that Codex does not have any more', async () => {
+  it('is certainly in no queue if Codex does not have the conversation any more', async () => {
     const { codex, thread, way } = aWindow();
     codex.threads.delete(thread.id);
     expect(await takeBack(way.place, thread.id, [aParcel().id])).toEqual([]);
     await codex.close();
   });
 
-  it('is where it was if there is no Codex, or if it refuses', async () => {
+  it('stays in the mailbox if there is no Codex or Codex refuses it', async () => {
     const { codex, thread, way } = aWindow();
     const missing = new WindowQueueWay({ ...way.place, program: '/no/codex' }, way.home, thread.id, () => true);
     expect(await missing.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: true });

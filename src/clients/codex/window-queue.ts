@@ -11,16 +11,16 @@ import type { CodexPlace } from './queue.ts';
 import { rolloutOf } from './rollout.ts';
 import { isUnknownThread, placeInQueue } from './rpc.ts';
 
-/** In case a file event was lost. */
+/** Poll interval, in case a file event is lost. */
 const LOOK_MS = 1000;
-/** An idle window takes a message out of its queue within seconds. After this time the queue is looked at. */
+/** An idle window takes a message out of its queue within seconds. After this time Parley checks whether the message is still there. */
 const FORGOTTEN_MS = 30_000;
 
 /**
- * Mail for a window that runs without the daemon, by the queue of its thread, as `codex queue` uses it. The window looks there every few
- * seconds and begins a turn with each message when it is idle; an open dialog and the composer are not touched. Codex queues nothing for a
- * thread without a record: the first prompt is its user's. The id of the message is in the queue and in the record, so nothing goes in
- * twice, and what the window has not begun can be taken back.
+ * Hands mail to a window that runs without the daemon, through the queue of its thread, which `codex queue` also uses. The window polls the
+ * queue every few seconds and begins a turn with each message when it is idle; open dialogs and the composer are not touched. Codex has no
+ * queue for a thread without a record, so the user's first prompt must come first. The id of a message is in the queue and in the record, so
+ * no message goes in twice, and a message that the window has not begun can be taken back.
  */
 export class WindowQueueWay implements Way {
   readonly name = 'queue';
@@ -36,11 +36,11 @@ export class WindowQueueWay implements Way {
   async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     if (parcels.length === 0) return left('there is nothing to hand over', false);
     const path = rolloutOf(this.home, this.thread);
-    if (path === null) return left('Codex queues nothing before the first prompt of its user', true);
+    if (path === null) return left("Codex has no queue before its user's first prompt", true);
     if (signal.aborted || !this.hasWindow()) return left('the window of Codex is closed', true);
     const ids = parcels.map(({ id }) => id);
     const record = new RolloutProof(path, mentionsAny(path, ids) ? 0 : endOfLines(path), ids);
-    /** What is in the queue, or may be. */
+    /** The messages that are, or may be, in the queue. */
     const put: MessageId[] = [];
     try {
       await queue(this.place, this.thread, async (items) => {
@@ -74,10 +74,10 @@ export class WindowQueueWay implements Way {
         );
         if (shown.length === ids.length)
           return { outcome: 'taken', step: 'shown', evidence: this.#evidence(shown.at(-1) ?? {}) };
-        if (signal.aborted) return await this.#stopped(put, record, 'it was stopped before anything was proven');
+        if (signal.aborted) return await this.#stopped(put, record, 'Parley was stopped before Codex proved anything');
         if (!this.hasWindow()) return await this.#stopped(put, record, 'the window of Codex ended');
         if (performance.now() >= lookAt) {
-          // Looked at once, it could have been on its way into a turn.
+          // Two checks, because at the first one the message may be on its way from the queue into a turn.
           missed = (await this.#isMissing(record)) ? missed + 1 : 0;
           if (missed > 1)
             return ids.every((id) => record.of(id) === null) ? left(FORGOTTEN, false) : this.#offered(FORGOTTEN);
@@ -91,7 +91,7 @@ export class WindowQueueWay implements Way {
     }
   }
 
-  /** Whether something is neither in the queue nor in the record, and no turn runs that could bring it there. */
+  /** Is a message neither in the queue nor in the record, while no turn runs that could record it? */
   async #isMissing(record: RolloutProof): Promise<boolean> {
     const open = record.ids.filter((id) => record.of(id) === null);
     if (open.length === 0 || record.isInTurn) return false;
@@ -106,7 +106,7 @@ export class WindowQueueWay implements Way {
     return !isQueued && !record.read().isInTurn && open.every((id) => record.of(id) === null);
   }
 
-  /** Takes back what is still in the queue. What is not there any more may be in a turn that the record does not show yet. */
+  /** Takes back the messages that are still queued. A message that is not may be in a turn that the record does not show yet. */
   async #stopped(put: readonly MessageId[], record: RolloutProof, because: string): Promise<Attempt> {
     const out = put.length === 0 ? [] : await takeBack(this.place, this.thread, put);
     const isIn = record.ids.some((id) => record.read().of(id) !== null);
@@ -122,10 +122,10 @@ export class WindowQueueWay implements Way {
   }
 }
 
-/** Its user took it out, or interrupted its turn before Codex wrote the message down. So it is not queued again: the hook brings it. */
-const FORGOTTEN = 'the queue of Codex does not have it any more; it comes with the next prompt of its user';
+/** The user removed the message, or interrupted its turn before Codex recorded it. It is not queued again: the hook brings it. */
+const FORGOTTEN = "the message is no longer in the queue of Codex; it comes with the user's next prompt";
 
-/** Takes messages out of the queue of a thread: those that were there. Null if nobody knows which are out. */
+/** Removes messages from the queue of a thread and returns the removed ids. Null if that is unknown. */
 export async function takeBack(
   place: CodexPlace,
   thread: string,
@@ -147,7 +147,7 @@ export async function takeBack(
 interface QueueCalls {
   has(id: MessageId): Promise<boolean>;
   add(id: MessageId, text: string): Promise<void>;
-  /** False if it is not there, or not any more. */
+  /** False if the message is not in the queue. */
   remove(id: MessageId): Promise<boolean>;
 }
 
@@ -158,7 +158,7 @@ async function queue(
   signal?: AbortSignal,
 ): Promise<void> {
   const server = new AppServer(place);
-  // Then no call waits any longer.
+  // Closing the server ends all waiting calls.
   const end = (): void => void server.close();
   signal?.addEventListener('abort', end);
   const found = async (id: MessageId): Promise<string | null> =>

@@ -9,35 +9,35 @@ import type { clientWindows, ClientProcess } from '../../sessions/client-window.
 import { codexHome } from './rpc.ts';
 import { isCodexWindow } from './state.ts';
 
-/** A window of Codex (its TUI). `folder` is where it works. */
+/** A window of Codex (its TUI). `folder` is its working folder. */
 export interface CodexWindow extends ClientProcess {
-  /** The ports of this machine on which it listens. Each thread that it begins or resumes names one of them. */
+  /** The local ports on which the window listens. Each thread that it begins or resumes has one of them. */
   ports: readonly number[];
-  /** The threads that it runs itself, the newest first. Only a window without the daemon has some. */
+  /** The threads that the window runs itself, newest first. Only a window without the daemon has any. */
   threads: readonly string[];
 }
 
-/** The windows of Codex that use this home; null where the system does not tell. */
+/** The windows of Codex that use this home; null if the system cannot list them. */
 export function codexWindows(home: string, scan: typeof clientWindows): CodexWindow[] | null {
   const windows = scan(isCodexWindow)?.filter((window) => usesHome(window, home)) ?? null;
   return windows?.map((window) => ({ ...window, folder: workFolder(window), ...opened(window.pid, home) })) ?? null;
 }
 
-/** When Codex loaded this thread the last time (ms): the daemon, or a window without it, makes a lock then. 0: it is not loaded. */
+/** When Codex last loaded this thread (ms), by its lock, which the daemon or a window without it creates then. 0 if it is not loaded. */
 export function loadedAt(home: string, thread: string): number {
   return statSync(`${home}/${LOCKS}/${thread}.lock`, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 }
 
 const LOCKS = 'thread-writer-locks';
 
-/** Whether any thread of this home is loaded. Costs one listing. */
+/** Is any thread of this home loaded? Costs one directory listing. */
 export function hasLoadedThreads(home: string): boolean {
   return (
     existsSync(`${home}/${LOCKS}`) && readdirSync(`${home}/${LOCKS}`).some((name) => /^[0-9a-f-]{36}\.lock$/.test(name))
   );
 }
 
-/** The program of a window, or the one of the user: an update removes the file that a window runs. */
+/** The executable of a window; if an update has removed it, the `codex` on the user's PATH. */
 export function programOf(window: CodexWindow | undefined, env: Env): string {
   const file = window && linkAt(`/proc/${window.pid}/exe`);
   return file && existsSync(file) ? file : (onPath('codex', env) ?? 'codex');
@@ -56,7 +56,7 @@ function usesHome({ pid, words }: ClientProcess, home: string): boolean {
   }
 }
 
-/** What the open files of a window tell. */
+/** Reads ports and threads from the open files of a window. */
 function opened(pid: number, home: string): Pick<CodexWindow, 'ports' | 'threads'> {
   const files = openFiles(pid);
   const locks = files.flatMap((file) => LOCK.exec(file)?.[1] ?? []);
@@ -71,7 +71,7 @@ function openFiles(pid: number): string[] {
   try {
     return readdirSync(`/proc/${pid}/fd`).flatMap((fd) => linkAt(`/proc/${pid}/fd/${fd}`) ?? []);
   } catch {
-    // It ended meanwhile.
+    // The process ended meanwhile.
     return [];
   }
 }
@@ -84,7 +84,7 @@ function linkAt(path: string): string | null {
   }
 }
 
-/** The ports of those of these sockets that listen on 127.0.0.1. */
+/** The ports on which these sockets listen on 127.0.0.1. */
 function listening(pid: number, sockets: ReadonlySet<string>): number[] {
   try {
     const lines = readFileSync(`/proc/${pid}/net/tcp`, 'utf8').split('\n');
@@ -100,7 +100,7 @@ function listening(pid: number, sockets: ReadonlySet<string>): number[] {
 
 const LISTENS = '0A';
 
-/** Where a window works: `--cd` names another folder than the one in which it was started. */
+/** The working folder of a window: that of `--cd`, else the one in which it was started. */
 function workFolder({ folder, words }: ClientProcess): string {
   const at = words.findIndex((word) => /^(-C|--cd)(=|$)/.test(word));
   const word = words[at] ?? '';
@@ -108,7 +108,7 @@ function workFolder({ folder, words }: ClientProcess): string {
   return at < 0 || !named ? folder : realPath(resolve(folder, named));
 }
 
-/** The process that was started in the terminal: npm's script, if it started the program. */
+/** The process that was started in the terminal: the npm script if it started the window, else the window. */
 export function processOf(window: ClientProcess): Pick<LiveSession, 'pid' | 'start'> {
   const parent = parentOf(window.pid);
   const pid = ttyOf(parent) === window.tty && isLauncher(parent) ? parent : window.pid;

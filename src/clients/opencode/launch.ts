@@ -6,7 +6,7 @@ import type { Launch, Launcher, LaunchOrder } from '../launch.ts';
 import { hasPackage, writePlugin } from './plugin.ts';
 import { opencodeFolder } from './settings.ts';
 
-/** Commands of OpenCode that begin no session of their own. */
+/** Commands of OpenCode that do not begin a session. */
 const OTHER_COMMANDS = [
   'completion',
   'acp',
@@ -29,12 +29,12 @@ const OTHER_COMMANDS = [
   'plug',
   'db',
 ];
-/** These begin a session without a window, in the folder in which they are started. */
+/** Commands that begin a session without a window, in the current folder. */
 const NO_WINDOW = ['run', 'serve', 'web'];
 const SETTINGS = 'OPENCODE_CONFIG_CONTENT';
 const WAITS = 'mail waits until its model asks for it';
 
-/** OpenCode 1.18 takes settings from a variable, and joins them with those in its files: our server and our plugin. */
+/** OpenCode 1.18 merges settings from an environment variable into those of its files. Parley adds its server and plugin there. */
 export const opencodeLauncher: Launcher = {
   beginsSession: (args) => isSession(args, OTHER_COMMANDS),
   folderIn: ([first = '']) => (first.startsWith('-') || NO_WINDOW.includes(first) ? undefined : first || undefined),
@@ -52,7 +52,9 @@ export const opencodeLauncher: Launcher = {
         env: { ...env, PARLEY_AGENT: name },
         canBeWoken: false,
         otherwise: WAITS,
-        notes: [`${SETTINGS} is not JSON, so it is used as it is and the tools of Parley are left out`],
+        notes: [
+          `${SETTINGS} is not JSON, so it stays as it is and the tools of Parley are left out; correct it to get them`,
+        ],
       };
     const { command, args: words, env: environment } = server;
     const parley = { type: 'local', command: [command, ...words], environment, enabled: true };
@@ -77,7 +79,7 @@ const SLOW =
   'OpenCode fetches its package for plugins now, which takes half a minute, or well over a minute without the network; ' +
   '`parley install opencode` avoids that';
 
-/** What the user put into the variable; null if it cannot be read. */
+/** The user's settings in the variable; null if they are not JSON. */
 function settingsIn(text: string | undefined): Record<string, unknown> | null {
   if (!text) return {};
   try {

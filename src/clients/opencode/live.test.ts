@@ -24,7 +24,7 @@ import { callWindow, openCodeWindows, windowApi } from './window.ts';
 
 const DEADLINE = 20_000;
 const SHOWN = { outcome: 'taken', step: 'shown' } as const;
-/** An idle session is silent after this, in these tests. */
+/** The `silentMs` of these tests. */
 const SILENT_MS = 4000;
 
 const ends: (() => Promise<unknown>)[] = [];
@@ -60,7 +60,7 @@ wayContract('by the plugin of OpenCode', async () => {
 });
 
 describe('a window of OpenCode with our plugin', () => {
-  it('is a session with its process, its folder and what it does, in a file that only its user reads', async () => {
+  it('is a session with its process, folder and status, in a file that only its user can read', async () => {
     const { client, live } = await aWindow();
     const session = await sessionOf(live);
     const { pid } = process;
@@ -80,7 +80,7 @@ describe('a window of OpenCode with our plugin', () => {
     expect([statSync(folder).mode & 0o077, ...modes]).toEqual([0, 0, 0]);
   });
 
-  it('is gone when it is closed, and when its process is not the one that wrote the file', async () => {
+  it('is not listed after it was closed, or if its process is not the one that wrote the file', async () => {
     const { client, live } = await aWindow();
     await sessionOf(live);
     const path = `${client.home}/parley/opencode/${process.pid}.json`;
@@ -102,7 +102,7 @@ describe('a window of OpenCode with our plugin', () => {
     await within(DEADLINE, async () => changes > before);
   });
 
-  it('waits after a compaction for what is owed, and has it in each request that lacks it', async () => {
+  it('waits after a compaction for owed mail, and adds it to each request that does not have it', async () => {
     const { client, live } = await aWindow();
     await sessionOf(live);
     writeFileSync(`${client.home}/parley/daemon.json`, '{}');
@@ -123,7 +123,7 @@ describe('a window of OpenCode with our plugin', () => {
     expect((await live.list())[0]?.compaction).toBeUndefined();
   });
 
-  it('is not asked again at each look when it did not answer: all other sessions would wait too', async () => {
+  it('is not asked again at each look if it did not answer, because all other sessions would wait too', async () => {
     const { client, live } = await aWindow();
     const session = { ...(await sessionOf(live)), compaction: 'msg_1' };
     const path = `${client.home}/parley/opencode/${process.pid}.json`;
@@ -141,7 +141,7 @@ describe('a window of OpenCode with our plugin', () => {
     stopped.stop(true);
   });
 
-  it('that shows no session is given one when mail comes', async () => {
+  it('without a session gets one when mail comes', async () => {
     const { client, live } = await aWindow(null);
     await within(DEADLINE, async () => (await live.list()).length === 1);
     const [fresh] = await live.list();
@@ -156,7 +156,7 @@ describe('a window of OpenCode with our plugin', () => {
     expect(client.calls.map(([path]) => path).slice(0, 2)).toEqual(['/session', '/tui/select-session']);
   });
 
-  it('is given one session, also if two ask at once', async () => {
+  it('gets only one session if two callers ask at once', async () => {
     const { client, live } = await aWindow(null);
     const answer = Promise.withResolvers<number>();
     client.begins = answer.promise;
@@ -171,7 +171,7 @@ describe('a window of OpenCode with our plugin', () => {
     expect(begun()).toBe(1);
   });
 
-  it('is not called begun if OpenCode begins no session', async () => {
+  it('is not reported as begun if OpenCode begins no session', async () => {
     const { client, live } = await aWindow(null);
     client.begins = Promise.resolve(500);
     await within(DEADLINE, async () => (await live.list()).length === 1);
@@ -181,7 +181,7 @@ describe('a window of OpenCode with our plugin', () => {
     expect((await live.list())[0]?.id).toBe(fresh?.id ?? '');
   });
 
-  it('is not told again which session to show once it has drawn: its user may have gone elsewhere', async () => {
+  it('is not asked to show the session again after it has drawn, because its user may have chosen another', async () => {
     const uptime = spyOn(process, 'uptime').mockReturnValue(2);
     ends.push(async () => uptime.mockRestore());
     const { client, live } = await aWindow(null);
@@ -275,7 +275,7 @@ describe('mail for a session of OpenCode', () => {
     expect(await attempt).toMatchObject(SHOWN);
   });
 
-  it('is not given where the dialog opened after the last look', async () => {
+  it('is not given if a dialog opened after the last look', async () => {
     const { client, live } = await aWindow();
     const session = await sessionOf(live);
     client.permissions = [{ id: 'per_1' }];
@@ -286,7 +286,7 @@ describe('mail for a session of OpenCode', () => {
     expect(await attempt).toMatchObject(SHOWN);
   });
 
-  it('that a turn did not read before it ended is answered after that', async () => {
+  it('is answered later if a turn ended before the model was given it', async () => {
     const { client, live } = await aWindow();
     const session = await sessionOf(live);
     await client.works();
@@ -299,7 +299,7 @@ describe('mail for a session of OpenCode', () => {
     expect(client.calls.map(([, { parts }]) => parts)).toEqual([[expect.objectContaining({ text: parcel.text })], []]);
   });
 
-  it('is not given twice, also if two ask at once', async () => {
+  it('is not given twice, even if two callers ask at once', async () => {
     const { client, live } = await aWindow();
     client.holds = true;
     const session = await sessionOf(live);
@@ -313,7 +313,7 @@ describe('mail for a session of OpenCode', () => {
     expect(client.calls).toHaveLength(1);
   });
 
-  it('is held if OpenCode has it and says nothing, and is over if OpenCode never had it', async () => {
+  it('stays held if OpenCode was given it and has not recorded it, and is over if OpenCode never got it', async () => {
     const { client, live } = await aWindow();
     const session = await sessionOf(live);
     client.holds = true;
@@ -337,7 +337,7 @@ describe('mail for a session of OpenCode', () => {
     expect(await hand(live, await sessionOf(live), aParcel())).toMatchObject(outcome);
   });
 
-  it('is given once more if a summary took its place before the model had it, also if two ask at once', async () => {
+  it('is given once more if a summary replaced it before the model had it, even if two callers ask at once', async () => {
     const { client, live } = await aWindow();
     const session = await sessionOf(live);
     client.holds = true;
@@ -394,12 +394,12 @@ describe('mail for a session of OpenCode', () => {
     await within(DEADLINE, isOver);
     fails(client, false);
     expect(await hand(live, session, parcel)).toMatchObject(SHOWN);
-    // With one id, also a first one that comes late is no second message.
+    // With the same id, even a late first call makes no second message.
     const [first, second] = client.calls.map(([, { messageID }]) => messageID);
     expect([client.calls.length, second]).toEqual([2, first]);
   });
 
-  it('is neither proven nor over while the record cannot be read, and is not given', async () => {
+  it('is neither proven nor over nor given while the record cannot be read', async () => {
     const { client, live } = await aWindow();
     const session = await sessionOf(live);
     const parcel = aParcel();
@@ -420,7 +420,7 @@ describe('mail for a session of OpenCode', () => {
     expect(client.calls).toEqual([]);
   });
 
-  it('that asks is alone in its turn, and its turn has the answer', async () => {
+  it('is alone in its turn if it is a question, and the turn has its answer', async () => {
     const { client, live } = await aWindow();
     const session = await sessionOf(live);
     const parcels = ['one', 'two'].map((text) => ({ ...aParcel(text), ownTurn: true }));
@@ -431,7 +431,7 @@ describe('mail for a session of OpenCode', () => {
   });
 });
 
-/** A home in which a socket would have too long a path. */
+/** A home in which the path of a socket would be too long. */
 function longHome(): string {
   const home = `${temporaryHome()}/${'long'.repeat(20)}`;
   mkdirSync(home);

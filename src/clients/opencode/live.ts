@@ -12,24 +12,24 @@ import { endingOf, OpenCodeRecord } from './record.ts';
 import { callWindow, hasTaken, isWindowFree, openCodeWindows, windowFolder } from './window.ts';
 import type { OpenCodeWindow } from './window.ts';
 
-/** Nobody tells that a window was closed. */
+/** Poll interval: nothing reports that a window was closed. */
 const TICK_MS = 2000;
-/** All OpenCodes of a user write into one file, and often. */
+/** Changes of the record are collected for this long, because all OpenCodes of a user often write into one file. */
 const RECORD_MS = 100;
-/** A window that did not answer is not asked again for this long: it may be stopped, and all other sessions wait meanwhile. */
+/** How long a window that did not answer is not asked again. It may be stopped, and all other sessions wait for its answer. */
 const DEAF_MS = 10_000;
 const OWED_MS = 2000;
 export const WAITING_FOR = { permission: 'permission prompt', question: 'input needed' } as const;
 
 /**
- * The running sessions of OpenCode 1.18: one for each window that has our plugin, the session that it shows. A window that shows none yet
- * has an id of ours until mail, or its user, begins one.
+ * The running sessions of OpenCode 1.18: for each window with our plugin, the session that it shows. A window that shows no session yet has an
+ * id made by Parley until mail or its user begins a session.
  */
 export class OpenCodeLive implements LiveSessions {
   readonly #home: string;
   readonly #stops = new Set<() => void>();
   readonly #records = new Map<string, OpenCodeRecord>();
-  /** Windows that did not answer, by their sockets, and until when they are not asked. */
+  /** For each window that did not answer, by its socket: the time until which it is not asked. */
   readonly #deaf = new Map<string, number>();
 
   constructor(
@@ -95,14 +95,14 @@ export class OpenCodeLive implements LiveSessions {
     const recorded = () => openCodeProof(record, session.id, id);
     let found = recorded();
     const isKnown = found === null && window ? await this.#hasTaken(window, id) : null;
-    // It may have come into the record meanwhile.
+    // The record may have got the message meanwhile.
     found ??= recorded();
     if (found === null) return { step: 'none', isOver: hasEnded || isKnown === false };
     if (found.step === 'unreadable') return { step: 'none', isOver: false };
-    // It is in no later request. Nothing is given again in the middle of a turn.
+    // A replaced message is in no later request, so it may be given again, but not within a turn.
     const isIdle = window?.session === session.id && isWindowFree(window);
     if (found.step === 'replaced') return { step: 'none', isOver: hasEnded || isIdle };
-    // What it has and did not show stays in the conversation. A window that shows it again goes on with it.
+    // A message that the model was not given stays in the conversation. A window that opens the session again continues with it.
     if (found.step === 'accepted' && hasEnded) return { step: 'none', isOver: true };
     if (found.step === 'shown') return found;
     return { step: 'accepted', evidence: found.evidence };
@@ -112,7 +112,7 @@ export class OpenCodeLive implements LiveSessions {
     const window = this.#windows().find((one) => idOf(one) === id);
     if (!window) return;
     const mail = parcels.map((parcel) => ({ ending: endingOf(parcel.id), text: parcel.text }));
-    if (this.#isDeaf(window)) throw new Error('OpenCode did not answer just before');
+    if (this.#isDeaf(window)) throw new Error('OpenCode did not answer in time; Parley asks it again in a few seconds');
     const { status, said } = await callWindow(window, '/owed', { body: { compaction, mail }, ms: OWED_MS }).catch(
       (error: unknown) => {
         this.#deaf.set(window.socket, performance.now() + DEAF_MS);
@@ -163,7 +163,7 @@ function stateOf({ asks, isBusy }: OpenCodeWindow): Pick<LiveSession, 'status' |
   return { status: isBusy ? 'active' : 'idle' };
 }
 
-/** The process that has the session's name. */
+/** The process to which the name of the session is bound. */
 function processOf({ pid: own, start: its, runBy }: OpenCodeWindow): Pick<LiveSession, 'pid' | 'start'> {
   const [pid, start] = runBy === undefined ? [own, its] : [runBy, startOf(runBy)];
   return { pid, ...(start !== null && { start }) };

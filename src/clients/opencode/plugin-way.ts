@@ -10,32 +10,32 @@ import { endingOf } from './record.ts';
 import { callWindow, isWindowFree, WindowGone } from './window.ts';
 import type { OpenCodeWindow } from './window.ts';
 
-/** An idle session whose record says nothing for this long says nothing more. */
+/** After a session has been idle for this long, its record will not mention a message any more. */
 export const PLUGIN_SILENT_MS = 10_000;
-/** After this time an idle session does not begin with a message by itself. */
+/** After this time an idle session does not begin a turn with a waiting message by itself. */
 const SETTLE_MS = 1500;
-/** In case a file event was lost. */
+/** Poll interval, in case a file event is lost. */
 const LOOK_MS = 250;
 
-/** What a way needs of the session's window and record, as they are now. */
+/** The current window and record of a session. */
 export interface WindowView {
-  /** Null: the window shows another session, or is closed. */
+  /** Null if the window shows another session or is closed. */
   window(): OpenCodeWindow | null;
-  /** What the record has of a message. */
+  /** What the record proves about a message. */
   proof(id: MessageId): OpenCodeProof | null;
-  /** Folders in which a change may be seen. */
+  /** The folders whose changes may change window or record. */
   folders: readonly string[];
 }
 
 /**
- * Mail for the session that a window of OpenCode 1.18 shows, by our plugin in that window. An idle session begins a turn with it; in a busy
- * one it joins the turn after the running tool call. A message with a turn of its own goes alone, and what comes behind it waits for the
- * end of that turn: OpenCode would answer both at once.
+ * Hands mail to the session that a window of OpenCode 1.18 shows, through our plugin in that window. An idle session begins a turn with it; in a
+ * busy one it joins the turn after the running tool call. A message that needs a turn of its own goes alone, and the messages after it wait
+ * for the end of that turn: OpenCode would answer both at once.
  *
- * While a dialog is open nothing is given. If a turn ends before it has read the message, because its user stopped it or said no, the
- * message stays in the conversation and OpenCode does not begin with it: then it is let go on, once.
+ * Nothing is given while a dialog is open. If a turn ends before the model was given the message, because the user stopped the turn or said no,
+ * the message stays in the conversation and OpenCode begins no turn with it: then the plugin asks OpenCode once to continue.
  *
- * The record and the plugin know what they have: nothing is given twice, except what a summary replaced.
+ * Record and plugin know which messages they have, so none is given twice, except a message that a summary replaced.
  */
 export class PluginWay implements Way {
   readonly name = 'plugin';
@@ -53,7 +53,7 @@ export class PluginWay implements Way {
     try {
       for (const [at, parcel] of parcels.entries()) {
         const isBehindOwn = at > 0 && (parcel.ownTurn || parcels[at - 1]?.ownTurn);
-        const early = isBehindOwn ? await this.#rest(sent, changes, signal) : null;
+        const early = isBehindOwn ? await this.#turnEnd(sent, changes, signal) : null;
         const said = early ?? (await this.#hand(parcel, changes, signal));
         if (said && sent.length === 0) return said;
         if (said) return this.#offered(said.outcome === 'left' ? said.because : UNKNOWN);
@@ -65,13 +65,13 @@ export class PluginWay implements Way {
     }
   }
 
-  /** Hands over one parcel, unless OpenCode has it. Null: it has it. */
+  /** Hands over one parcel, unless OpenCode has it already. Returns null if OpenCode has it now. */
   async #hand({ id, text }: Parcel, changes: Changes, signal: AbortSignal): Promise<Attempt | null> {
     for (; ; await changes.next(signal)) {
-      if (signal.aborted) return left('it was stopped before it went in', true);
+      if (signal.aborted) return left('Parley was stopped before it sent the message', true);
       const found = this.view.proof(id);
       if (found?.step === 'unreadable') return left('the record of OpenCode cannot be read', true);
-      // What a summary has replaced is given once more.
+      // A message that a summary has replaced is given again.
       if (found !== null && found.step !== 'replaced') return null;
       const window = this.view.window();
       if (!window) return left('the window of OpenCode is closed, or shows another session', true);
@@ -87,31 +87,31 @@ export class PluginWay implements Way {
         if (!isDialog(said)) return left(`OpenCode answered ${status}: ${JSON.stringify(said)?.slice(0, 200)}`, false);
       } catch (error) {
         if (error instanceof WindowGone) return left(error.message, true);
-        // It may have it: only its record can tell.
+        // OpenCode may have the message: only its record can tell.
         return this.#has(id) ? null : this.#offered(UNKNOWN);
       }
     }
   }
 
-  /** Waits until the model had all of it, and the turn is over. */
-  async #rest(sent: readonly MessageId[], changes: Changes, signal: AbortSignal): Promise<Attempt | null> {
+  /** Waits until the model was given these messages and the turn is over. Null if so. */
+  async #turnEnd(sent: readonly MessageId[], changes: Changes, signal: AbortSignal): Promise<Attempt | null> {
     const said = await this.#proven(sent, changes, signal);
     if (said.outcome !== 'taken') return said;
     while (!signal.aborted && this.view.window()?.isBusy) await changes.next(signal);
     return null;
   }
 
-  /** Waits until the record proves that the model had all of it, or until it is known that nothing more comes. */
+  /** Waits until the record proves that the model was given these messages, or until no further proof can come. */
   async #proven(sent: readonly MessageId[], changes: Changes, signal: AbortSignal): Promise<Attempt> {
     for (let isNudged = false; ; await changes.next(signal)) {
       const proofs = sent.map((id) => this.view.proof(id));
       const shown = proofs.flatMap((proof) => (proof?.step === 'shown' ? [proof] : []));
       if (shown.length === sent.length) return this.#shown(shown.at(-1));
-      if (signal.aborted) return this.#offered('it was stopped before anything was proven');
+      if (signal.aborted) return this.#offered('Parley was stopped before OpenCode proved anything');
       const window = this.view.window();
       if (!window) return this.#offered('the window of OpenCode was closed, or shows another session');
       if (changes.freeMs > this.silentMs)
-        return this.#offered('OpenCode is idle, and its record does not say that the model had it');
+        return this.#offered('OpenCode is idle, and its record does not prove that the model had the message');
       const isPassedOver = proofs.some((proof) => proof?.step === 'accepted' && !proof.hasFailed);
       if (changes.freeMs < SETTLE_MS || isNudged || !isPassedOver) continue;
       isNudged = true;
@@ -119,7 +119,7 @@ export class PluginWay implements Way {
     }
   }
 
-  /** Whether it is in the conversation. */
+  /** Is the message in the conversation? */
   #has(id: MessageId): boolean {
     const step = this.view.proof(id)?.step;
     return step === 'shown' || step === 'accepted';
@@ -139,7 +139,7 @@ export class PluginWay implements Way {
 }
 
 /**
- * A window that shows no session yet. Mail begins one; the window then shows it, and its mail goes there. A draft in the window stays.
+ * Begins a session in a window that shows none yet. The window then shows it, and the mail goes to that session. A draft in the window stays.
  */
 export class OpeningWay implements Way {
   readonly name = 'plugin';
@@ -148,7 +148,7 @@ export class OpeningWay implements Way {
 
   async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     if (parcels.length === 0) return left('there is nothing to hand over', false);
-    if (signal.aborted) return left('it was stopped before it went in', true);
+    if (signal.aborted) return left('Parley was stopped before it sent the message', true);
     try {
       const { status } = await callWindow(this.window, '/open', { body: {} });
       if (status >= 300) return left(`OpenCode began no session: it answered ${status}`, true);
@@ -159,9 +159,9 @@ export class OpeningWay implements Way {
   }
 }
 
-const UNKNOWN = 'OpenCode did not answer; whether it has it is unknown';
+const UNKNOWN = 'OpenCode did not answer, so it is unknown whether it has the message';
 
-/** Tells when a window or its record may have changed, and for how long it has been idle. */
+/** Waits for changes of a window or its record, and measures how long the window has been idle. */
 class Changes {
   readonly #folders: FolderWatch;
   readonly #wakeup = new Wakeup();
@@ -173,12 +173,12 @@ class Changes {
     this.#look();
   }
 
-  /** For how long it has been idle without a break; 0 while it is not. */
+  /** For how long the window has been idle; 0 while it is not. */
   get freeMs(): number {
     return this.#freeSince === null ? 0 : performance.now() - this.#freeSince;
   }
 
-  /** Counts from now on. */
+  /** Starts the measurement again. */
   restart(): void {
     this.#freeSince = null;
     this.#look();

@@ -11,13 +11,13 @@ interface PluginFile {
   text: string;
 }
 
-/** The plugin, for a home of Parley that is not the usual one. */
+/** The text of the plugin. `home`: a home of Parley that is not the default one. */
 export function parleyPluginText(home?: string): string {
   if (home === undefined) return String(plugin);
   return String(plugin).replace(/^const HOME = .*;$/m, () => `const HOME = ${JSON.stringify(home)};`);
 }
 
-/** Puts the plugin beside the files that it writes, for a window that `parley run` starts; its path. */
+/** Writes the plugin for windows that `parley run` starts into the folder of its own files, and returns its path. */
 export function writePlugin(home: string): string {
   const folder = windowFolder(home);
   const path = `${folder}/plugin.ts`;
@@ -27,15 +27,15 @@ export function writePlugin(home: string): string {
   return path;
 }
 
-/** Whether OpenCode has its package for plugins in a folder of settings. It fetches it before it loads the first plugin. */
+/** Is OpenCode's plugin package in this settings folder? OpenCode fetches the package before it loads the first plugin. */
 export function hasPackage(folder: string): boolean {
   return existsSync(join(folder, 'node_modules'));
 }
 
 /**
- * What OpenCode 1.18.33 takes for that package, where it has none: a folder `node_modules`, and a lock file that names it. Without these its
- * next start takes half a minute, or well over a minute without the network. Our plugin uses nothing of the package. A plugin that does
- * removes the lock file, and OpenCode fetches the package at the start after that.
+ * Files that OpenCode 1.18.33 accepts in place of its plugin package: a folder `node_modules` and a lock file that names it. Without them the
+ * next start takes half a minute, or well over a minute without network. Our plugin does not use the package. If another plugin uses it, that
+ * removes the lock file, and OpenCode fetches the package at its next start.
  */
 export function packageFiles(folder: string): PluginFile[] {
   if (hasPackage(folder) || existsSync(join(folder, 'package-lock.json'))) return [];

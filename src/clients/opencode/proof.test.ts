@@ -11,7 +11,7 @@ const ID = MessageId.parse('0193f6d2-0000-7000-8000-000000000001');
 const STOP = { finish: 'stop' };
 const ENDED = { how: 'done', text: 'the answer' } as const;
 
-/** An id of a message, the n-th in its conversation. */
+/** The id of the n-th message of a conversation. */
 const nth = (n: number, ending = 'other'): string => `msg_${n}${ending}`;
 const OURS = nth(5, endingOf(ID));
 
@@ -21,13 +21,13 @@ function aConversation() {
 }
 
 describe("what OpenCode's record proves about a message", () => {
-  it('is nothing where it does not have it', () => {
+  it('is nothing if the record does not have the message', () => {
     const { said, proof } = aConversation();
     said(nth(1), 'hello');
     expect(proof()).toBeNull();
   });
 
-  it('is `accepted` until a model has said something in an answer to it', () => {
+  it('is `accepted` until an answer to it has output of a model', () => {
     const { said, answers, parts, proof, record } = aConversation();
     said(OURS, 'mail');
     const evidence = { record: record.path, id: ID, message: OURS };
@@ -41,7 +41,7 @@ describe("what OpenCode's record proves about a message", () => {
     expect(proof()).toEqual({ step: 'shown', evidence: shown, turn: { id: OURS, end: ENDED } });
   });
 
-  it('is `shown` without a read of what tools have put out: that can be megabytes, and each look would read it', () => {
+  it('is `shown` without reading the output of tools at each look, because that can be megabytes', () => {
     const { said, answers, parts, proof, record } = aConversation();
     said(OURS, 'mail');
     answers(nth(6), OURS, { finish: 'tool-calls' });
@@ -52,7 +52,7 @@ describe("what OpenCode's record proves about a message", () => {
     expect(Math.max(...read)).toBeLessThan(10_000);
   });
 
-  it('is not `shown` by a request that failed, nor by an answer to what was said before it', () => {
+  it('is not `shown` by a request that failed, nor by an answer to an earlier message', () => {
     const { said, answers, proof } = aConversation();
     said(nth(1), 'hello');
     answers(nth(2), nth(1), { finish: 'tool-calls' }, 'let me see');
@@ -63,7 +63,7 @@ describe("what OpenCode's record proves about a message", () => {
     expect(proof()).toMatchObject({ step: 'accepted', hasFailed: true });
   });
 
-  it('is `shown` by an answer to what was said after it, and then no text is its answer', () => {
+  it('is `shown` by an answer to a later message, and then has no answer of its own', () => {
     const { said, answers, proof } = aConversation();
     said(OURS, 'mail');
     said(nth(6), 'more');
@@ -96,7 +96,7 @@ describe("what OpenCode's record proves about a message", () => {
     expect(proof()).toMatchObject({ step: 'shown', turn: { id: OURS, end: ENDED } });
   });
 
-  it('says how the turn ended that its user stopped', () => {
+  it('says that the user stopped the turn', () => {
     const { said, answers, proof } = aConversation();
     said(OURS, 'mail');
     answers(nth(6), OURS, { error: { name: 'MessageAbortedError' } }, 'half a');
@@ -131,7 +131,7 @@ describe("what OpenCode's record proves about a message", () => {
     expect(proof()).toMatchObject({ step: 'shown' });
   });
 
-  it('is `replaced` after a summary that took its place, and certain again when it came once more', () => {
+  it('is `replaced` after a summary replaced the message, and certain again when it was given once more', () => {
     const { said, answers, message, parts, proof } = aConversation();
     said(OURS, 'mail');
     message(nth(6), { role: 'user', time: {} });

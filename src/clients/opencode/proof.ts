@@ -4,30 +4,30 @@ import type { Evidence } from '../../core/receipt.ts';
 import { endingOf, isLast, recordedMessage, turnOutcome } from './record.ts';
 import type { MessageRow, OpenCodeRecord } from './record.ts';
 
-/** Limit of what is read after a message, in messages: its turn is over by then. */
+/** How many messages are read after a message. Its turn is over by then. */
 const MOST = 1000;
 const COLUMNS = 'SELECT id, time_created, time_updated, data FROM message WHERE session_id = ?';
-/** Of a message that came twice, because its conversation was summed up before it was answered, the later one counts. */
+/** If a message was given twice, because a summary replaced it before an answer, the later one counts. */
 const OURS = `${COLUMNS} AND id LIKE ? ORDER BY id DESC LIMIT 1`;
 const BEFORE = `${COLUMNS} AND id < ? ORDER BY id DESC LIMIT 1`;
 const BEHIND = `${COLUMNS} AND id > ? ORDER BY id LIMIT ${MOST}`;
-/** Only this of each part: those of tools can have megabytes. */
+/** Selects only some fields, because parts of tools can have megabytes. */
 const PARTS = `SELECT data ->> 'type' AS type, data ->> 'tail_start_id' AS tail, data ->> 'overflow' AS overflow FROM part WHERE message_id = ?`;
 
 interface Part {
   type: string | null;
-  /** Of a compaction: from this message on all stays as it was. */
+  /** For a compaction: the first message that it left unchanged. */
   tail: string | null;
-  /** Of a compaction: the model refused the conversation because it was too long. */
+  /** For a compaction: the model had refused the conversation as too long. */
   overflow: 0 | 1 | null;
 }
 
-/** Parts that OpenCode writes when a model answers, and not before. */
+/** Kinds of parts that OpenCode writes only when a model answers. */
 const OUTPUT = ['step-start', 'text', 'reasoning', 'tool', 'step-finish'];
 
 /**
- * `hasFailed`: OpenCode asked the model for an answer, and got none. `replaced`: a summary took the place of this message before a model is
- * known to have had it. `unreadable`: the record cannot be read, or not understood.
+ * `hasFailed`: OpenCode asked the model and got no answer. `replaced`: a summary replaced the message before any proof that a model was given
+ * it. `unreadable`: Parley cannot read or understand the record.
  */
 export type OpenCodeProof =
   | Extract<RecordedProof, { step: 'shown' }>
@@ -38,15 +38,15 @@ export type OpenCodeProof =
 /**
  * What the record of OpenCode 1.18 proves about a message; null if it does not have it.
  *
- * OpenCode writes a message down when it is given, reads all of them before each request, and notes the newest as the parent of the answer.
- * It notes the answer before the request, which may fail. So a message was in a request if an answer whose parent it is, or a later
- * message, has something that a model said. What a summary replaced was in no later request.
+ * OpenCode records a message when it gets it, reads all messages before each request, and records the newest as the parent of the answer. It
+ * records the answer before the request, which may fail. So a message was in a request if the answer to it or to a later message has output of
+ * a model. A message that a summary replaced was in no later request.
  */
 export function openCodeProof(record: OpenCodeRecord, session: string, id: MessageId): OpenCodeProof | null {
   try {
     return proofIn(record, session, id);
   } catch {
-    // Another OpenCode than 1.18 may have other tables, and one that starts has none yet.
+    // Versions other than 1.18 may have other tables, and an OpenCode that starts has none yet.
     return { step: 'unreadable' };
   }
 }
@@ -57,7 +57,7 @@ function proofIn(record: OpenCodeRecord, session: string, id: MessageId): OpenCo
   const evidence: Evidence = { record: record.path, id, message: ours.id };
   let isAlone = !isInTurn(record, session, ours.id);
   let hasFailed = false;
-  /** The compactions behind it, by their messages; and the last other message of a user. */
+  /** The compactions after the message, by their own messages. `last`: the last other message of a user. */
   const compactions = new Map<string, Part>();
   let last = ours.id;
   let shown: Evidence | null = null;
@@ -92,7 +92,7 @@ function proofIn(record: OpenCodeRecord, session: string, id: MessageId): OpenCo
   return { step: 'shown', evidence: shown, ...(isAlone && { turn: { id: ours.id, ...(end && { end }) } }) };
 }
 
-/** Whether a turn was open when a message came, or an earlier one waited for its answer. */
+/** Was a turn open when this message came, or was an earlier message unanswered? */
 function isInTurn(record: OpenCodeRecord, session: string, id: string): boolean {
   const [before] = record.rows<MessageRow>(BEFORE, session, id);
   const message = before && recordedMessage(before);
@@ -100,8 +100,8 @@ function isInTurn(record: OpenCodeRecord, session: string, id: string): boolean 
 }
 
 /**
- * Whether a message is in the requests after a compaction: the newest ones stay as they were. Where the model refused the last one because the
- * conversation was too long, OpenCode says it again under another id.
+ * Is a message in the requests after a compaction? The newest messages stay unchanged. If the model refused the conversation as too long,
+ * OpenCode repeats the last message under another id.
  */
 function isKept({ tail, overflow }: Part, id: string, last: string): boolean {
   return (typeof tail === 'string' && id >= tail) || (overflow === 1 && id === last);

@@ -34,7 +34,7 @@ const QUESTION = {
 };
 
 describe('what a session of OpenCode asks', () => {
-  it('is a permission in the words of its window, with the time at which it was asked [CCC-182]', async () => {
+  it('is a permission with the labels of its window and the time at which it was asked [CCC-182]', async () => {
     const { api, questions } = asking();
     expect(await questions.open()).toBeNull();
     api.permissions = [PERMISSION];
@@ -52,7 +52,7 @@ describe('what a session of OpenCode asks', () => {
     });
   });
 
-  it('is a set of questions, with what may be chosen [CCC-103]', async () => {
+  it('is a set of questions with their options [CCC-103]', async () => {
     const { api, questions } = asking();
     api.questions = [QUESTION];
     expect(await questions.open()).toMatchObject({
@@ -64,7 +64,7 @@ describe('what a session of OpenCode asks', () => {
     });
   });
 
-  it('is also what a part of its work asks, and nothing of another conversation', async () => {
+  it('includes questions of its subagents, but not of another conversation', async () => {
     const { api, file, questions } = asking();
     file.db.run("INSERT INTO session VALUES ('child', 's', '/', 0, NULL)");
     api.permissions = [{ ...PERMISSION, sessionID: 'other' }];
@@ -73,7 +73,7 @@ describe('what a session of OpenCode asks', () => {
     expect(await questions.open()).toMatchObject({ call: 'per_2' });
   });
 
-  it('has another second for each, so that an answer to one is none to the next', async () => {
+  it('has a different second for each question, so that an answer to one never counts for the next', async () => {
     const { api, questions } = asking();
     api.permissions = [PERMISSION];
     await questions.open();
@@ -103,7 +103,7 @@ describe('what a session of OpenCode asks', () => {
     expect(api.posted).toEqual([[`/question/${QUESTION.id}/reply`, { answers }]]);
   });
 
-  it('is gone if its window was answered first, or another one is open', async () => {
+  it('is gone if it was answered in its window first, or another question is open', async () => {
     const { api, questions } = asking();
     api.permissions = [PERMISSION];
     api.refuses = true;
@@ -111,7 +111,7 @@ describe('what a session of OpenCode asks', () => {
     expect(await questions.answer('per_before', [{ options: [0] }], NEVER)).toEqual({ outcome: 'gone' });
   });
 
-  it('is answered if OpenCode is found a moment later, and is not called gone if it is not found', async () => {
+  it('is answered if OpenCode is found a moment later, and not reported as gone if it is not found', async () => {
     const { api, file } = asking();
     api.permissions = [PERMISSION];
     api.goesOn = () => calls(file, { status: 'completed' });

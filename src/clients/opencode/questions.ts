@@ -7,14 +7,14 @@ import type { OpenCodeRecord } from './record.ts';
 import { NoServer } from '../loopback.ts';
 import { NotTaken } from './server.ts';
 
-/** Limit for OpenCode to write down what was answered, ms. On a busy machine its first turn was seen to rest for 15 s. */
+/** Time for OpenCode to record an answer, ms. On a busy machine its first turn was seen to pause for 15 s. */
 const RECORDED_MS = 30_000;
-/** Limit for the end of a call that was allowed, ms. A command may run for hours. */
+/** How long to wait for the end of an allowed call, ms. A command may run for hours. */
 const ALLOWED_MS = 500;
 const LOOK_MS = 20;
-/** Limit for finding the OpenCode whose question is to be answered, ms. */
+/** Time to find the OpenCode that asks the question, ms. */
 const AGAIN_MS = 2000;
-/** Ids of OpenCode begin with the last 36 bits of the time, in ms. */
+/** Ids of OpenCode begin with the last 36 bits of the time in ms. */
 const CYCLE_MS = 2 ** 36;
 
 const Tool = () => v.optional(v.object({ messageID: v.string(), callID: v.string() }));
@@ -51,31 +51,31 @@ const Question = new Schema(() =>
 /** The API of the OpenCode that runs a session: its server, or our plugin in its window. */
 export interface QuestionApi {
   get(path: string): Promise<unknown>;
-  /** Throws NotTaken if OpenCode refuses it: it does not wait for it any more. */
+  /** Throws NotTaken if OpenCode refuses the answer, because it does not wait for it any more. */
   post(path: string, body: object): Promise<unknown>;
 }
 
-/** What waits, and what is posted for an answer. */
+/** A waiting question, and how to post an answer to it. */
 interface Request extends Omit<OpenQuestion, 'call' | 'askedAt'> {
   id: string;
   tool: Described<typeof Permission>['tool'];
   path: string;
   reply(choices: readonly Choice[]): object;
-  /** Whether the call of the model that waits ended with this answer; null: it has not ended. */
+  /** Did the model's waiting call end with this answer? Null while it has not ended. */
   isDone(state: Record<string, unknown>, choices: readonly Choice[]): boolean | null;
 }
 
 type Found = { api: QuestionApi; request: Request } | 'nobody' | null;
 
 /**
- * What a session of OpenCode 1.18 asks its user: permissions, and questions of its model. OpenCode takes one answer, by its window or by its
- * API, and refuses every later one. So nothing here can answer a dialog that comes after.
+ * The questions of an OpenCode 1.18 session to its user: permissions, and questions of the model. OpenCode takes one answer, from its window or
+ * its API, and refuses all later ones, so an answer cannot reach a later dialog.
  */
 export class OpenCodeQuestions implements QuestionDriver {
   readonly #askedTimes = new AskedTimes();
 
   constructor(
-    /** Null: nobody can be asked, because the session does not run, or a person opened it without our plugin. */
+    /** Null if there is no API: the session does not run, or a person opened it without our plugin. */
     readonly api: () => Promise<QuestionApi | null>,
     readonly record: OpenCodeRecord,
     readonly conversation: () => string | null,
@@ -95,9 +95,10 @@ export class OpenCodeQuestions implements QuestionDriver {
     } catch (error) {
       return { outcome: 'left', because: wordsOf(error) };
     }
-    if (found === 'nobody') return { outcome: 'left', because: 'OpenCode cannot be asked now' };
+    if (found === 'nobody')
+      return { outcome: 'left', because: 'Parley cannot reach OpenCode now; answer in its window' };
     if (found?.request.id !== call) return { outcome: 'gone' };
-    if (signal.aborted) return { outcome: 'left', because: 'it was stopped before' };
+    if (signal.aborted) return { outcome: 'left', because: 'Parley was stopped before it answered' };
     const { api, request } = found;
     try {
       await api.post(request.path, request.reply(choices));
@@ -108,7 +109,7 @@ export class OpenCodeQuestions implements QuestionDriver {
     return this.#resumed(request, choices);
   }
 
-  /** A process that OpenCode starts is for a moment a second OpenCode in its folder: then nobody knows which one is meant. */
+  /** Looks again for `AGAIN_MS`: for a moment, a process that OpenCode starts seems to be a second OpenCode in its folder. */
   async #lookAgain(): Promise<Found> {
     const end = performance.now() + AGAIN_MS;
     let found = await this.#look();
@@ -116,9 +117,9 @@ export class OpenCodeQuestions implements QuestionDriver {
     return found;
   }
 
-  /** The first that waits, in this conversation or in a part of its work. `nobody` can be asked; null: nothing waits. */
+  /** The first waiting question of this conversation or its subagents. `nobody`: there is no API to ask. Null: no question waits. */
   async #look(): Promise<Found> {
-    // A look at the session may find which conversation a person opened.
+    // First the API: this look may find the conversation that a person opened.
     const api = await this.api();
     const conversation = this.conversation();
     if (!api || conversation === null) return 'nobody';
@@ -136,7 +137,7 @@ export class OpenCodeQuestions implements QuestionDriver {
     return null;
   }
 
-  /** OpenCode took it. That the work goes on with it is in the record: in the call of the model that waited. */
+  /** OpenCode took the answer. Waits until the record of the waiting call shows that the work continues with it. */
   async #resumed(request: Request, choices: readonly Choice[]): Promise<Answering> {
     const isAllowed = request.kind === 'permission' && !isRejection(choices);
     const end = performance.now() + (isAllowed ? ALLOWED_MS : RECORDED_MS);
@@ -146,11 +147,11 @@ export class OpenCodeQuestions implements QuestionDriver {
       if (isDone !== null) return { outcome: isDone ? 'answered' : 'gone' };
     }
     if (isAllowed || !request.tool) return { outcome: 'answered' };
-    return { outcome: 'unknown', because: 'OpenCode did not write down the answer' };
+    return { outcome: 'unknown', because: 'OpenCode did not record the answer' };
   }
 }
 
-/** In the order and the words of OpenCode's own window. */
+/** The labels of OpenCode's own window, in its order, and the words of its API. */
 const DECISIONS = [
   ['Allow once', 'once'],
   ['Allow always', 'always'],
@@ -223,7 +224,7 @@ function isRejection(choices: readonly Choice[]): boolean {
   return (DECISIONS[chosen(choices)]?.[1] ?? 'reject') === 'reject';
 }
 
-/** When something with this id was made, Unix ms. */
+/** The creation time in an id, Unix ms. */
 function timeIn(id: string, now: number): number {
   const [, digits] = /^[a-z]+_([0-9a-f]{12})/.exec(id) ?? [];
   if (digits === undefined) return now;

@@ -9,7 +9,7 @@ const STOP = { finish: 'stop' };
 const MAIL = 'c2c mail for app. Text inside';
 
 describe('the record of OpenCode', () => {
-  it('tells a prompt when its text is there, its answer when that is whole, and each once', () => {
+  it('reports a prompt when its text is there, and an answer when it is complete, each once', () => {
     const file = anOpenCodeFile();
     file.said('m0', 'before');
     const start = file.record.place('s');
@@ -28,7 +28,7 @@ describe('the record of OpenCode', () => {
     expect(file.read(file.record.place('s')).events).toEqual([]);
   });
 
-  it('is read in the new file where its user deleted the old one', () => {
+  it('is read from the new file after its user deleted the old one', () => {
     const [old, made] = [anOpenCodeFile(), anOpenCodeFile()];
     old.said('m1', 'old');
     made.said('m2', 'new');
@@ -39,7 +39,7 @@ describe('the record of OpenCode', () => {
     expect(old.record.lastMessage('s')).toBe('m2');
   });
 
-  it('gives what joined a turn at a step the same answer, and says so', () => {
+  it('gives a prompt that joined a turn at a step the same answer, marked as shared', () => {
     const file = anOpenCodeFile();
     file.said('m1', 'mine');
     file.answers('m2', 'm1', { finish: 'tool-calls' });
@@ -51,7 +51,7 @@ describe('the record of OpenCode', () => {
     expect(file.read(next).events).toEqual(['& done: both', '& done: both']);
   });
 
-  it('gives what came during the last step an answer of its own', () => {
+  it('gives a prompt that came during the last step an answer of its own', () => {
     const file = anOpenCodeFile();
     file.said('m1', 'one');
     file.answers('m2', 'm1', STOP, 'A1');
@@ -71,7 +71,7 @@ describe('the record of OpenCode', () => {
     expect(file.read(JSON.stringify({ c: 's', m: 'm0', t: 0 })).events).toEqual(['+ hi', end]);
   });
 
-  it('ends a turn that OpenCode left open when it ended, or that it never began, and does not give it a later answer', () => {
+  it('ends a turn that was open or not begun when OpenCode ended, and does not give it a later answer', () => {
     const start = JSON.stringify({ c: 's', m: 'm0', t: 0 });
     for (const [live, end] of [
       [{ startedAt: null, isIdle: false }, '= failed: OpenCode ended before its turn did'],
@@ -89,7 +89,7 @@ describe('the record of OpenCode', () => {
     }
   });
 
-  it('passes over mail, summaries, and what OpenCode says itself', () => {
+  it('ignores mail, summaries and texts of OpenCode itself', () => {
     const file = anOpenCodeFile();
     file.said('m1', MAIL);
     file.answers('m2', 'm1', STOP, 'thanks');
@@ -102,7 +102,7 @@ describe('the record of OpenCode', () => {
     expect(file.read(JSON.stringify({ c: 's', m: 'm0', t: 0 })).events).toEqual([]);
   });
 
-  it('goes on into the conversation that the session has now, with what is new there', () => {
+  it('continues in the current conversation of the session, with its new events', () => {
     const file = anOpenCodeFile();
     const { next } = file.read(file.record.place(null), { startedAt: 0, isIdle: false }, '');
     file.said('m1', 'old', 'other');
@@ -125,7 +125,7 @@ describe('the record of OpenCode', () => {
     expect(new OpenCodeRecord('/nowhere/opencode.db').newest('/work')).toBeNull();
   });
 
-  it('knows a prompt of ours by the end of its id, and its ids grow with time', () => {
+  it('recognizes our prompts by the ending of their ids, and the ids grow with time', () => {
     const file = anOpenCodeFile();
     const ending = endingOf('a key');
     const ids = [messageId(ending, 1794989660394), messageId(endingOf('b'), 1794989660395)];

@@ -4,12 +4,12 @@ import type { RecordPlace, TurnEvent } from '../../core/ports/session.ts';
 import { isMailText } from '../../delivery/fit.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 
-/** A session that is idle for this long, and has an unanswered prompt, was interrupted before its first word. */
+/** If a session with an unanswered prompt is idle for this long, the turn was interrupted before the first word. */
 const REST_MS = 5000;
-/** Rows bear the time at which something was said, and are written a little later. */
+/** A row has the time of its event, and is written a little later. */
 const LATE_MS = 5000;
 
-/** A message of OpenCode 1.18, as far as a turn is read from it. */
+/** The fields of a message of OpenCode 1.18 that turns are read from. */
 export interface OpenCodeMessage {
   role?: 'user' | 'assistant';
   parentID?: string;
@@ -32,32 +32,32 @@ interface OpenPrompt {
   at: number;
 }
 
-/** Steps that are not the last of their turn. */
+/** Values of `finish` after which the turn continues with another step. */
 const GOES_ON = ['tool-calls', 'unknown'];
 
-/** A place in a conversation: behind a message. Prompts behind it that were reported have no end yet. */
+/** A place in a conversation: after the message `behind`. `reported`: prompts after it that were reported and have no end yet. */
 interface Place {
   conversation: string;
   behind: string;
   reported: string[];
-  /** What was said before this is not new in a conversation that is read from its beginning. */
+  /** In a conversation that is read from its beginning, messages before this time are not new. */
   after: number;
 }
 
-/** What the client does, as far as it tells what becomes of its prompts. `startedAt` is null if it does not run. */
+/** The state of the client that decides what becomes of open prompts. `startedAt` is null if the client does not run. */
 export interface LiveOpenCode {
   startedAt: number | null;
   isIdle: boolean;
 }
 
-/** Just for reading: OpenCode writes it meanwhile. */
+/** Read-only, because OpenCode writes to the database at the same time. */
 const OPTIONS = { readonly: true, create: false } as const;
 const MESSAGES = 'SELECT id, time_created, time_updated, data FROM message WHERE session_id = ? AND id > ? ORDER BY id';
 const TEXTS = 'SELECT data FROM part WHERE message_id = ? AND data LIKE \'%"type":"text"%\' ORDER BY id';
 const NEWEST = `SELECT id FROM session WHERE directory = ? AND parent_id IS NULL AND time_archived IS NULL ORDER BY time_updated DESC LIMIT 1`;
 
 /**
- * What OpenCode 1.18 wrote down: the messages of a conversation in its SQLite file. Ids of messages grow with time.
+ * The record of OpenCode 1.18: the messages of its conversations in a SQLite file. Ids of messages grow with time.
  *
  * A turn begins with a message of the user. It ends with an answer to it (`parentID`) that is the last step of the turn, or has an error.
  * What is said while it works joins the turn at the next step, whose parent is the newest message: so an answer ends all prompts up
@@ -65,12 +65,12 @@ const NEWEST = `SELECT id FROM session WHERE directory = ? AND parent_id IS NULL
  */
 export class OpenCodeRecord {
   #opened: Database | null = null;
-  /** Of the file that is opened. */
+  /** The inode of the open file. */
   #inode: number | null = null;
 
   constructor(readonly path: string) {}
 
-  /** The folder in which changes can be seen. */
+  /** The folder to watch for changes. */
   get folder(): string {
     return this.path.slice(0, this.path.lastIndexOf('/'));
   }
@@ -79,18 +79,18 @@ export class OpenCodeRecord {
     return this.#first('SELECT id FROM session WHERE id = ?', conversation) !== null;
   }
 
-  /** The conversation of a user in this folder that was used last; null if there is none. */
+  /** The user's last used conversation in this folder; null if there is none. */
   newest(folder: string): string | null {
     return this.#first(NEWEST, folder)?.id ?? null;
   }
 
-  /** Whether a message with an id that ends so was written down. */
+  /** Is there a message whose id has this ending? */
   hasMessage(conversation: string, ending: string): boolean {
     const sql = 'SELECT id FROM message WHERE session_id = ? AND id LIKE ?';
     return this.#first(sql, conversation, `%${ending}`) !== null;
   }
 
-  /** The conversation of which this one is a part of the work; itself if it is a user's. */
+  /** The user's conversation to which this conversation of a subagent belongs; a user's conversation is its own root. */
   rootOf(conversation: string): string {
     const sql = 'SELECT parent_id AS id FROM session WHERE id = ? AND parent_id IS NOT NULL';
     let root = conversation;
@@ -98,7 +98,7 @@ export class OpenCodeRecord {
     return root;
   }
 
-  /** What became of a call of the model; null if it is not there. */
+  /** The recorded state of a tool call; null if the call is not recorded. */
   callState(message: string, call: string): Record<string, unknown> | null {
     for (const { data } of this.rows<{ data: string }>('SELECT data FROM part WHERE message_id = ?', message)) {
       const part: unknown = JSON.parse(data);
@@ -122,7 +122,7 @@ export class OpenCodeRecord {
     });
   }
 
-  /** What is new since a place, in its conversation and then in the one that the session has now. */
+  /** The events since a place: those in its conversation, then those in the session's current conversation. */
   events(
     since: RecordPlace,
     conversation: string | null,
@@ -138,7 +138,7 @@ export class OpenCodeRecord {
     return { events: [...first.events, ...second.events], next: isSame ? since : written(second.next) };
   }
 
-  /** Whether a turn is open in a conversation, that began while this client ran. */
+  /** Is a turn open in this conversation that began while this client ran? */
   isInTurn(conversation: string, startedAt: number): boolean {
     const sql =
       'SELECT id, time_created, time_updated, data FROM message WHERE session_id = ? ORDER BY id DESC LIMIT 1';
@@ -163,7 +163,7 @@ export class OpenCodeRecord {
       const message = recordedMessage(row);
       if (message.role === 'user') {
         const text = this.textOf(row.id);
-        // Its text is written a moment after it.
+        // OpenCode writes the text of a message a moment after the message.
         if (text === null && at === rows.length - 1) break;
         const isNew = place.behind !== '' || row.time_created >= place.after;
         if (text && isNew && !isMailText(text)) {
@@ -192,7 +192,7 @@ export class OpenCodeRecord {
     return { events, next: { ...next, behind: first ? before(first.id) : behind } };
   }
 
-  /** The text of a message; null if none of its parts is written yet. What OpenCode adds itself is no part of it. */
+  /** The text of a message, without the parts that OpenCode adds; null if no part is written yet. */
   textOf(message: string): string | null {
     const parts = this.rows<{ data: string }>(TEXTS, message).flatMap(({ data }) => {
       const part: unknown = JSON.parse(data);
@@ -207,10 +207,10 @@ export class OpenCodeRecord {
     return this.rows<MessageRow>(sql, ...values)[0] ?? null;
   }
 
-  /** What a query finds. Nothing while there is no such file. */
+  /** The rows of a query; none while there is no database. */
   rows<T>(sql: string, ...values: string[]): T[] {
     const { ino = null } = statSync(this.path, { throwIfNoEntry: false }) ?? {};
-    // Its user deleted the file, and OpenCode made a new one.
+    // The user deleted the file, and OpenCode made a new one.
     if (ino !== null && ino !== this.#inode) this.close();
     if (!this.#opened && ino === null) return [];
     this.#inode = ino ?? this.#inode;
@@ -224,16 +224,16 @@ export class OpenCodeRecord {
   }
 }
 
-/** So many characters at the end of an id are ours to choose: `msg_`, twelve digits for the time, and these. */
+/** The number of characters at the end of an id that we can choose. An id is `msg_`, twelve digits of time, and these characters. */
 export const KEY_LENGTH = 14;
 
-/** An id of a message as OpenCode makes them, with an end of ours: they grow with time. */
+/** A message id in OpenCode's format, which grows with time, with our ending. */
 export function messageId(ending: string, now: number): string {
   const time = (BigInt(now) * 0x1000n) & 0xffff_ffff_ffffn;
   return `msg_${time.toString(16).padStart(12, '0')}${ending}`;
 }
 
-/** The end of the id of a message that brings the prompt with this key. */
+/** The ending of the message id for the prompt with this key. */
 export function endingOf(key: string): string {
   return new Bun.CryptoHasher('sha256').update(key).digest('hex').slice(0, KEY_LENGTH);
 }
@@ -243,7 +243,7 @@ export function recordedMessage({ data }: MessageRow): OpenCodeMessage {
   return isRecord(value) ? value : {};
 }
 
-/** Nothing follows this answer in its turn. */
+/** Is this answer the last step of its turn? */
 export function isLast({ time, finish, error }: OpenCodeMessage): boolean {
   return error !== undefined || (time?.completed !== undefined && finish !== undefined && !GOES_ON.includes(finish));
 }
@@ -261,7 +261,7 @@ function ends(prompts: readonly OpenPrompt[], end: End, at = Date.now()): TurnEv
   return prompts.map(({ id }) => ({ kind: 'end', turn: id, ...end, at, ...shared }));
 }
 
-/** A place before this message, and behind the one before it: no other id is as close. */
+/** A string between this id and all smaller ids, as the place just before this message. */
 function before(id: string): string {
   return `${id.slice(0, -1)}${String.fromCharCode(id.charCodeAt(id.length - 1) - 1)}`;
 }
@@ -274,7 +274,7 @@ function isSamePlace(a: Place, b: Place): boolean {
   return a.conversation === b.conversation && a.behind === b.behind && a.reported.join() === b.reported.join();
 }
 
-/** A place that cannot be read is this moment. */
+/** Parses a place. A place that cannot be parsed becomes the current time. */
 function placeIn(place: RecordPlace): Place {
   try {
     const { c = '', m = '', r = [], t = 0 } = JSON.parse(place) as { c?: string; m?: string; r?: string[]; t?: number };

@@ -7,7 +7,7 @@ import { OpenCodeServer } from './server.ts';
 const opened: { stop(): unknown }[] = [];
 afterEach(() => opened.splice(0).forEach((one) => void one.stop()));
 
-/** What a server of OpenCode answers, by path; it listens where the file says. */
+/** A server of OpenCode with these answers by path. It listens on the port in the file. */
 function aServer(answers: Record<string, unknown> = {}, uid = process.getuid?.()) {
   const server = new OpenCodeServer(`${quickFolder()}/opencode/ccc-one`, uid);
   const words = server.prepare(['opencode', '-s', 'ses_1']);
@@ -31,7 +31,7 @@ function aServer(answers: Record<string, unknown> = {}, uid = process.getuid?.()
 }
 
 describe('the server of an OpenCode that we started', () => {
-  it('has a port of loopback and a password that only its user can read', () => {
+  it('has a loopback port and a password that only its user can read', () => {
     const { server, words, password } = aServer();
     expect(words.slice(0, 2)).toEqual(['sh', '-c']);
     expect(words.slice(3, 7)).toEqual([server.file, 'opencode', '-s', 'ses_1']);
@@ -68,7 +68,7 @@ describe('the server of an OpenCode that we started', () => {
     expect(await server.state('ses_1')).toBe(state as never);
   });
 
-  it('takes a prompt as a message and a text with our id, so that a second try adds nothing', async () => {
+  it('takes a prompt as a message and a text part with our ids, so that a second attempt adds nothing', async () => {
     const { server, asked, listen } = aServer();
     listen();
     await server.prompt('ses_1', 'msg_1', 'hi', new AbortController().signal);
@@ -76,7 +76,7 @@ describe('the server of an OpenCode that we started', () => {
     expect(asked).toEqual([`POST /session/ses_1/prompt_async ${JSON.stringify(body)}`]);
   });
 
-  it('is not there where nobody listens, where another one does, and where we never started one', async () => {
+  it('is not there if nothing listens, another program listens, or Parley never started it', async () => {
     const { server, listen } = aServer();
     await expect(server.state('ses_1')).rejects.toThrow(NoServer);
     listen('another');

@@ -2,25 +2,25 @@ import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:
 import { isRecord } from '../../wire/jsonrpc.ts';
 import { callLoopback, NoServer } from '../loopback.ts';
 
-/** A server that is asked several things at once while it starts can hang. */
+/** Time for an answer. A server that gets several calls at once while it starts can hang. */
 const ANSWER_MS = 5000;
-/** A server that has only just started takes its time for the first conversation. */
+/** Time to create a conversation: a server that has just started is slow with the first one. */
 const CREATE_MS = 60_000;
 const USER = 'opencode';
 
 export type ServerState = 'idle' | 'active' | 'permission' | 'question';
 
-/** It answered that it does not take this. */
+/** OpenCode answered with a refusal. */
 export class NotTaken extends Error {
   override readonly name = 'NotTaken';
 }
 
 /**
- * The HTTP server of the OpenCode that we started for one session, on a port of loopback, with a password. Both are in a file that only its
- * user can read, and that a shell reads for OpenCode: words of a command line can be seen by everybody. A later run of this program finds
- * the server by it. OpenCode takes its password from its environment alone, and so the tools that it starts have it, too.
+ * The HTTP server of the OpenCode that we started for one session, on a loopback port, with a password. Port and password are in a file that only
+ * the user can read. A shell reads the file for OpenCode, because all users can see the arguments of a command. A later run of Parley finds
+ * the server by this file. OpenCode takes the password only from its environment, so the tools that it starts have it, too.
  *
- * Another user's program may have got the port when OpenCode was gone. It is sent nothing.
+ * After OpenCode has ended, another user's program may get the port. Parley sends nothing to it.
  */
 export class OpenCodeServer {
   constructor(
@@ -28,7 +28,7 @@ export class OpenCodeServer {
     readonly uid = process.getuid?.(),
   ) {}
 
-  /** Chooses a port and a password for an OpenCode that is about to be started; returns the words that start it with these. */
+  /** Chooses a port and a password for an OpenCode that will be started; returns the command to start it with. */
   prepare(command: readonly string[]): string[] {
     const probe = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } });
     const { port } = probe;
@@ -43,12 +43,12 @@ export class OpenCodeServer {
     return ['sh', '-c', script, this.file, ...command, '--port', String(port), '--hostname', '127.0.0.1'];
   }
 
-  /** It was ended. */
+  /** Call after OpenCode has ended: deletes the file. */
   forget(): void {
     rmSync(this.file, { force: true });
   }
 
-  /** What a conversation does. What a part of its work asks, it asks. */
+  /** The state of a conversation. A question of its subagents counts as its own. */
   async state(conversation: string | null): Promise<ServerState> {
     const statuses = await this.call('GET', '/session/status');
     if (
@@ -70,17 +70,17 @@ export class OpenCodeServer {
   async create(): Promise<string> {
     const made = await this.call('POST', '/session', {}, { ms: CREATE_MS });
     if (isRecord(made) && typeof made['id'] === 'string') return made['id'];
-    throw new Error('OpenCode began a conversation and did not name it');
+    throw new Error('OpenCode began a conversation, but its answer has no id');
   }
 
-  /** Its window shows this conversation. A window that starts may not hear it, and nothing depends on it. */
+  /** Asks the window to show this conversation. A starting window may miss that, which does no harm. */
   async show(conversation: string): Promise<void> {
     await this.call('POST', '/tui/select-session', { sessionID: conversation }).catch(() => {});
   }
 
   /**
-   * Gives a prompt as a message with this id. It has it when this returns, or some time later. Its text has an id, too: OpenCode would add
-   * the same text to a message that is given a second time.
+   * Gives OpenCode a prompt as a message with this id. OpenCode has it when this returns, or some time later. The text part has an id of its own,
+   * because OpenCode would otherwise add the text again if the same message is given twice.
    */
   async prompt(conversation: string, messageID: string, text: string, signal: AbortSignal): Promise<void> {
     const parts = [{ id: messageID.replace('msg_', 'prt_'), type: 'text', text }];
@@ -121,6 +121,6 @@ export class OpenCodeServer {
     } catch {
       // We never started one.
     }
-    throw new NoServer('we did not start it');
+    throw new NoServer('Parley did not start this OpenCode');
   }
 }

@@ -66,7 +66,7 @@ describe.skipIf(!hasTmux)(`a session of OpenCode in tmux${hasTmux ? '' : ' (skip
   });
 });
 
-/** A machine with a scripted OpenCode, and what that was asked. */
+/** A machine with a scripted OpenCode, and the calls that it got. */
 function aMachine() {
   const home = temporaryHome();
   const env = { HOME: home, TMUX_TMPDIR: home, PATH: process.env['PATH'] ?? '', TERM: 'xterm', LC_ALL: 'C.UTF-8' };

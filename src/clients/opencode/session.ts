@@ -28,19 +28,19 @@ import { openCodeWindows, windowApi } from './window.ts';
 
 const TICK_MS = 1000;
 const POLL_MS = 200;
-/** All OpenCodes of a user write into one file, and often. */
+/** Changes of the record are collected for this long, because all OpenCodes of a user often write into one file. */
 const PAUSE_MS = 100;
-/** So long a window may take to show a conversation that a prompt begins. */
+/** Time for a window to show a conversation that a prompt begins. */
 const SHOW_MS = 5000;
-const NOTHING_THERE = /Session not found/;
+const NO_CONVERSATION = /Session not found/;
 const BY_HAND =
   'OpenCode was opened here by hand, where it takes prompts only from its keyboard; end it, and send again to start it in tmux';
 
 /**
- * One session of OpenCode 1.18. We start it in tmux with a port, and its server says what it does and takes prompts; what was said is read
- * from its own file. A person can type into its window at the same time: a prompt of ours leaves a draft alone.
+ * One session of OpenCode 1.18. Parley starts it in tmux with a port. Its HTTP server reports the status and takes prompts; turns are read from
+ * its database. A person can type into the window at the same time: our prompts do not touch a draft.
  *
- * An OpenCode that a person opened by hand listens nowhere. What is said there is recorded; a prompt for it is refused with a reason.
+ * An OpenCode that a person opened has no server. Its turns are recorded, too, but a prompt for it is refused with a reason.
  */
 export class OpenCodeSession implements SessionDriver {
   readonly questions: OpenCodeQuestions;
@@ -50,7 +50,7 @@ export class OpenCodeSession implements SessionDriver {
   readonly #record: OpenCodeRecord;
   readonly #stops = new Set<() => void>();
   #conversation: string | null;
-  /** The message that brings the prompt which was tried last. With one id, two tries are never two messages. */
+  /** The message id of the last prompt. All attempts use the same id, so they never make two messages. */
   #message: { key: string; id: string } | null = null;
   #isStarting = false;
 
@@ -127,7 +127,7 @@ export class OpenCodeSession implements SessionDriver {
 
   async events(since: RecordPlace): Promise<{ events: TurnEvent[]; next: RecordPlace }> {
     const live = await this.#live();
-    // Before the record is read: what it begins after that is not over.
+    // Ask before reading the record: a turn that begins after this is not over.
     const isIdle = live !== null && (await this.#doing(live)) === 'idle';
     return this.#record.events(since, this.#conversation, { startedAt: live?.startedAt ?? null, isIdle });
   }
@@ -145,9 +145,9 @@ export class OpenCodeSession implements SessionDriver {
       conversation = this.#conversation ?? (await this.#begin(performance.now() + SHOW_MS));
       const state = await this.#server.state(conversation);
       if (state !== 'idle') return left(`OpenCode is ${state}`, true);
-      // An attempt before this one may have put it there.
+      // An earlier attempt may have stored the message.
       if (this.#record.hasMessage(conversation, endingOf(prompt.key))) return { outcome: 'submitted' };
-      if (signal.aborted) return left('it was taken back', false);
+      if (signal.aborted) return left('the prompt was taken back', false);
     } catch (error) {
       return error instanceof NoServer ? left(BY_HAND, false) : left(wordsOf(error), true);
     }
@@ -164,7 +164,7 @@ export class OpenCodeSession implements SessionDriver {
   async start(): Promise<{ started: 'resumed' | 'fresh' }> {
     const unfit = this.target.command.find((word) => /^--(port|hostname|mdns)(=|$)/.test(word));
     if (unfit !== undefined)
-      throw new Refusal('bad_config', `OpenCode gets a port from Parley; take ${unfit} out of the flags`);
+      throw new Refusal('bad_config', `OpenCode gets a port from Parley; remove ${unfit} from the flags`);
     this.#isStarting = true;
     const until = performance.now() + this.target.startTimeoutMs;
     try {
@@ -178,8 +178,8 @@ export class OpenCodeSession implements SessionDriver {
         if (await this.#startWith(['-s', id], until)) return { started: 'resumed' };
         const said = await this.#window.lastLine();
         await this.#window.end();
-        // Only what it was to go on with is missing.
-        if (!NOTHING_THERE.test(said)) throw ended(said);
+        // Only the conversation is missing: start without it.
+        if (!NO_CONVERSATION.test(said)) throw ended(said);
       }
       this.#conversation = null;
       if (!(await this.#startWith([], until))) {
@@ -213,7 +213,7 @@ export class OpenCodeSession implements SessionDriver {
     this.#record.close();
   }
 
-  /** The client that is meant: the one in our tmux session, else the only one that a person opened in its folder. */
+  /** The client of this session: the one in our tmux session, else the only one that a person opened in the folder. */
   async #live(): Promise<{ pid: number; startedAt: number; isByHand: boolean } | null> {
     await this.#window.refresh(() => true);
     const own = this.#window.pid;
@@ -223,7 +223,7 @@ export class OpenCodeSession implements SessionDriver {
     return { pid, startedAt: this.#window.startOf(pid), isByHand: own === null };
   }
 
-  /** The server of the one that we started, or our plugin in the one that a person opened; null: nobody can be asked. */
+  /** The server of an OpenCode that we started, or our plugin in one that a person opened; null if there is neither. */
   async #api(): Promise<QuestionApi | null> {
     const live = await this.#live();
     if (!live) return null;
@@ -236,7 +236,7 @@ export class OpenCodeSession implements SessionDriver {
     return window && window.session === this.#conversation ? windowApi(window) : null;
   }
 
-  /** One that listens nowhere is known by its record alone. One that does not answer in time works hard. */
+  /** The state of the client. Without a server only the record tells it. A server that does not answer in time counts as busy. */
   async #doing({ startedAt: since, isByHand }: { startedAt: number; isByHand: boolean }) {
     const recorded = (): 'active' | 'idle' =>
       this.#conversation !== null && this.#record.isInTurn(this.#conversation, since) ? 'active' : 'idle';
@@ -248,14 +248,14 @@ export class OpenCodeSession implements SessionDriver {
     }
   }
 
-  /** What can be resumed: its own conversation, else the newest of its folder. One that a person may have open is not opened a second time. */
+  /** The conversation to resume: the session's own, else the newest of the folder, unless a person may have that open. */
   #resumable(): string | null {
     if (this.#conversation !== null && this.#record.has(this.#conversation)) return this.#conversation;
     if (this.target.sharesFolder || (this.#window.elsewhere() ?? []).length > 0) return null;
     return this.#record.newest(this.#folder);
   }
 
-  /** False if it ended. */
+  /** False if OpenCode ended. */
   async #startWith(words: readonly string[], until: number): Promise<boolean> {
     await this.#window.start(this.#server.prepare([...this.target.command, ...words]));
     for (;;) {
@@ -272,7 +272,7 @@ export class OpenCodeSession implements SessionDriver {
     return true;
   }
 
-  /** Begins a conversation in the OpenCode that runs. A start before this one may have ended before it did. */
+  /** Begins a conversation in the running OpenCode, also if an earlier start ended before it could do so. */
   async #begin(until: number): Promise<string> {
     const conversation = await this.#server.create();
     this.#conversation = conversation;
@@ -280,7 +280,7 @@ export class OpenCodeSession implements SessionDriver {
     return conversation;
   }
 
-  /** The same at each try. Only where something was said since, it is a later one: OpenCode answers to the last message of a conversation. */
+  /** The message id for a prompt: the same at each attempt. After another message it is a newer one, because OpenCode answers only the last. */
   #messageFor({ key }: Prompt, conversation: string): string {
     const last = this.#record.lastMessage(conversation);
     if (this.#message?.key !== key || this.#message.id < last)
@@ -288,7 +288,7 @@ export class OpenCodeSession implements SessionDriver {
     return this.#message.id;
   }
 
-  /** Its window shows the conversation: what a person types there is said in it. A window that starts does not hear it at once. */
+  /** Makes the window show the conversation, so that a person types into it. Repeats the request, because a starting window misses it. */
   async #show(conversation: string, until: number): Promise<void> {
     const { pid } = this.#window;
     const terminal = pid === null ? null : await this.#window.terminalOf(pid);
@@ -313,7 +313,7 @@ function ended(said: string): Refusal {
   return new Refusal('outcome_unknown', said || 'OpenCode ended as soon as it was started');
 }
 
-/** A person started the one in our window, and it listens nowhere. */
+/** Ignores NoServer: a person started the OpenCode in our window, without a server. */
 function isNotOurs(error: unknown): void {
   if (!(error instanceof NoServer)) throw error;
 }

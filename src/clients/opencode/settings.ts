@@ -5,7 +5,7 @@ import { member, tableIn, variables } from '../settings/client-settings.ts';
 import type { ClientSettings, InstallTarget } from '../settings/client-settings.ts';
 import { packageFiles, parleyPluginText } from './plugin.ts';
 
-/** OpenCode: servers in `opencode.json` of the user or the project. It runs no hooks; plugins are files in a folder of its settings. */
+/** OpenCode has servers in `opencode.json` of the user or the project, and plugins as files in its settings folder. It runs no hooks. */
 export const opencodeSettings: ClientSettings = {
   name: 'opencode',
   title: 'OpenCode',
@@ -30,7 +30,7 @@ export const opencodeSettings: ClientSettings = {
       isThere: (text) => tableIn(tableIn(readJson(text))['permission'])[key] === 'allow',
     };
   },
-  // It asks only where its settings say so.
+  // OpenCode asks for permission only if its settings say so.
   mayAsk: (text) => text !== null && hasMember(text, ['permission']),
   skills: (target) => join(opencodeFolder(target), 'skills'),
   mailFiles(target) {
@@ -43,7 +43,7 @@ export const opencodeSettings: ClientSettings = {
     profile.files.some(({ path }) => path.endsWith('/plugins/c2c.ts'))
       ? [
           'The first start of OpenCode with a plugin takes about half a minute, because it fetches its package for plugins; without ' +
-            'the network it tries for well over a minute and then starts all the same',
+            'a network it tries for well over a minute and then starts anyway',
         ]
       : [],
 };
@@ -54,7 +54,7 @@ export function opencodeFolder({ home, env }: Pick<InstallTarget, 'home' | 'env'
   return join(config?.startsWith('/') ? config : join(home, '.config'), 'opencode');
 }
 
-/** Both names are read. A second file beside the user's own would only hide where things are. */
+/** The user's settings file. OpenCode reads both names, so Parley adds no second file beside the user's. */
 function settingsFile(folder: string): string {
   const [plain, commented] = [join(folder, 'opencode.json'), join(folder, 'opencode.jsonc')];
   return existsSync(commented) && !existsSync(plain) ? commented : plain;

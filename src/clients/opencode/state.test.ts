@@ -56,11 +56,11 @@ describe('the states of an OpenCode', () => {
     expect(await latest(said)).toMatchObject({ state, at: Date.parse(AT), source: 'event', pid: process.pid });
   });
 
-  it('say unknown when the plugin has been silent for long: it may be anything by now', async () => {
+  it('are unknown when the plugin has been silent for too long', async () => {
     expect(await latest(idle, { now: () => Date.parse(AT) + 60_000 })).toMatchObject({ state: 'unknown' });
   });
 
-  it('are none when the process is gone, when they are another session’s, and when there is no state', async () => {
+  it('are none if the process has ended, the session is another one, or there is no state', async () => {
     expect(await latest(idle, { isRunning: () => false })).toBeNull();
     expect(await latest({ ...idle, c2c_session_id: 'another' })).toBeNull();
     expect(await latest({ ...idle, opencode_pid: 0 })).toBeNull();

@@ -3,19 +3,19 @@ import type { Activity, ClientState, StateReader } from '../../sessions/client-s
 import { isProcessAlive } from '../../platform/process.ts';
 import type { ReadComposer, Screen } from '../../sessions/terminal.ts';
 
-/** The plugin says every 15 seconds that its state still holds. Three missed heartbeats: its state is unknown. */
+/** The plugin sends a heartbeat every 15 seconds. After three missed heartbeats the state is unknown. */
 const FRESH_MS = 45_000;
 
 export interface OpenCodeStateOptions {
-  /** Where the plugin of this OpenCode leaves its state. */
+  /** The statefile of this OpenCode's plugin. */
   path: string;
-  /** Several OpenCodes without a name share one place: only the state of this session counts. */
+  /** OpenCodes without an instance name share one statefile: only the state of this session counts. */
   sessionId: string;
   isRunning?: (pid: number) => boolean;
   now?: () => number;
 }
 
-/** What OpenCode's own events say of its root session, as the plugin publishes it. spec: statefile#signs */
+/** The state of OpenCode's root session, which the plugin publishes from OpenCode's own events. spec: statefile#signs */
 export class OpenCodeStateReader implements StateReader {
   constructor(readonly options: OpenCodeStateOptions) {}
 
@@ -29,7 +29,7 @@ export class OpenCodeStateReader implements StateReader {
   }
 }
 
-/** First what would take an Enter for an answer; then what is known; idle only if nothing speaks against it. */
+/** Checks dialogs first, because Enter would answer them. Idle only if no sign contradicts. */
 function reading(state: OpenCodeState): [Activity, string] {
   const { agent, tui_focus: focus, prompt, pendingQuestion } = state;
   if (pendingQuestion !== null || focus.ty === 'question') return ['dialog', 'it asks a question'];
@@ -54,8 +54,8 @@ function stateIn(text: string | null): OpenCodeState | null {
 }
 
 /**
- * OpenCode 1.18: the composer is a block of rows that begin with `┃`, closed below by `╹▀▀▀`. Its last row names the agent and the
- * model. A question has no such end. Beside the block there may be a panel.
+ * The composer of OpenCode 1.18 is a block of rows that begin with `┃`, and `╹▀▀▀` below them. Its last row names the agent and the model. A
+ * question has no such end. A panel may be beside the block.
  */
 export const openCodeComposer: ReadComposer = ({ lines, bright, cursor }) => {
   const end = lines.findLastIndex((line) => /^\s*╹▀{8}/.test(line));
@@ -70,17 +70,17 @@ export const openCodeComposer: ReadComposer = ({ lines, bright, cursor }) => {
   return rows.length > 0 && inside && rows.every((row) => row === '') ? 'empty' : 'draft';
 };
 
-/** Whether it shows no conversation yet: only then a hint stands in the composer. */
+/** Does the window show no conversation yet? Only then the composer has a hint. */
 export function isOpenCodeHome({ lines }: Screen): boolean {
   return lines.some((line) => /┃\s+Ask anything/.test(line));
 }
 
 const QUESTION = /△ Permission required|Allow once\s+Allow always/;
 
-/** Parts of OpenCode that have a terminal and are no window. */
+/** Commands of OpenCode that may have a terminal but are not a window. */
 const NO_WINDOW = ['run', 'serve', 'web', 'acp', 'attach', 'auth', 'models', 'upgrade', 'export', 'import', 'session'];
 
-/** Whether a process that was started with these words, and runs this file, is a window of OpenCode. */
+/** Is a process with these arguments and this executable a window of OpenCode? */
 export function isOpenCodeWindow([, second = '']: readonly string[], file: string): boolean {
   return file.endsWith('/opencode') && !NO_WINDOW.includes(second);
 }

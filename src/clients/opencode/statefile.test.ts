@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { patched } from './statefile.ts';
 import type { JsonObject } from './statefile.ts';
 
-/** A state as a flat list of places, deepest first: another way to say what a merge is. */
+/** A state as a flat list of paths, deepest first: a second definition of the merge. */
 type Leaves = Map<string, unknown>;
 
 describe('a patch of the state', () => {
@@ -32,7 +32,7 @@ describe('a patch of the state', () => {
     );
   });
 
-  it('takes a key that programs stumble over as a key', () => {
+  it('treats `__proto__` and `constructor` as ordinary keys', () => {
     const patch = JSON.parse(
       '{"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}}',
     ) as JsonObject;
@@ -44,7 +44,7 @@ describe('a patch of the state', () => {
   });
 });
 
-/** Few names, so that state and patch meet in the same places. */
+/** Few names, so that state and patch often have the same paths. */
 function anObject(depth: number): fc.Arbitrary<JsonObject> {
   const scalar = fc.oneof(fc.integer(), fc.boolean(), fc.constant(null), fc.string({ maxLength: 3 }));
   const value: fc.Arbitrary<unknown> =
@@ -54,7 +54,7 @@ function anObject(depth: number): fc.Arbitrary<JsonObject> {
   return fc.dictionary(fc.constantFrom('a', 'b', 'c'), value, { maxKeys: 3 });
 }
 
-/** The reference: what stands at each place of the patch replaces that place and everything that stood above or below it. */
+/** The reference: the value at each path of the patch replaces that path and everything above or below it. */
 function byPlaces(state: JsonObject, patch: JsonObject): Leaves {
   const result = leavesOf(state);
   for (const [place, value] of leavesOf(patch)) {

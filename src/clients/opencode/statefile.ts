@@ -10,10 +10,10 @@ const Moment = () =>
 const Count = () => v.pipe(v.number(), v.integer(), v.minValue(0));
 const Details = () => v.nullable(v.record(v.string(), v.unknown()));
 
-/** What OpenCode can have in front: only `prompt` takes a text. spec: statefile#state */
+/** The part of OpenCode's screen that has the focus. Only `prompt` takes a text. spec: statefile#state */
 export const FOCUS = ['permission', 'question', 'prompt', 'menu', 'unknown'] as const;
 
-/** What is known of one OpenCode and its root session. Fields that we do not know are kept. spec: statefile#state */
+/** The state of one OpenCode and its root session. Unknown fields are kept. spec: statefile#state */
 export const OpenCodeState = new Schema(() =>
   v.looseObject({
     c2c_session_id: v.string(),
@@ -39,13 +39,13 @@ export const OpenCodeState = new Schema(() =>
 );
 export type OpenCodeState = Described<typeof OpenCodeState>;
 
-/** The file: the whole state, and when its plugin last said something. spec: statefile#file */
+/** The file: the whole state, and the time of the plugin's last event. spec: statefile#file */
 export const StateFile = new Schema(() =>
   v.looseObject({ event: v.literal('state.snapshot'), ts: v.string(), state: OpenCodeState.inner }),
 );
 export type StateFile = Described<typeof StateFile>;
 
-/** The name of a managed instance. It becomes a folder: nothing that could leave its place passes. spec: statefile#place */
+/** The name of a managed instance. It becomes a folder name, so a name that could lead out of the folder is refused. spec: statefile#place */
 function readInstanceName(text: string): string {
   if (/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/.test(text)) return text;
   const shown = text.replace(/\p{Cc}/gu, '?').slice(0, 80);
@@ -62,23 +62,23 @@ function isJsonObject(value: unknown): value is JsonObject {
 }
 
 /**
- * The state after a patch. What the patch leaves out stays; objects are merged at every depth; everything else replaces what
- * was there, lists and null too. Neither the state nor the patch is changed. spec: statefile#merge
+ * Returns the state after a patch. Fields that the patch does not have stay. Objects are merged at every depth; all other values, also lists
+ * and null, replace the old ones. Neither argument is changed. spec: statefile#merge
  */
 export function patched(state: JsonObject, patch: JsonObject): JsonObject {
   const changed = Object.entries(patch).map(([key, value]): [string, unknown] => {
     const before = Object.hasOwn(state, key) ? state[key] : undefined;
     return [key, isJsonObject(value) ? patched(isJsonObject(before) ? before : {}, value) : value];
   });
-  // Entries and not assignments: a key `__proto__` is a key like any other.
+  // Built from entries, because an assignment to `__proto__` would not add a key.
   return Object.fromEntries([...Object.entries(state), ...changed]);
 }
 
-/** A state is small; a line beyond this is no state. */
+/** The most bytes of a line. A state is much smaller. */
 const LINE_BYTES = 32 * 1024 * 1024;
 const DEPTH = 100;
 
-/** What can be wrong with a line. Each is told once in the life of a stream, and the stream goes on. spec: statefile#errors */
+/** Errors of a line. Each is reported once per stream, and the stream continues. spec: statefile#errors */
 export const TROUBLES = {
   'early patch': 'a state.patch came before the first state.snapshot; patches are ignored until one comes',
   'no JSON': 'a line is no JSON object; it is ignored',
@@ -104,18 +104,18 @@ function isDeeper(value: unknown, depth: number): boolean {
   return depth === 0 || Object.values(value).some((inner) => isDeeper(inner, depth - 1));
 }
 
-/** While states come fast the file is written this often; the last state is never later on disk than this. */
+/** The shortest time between two writes of the file. The last state is on disk after this time at the latest. */
 const PAUSE_MS = 20;
 const RETRY_MS = 1000;
 
-/** Where the state of an OpenCode is: with its instance, or in the one place for those that have no name. spec: statefile#place */
+/** The path of an OpenCode's statefile: in the folder of its instance, or the shared one for OpenCodes without a name. spec: statefile#place */
 export function statefilePath(env: Record<string, string | undefined>, instance = env['C2C_INSTANCE_NAME']): string {
   const share = `${env['HOME'] ?? ''}/.local/share/c2c`;
   if (!instance) return `${share}/oc-plugin-state.json`;
   return `${env['C2C_INSTANCES_DIR'] || `${share}/instances`}/${readInstanceName(instance)}/oc-plugin-state.json`;
 }
 
-/** The file as it is; null if there is none. */
+/** The text of the file; null if there is none. */
 export function readStatefile(path: string): string | null {
   try {
     return readFileSync(path, 'utf8');
@@ -126,15 +126,15 @@ export function readStatefile(path: string): string | null {
 }
 
 /**
- * Keeps the statefile as the stream of the plugin says: the last snapshot, and every patch since. A reader always finds a whole state: the
- * file is written beside its place and renamed into it. Of states that come within {@link PAUSE_MS} only the last is written.
+ * Writes the statefile from the plugin's stream: the last snapshot and all patches after it. A reader always finds a complete state, because
+ * the file is written under another name and renamed. Of the states within {@link PAUSE_MS} only the last is written.
  * spec: statefile#stream, statefile#file
  */
 export class StatefileWriter {
   readonly #lines: ByteLines;
   #state: JsonObject | null = null;
   #ts = '';
-  /** How many states there were, and which of them is in the file. */
+  /** The number of states so far, and the number of the one in the file. */
   #version = 0;
   #written = 0;
   #pause: Timer | null = null;
@@ -151,7 +151,7 @@ export class StatefileWriter {
     this.#soon();
   }
 
-  /** Writes what is not written yet. True if the file now says what the stream said, or if the stream said nothing. */
+  /** Writes the last state if it is not written yet. True if the file has the last state of the stream, or if there was none. */
   end(): boolean {
     this.#lines.end();
     if (this.#pause !== null) clearTimeout(this.#pause);
@@ -178,7 +178,7 @@ export class StatefileWriter {
     return this.#written === this.#version;
   }
 
-  /** At once after a quiet moment; otherwise when the pause is over. */
+  /** Writes at once if the last write is `PAUSE_MS` ago, otherwise when that time is over. */
   #soon(): void {
     if (this.#pause !== null || this.#isWritten) return;
     const pause = this.#write() ? PAUSE_MS : RETRY_MS;
@@ -189,10 +189,10 @@ export class StatefileWriter {
   }
 
   #write(): boolean {
-    // Two writers may share the place: each has a draft of its own.
+    // Two writers may share the path, so each has a draft of its own.
     const draft = `${this.path}.tmp.${process.pid}`;
     try {
-      // Each time: the folder of an instance may be removed while its OpenCode runs.
+      // Before each write, because the folder of an instance may be removed while its OpenCode runs.
       mkdirSync(this.path.slice(0, this.path.lastIndexOf('/')), { recursive: true, mode: 0o700 });
       const text = JSON.stringify({ event: 'state.snapshot', ts: this.#ts, state: this.#state });
       writeFileSync(draft, `${text}\n`, { mode: 0o600 });
@@ -209,8 +209,8 @@ export class StatefileWriter {
 const NEWLINE = 10;
 
 /**
- * Cuts a stream of bytes into lines, wherever its pieces begin and end: a line is only read as text when all of it is there, so
- * no letter is ever cut. A line that is no UTF-8, or longer than the limit, is told by `bad` and left out.
+ * Splits a stream of bytes into lines. A line is decoded only when it is complete, so no character is cut. A line that is not UTF-8, or longer
+ * than the limit, is reported by `bad` and dropped.
  */
 class ByteLines {
   #parts: Uint8Array[] = [];
@@ -231,11 +231,11 @@ class ByteLines {
       this.#finish();
       from = at + 1;
     }
-    // A copy: the owner of the bytes may use them again.
+    // A copy, because the owner of the bytes may reuse them.
     if (from < bytes.length) this.#keep(bytes.slice(from));
   }
 
-  /** The stream has ended; what is after the last newline is a line too. */
+  /** Call when the stream has ended: the rest after the last newline is a line, too. */
   end(): void {
     if (this.#length > 0 || this.#isTooLong) this.#finish();
   }

@@ -8,40 +8,40 @@ import type { QuestionApi } from './questions.ts';
 import { NoServer } from '../loopback.ts';
 import { NotTaken } from './server.ts';
 
-/** Limit for an answer of our plugin, ms. OpenCode may be at its first turn, on a machine with much to do. */
+/** Time for an answer of our plugin, ms. OpenCode may be in its first turn, on a busy machine. */
 const ANSWER_MS = 30_000;
-/** The same where others wait for it, ms. */
+/** Time for an answer that other sessions wait for, ms. */
 const QUICK_MS = 1000;
 
-/** What our plugin (plugins/opencode/parley.ts) writes about a window of OpenCode. */
+/** The file that our plugin (plugins/opencode/parley.ts) writes about a window of OpenCode. */
 const WindowFile = new Schema(() =>
   v.object({
     v: v.literal(1),
     pid: v.number(),
     start: v.nullable(v.string()),
-    /** The process that `parley run` became, if it started this one. */
+    /** The process of `parley run`, if that started this window. */
     runBy: v.exactOptional(v.number()),
     folder: v.string(),
     socket: v.string(),
     /** The folder of OpenCode's record. */
     data: v.string(),
-    /** The session that it shows; null if it shows none yet. */
+    /** The session that the window shows; null if it shows none yet. */
     session: v.nullable(v.string()),
     isBusy: v.boolean(),
-    /** What it asks its user. */
+    /** What the window asks its user. */
     asks: v.nullable(v.picklist(['permission', 'question'])),
-    /** The compaction after which it waits for what is owed. */
+    /** The compaction after which the plugin waits for the messages that are still owed. */
     compaction: v.exactOptional(v.string()),
   }),
 );
 export type OpenCodeWindow = Described<typeof WindowFile>;
 
-/** Where the windows are: one file for each. Only their user can read it. */
+/** The folder with one file per window. Only the user can read it. */
 export function windowFolder(home: string): string {
   return `${home}/opencode`;
 }
 
-/** The windows that run. What those left that were killed is removed. */
+/** The running windows. Removes the files of killed ones. */
 export function openCodeWindows(home: string): OpenCodeWindow[] {
   const folder = windowFolder(home);
   return namesIn(folder).flatMap((name) => {
@@ -53,17 +53,17 @@ export function openCodeWindows(home: string): OpenCodeWindow[] {
   });
 }
 
-/** It does nothing, and asks nothing. */
+/** Is the window idle, without an open question? */
 export function isWindowFree({ isBusy, asks }: OpenCodeWindow): boolean {
   return !isBusy && asks === null;
 }
 
-/** The plugin cannot be reached: its window is closed. */
+/** The plugin does not answer, because its window is closed. */
 export class WindowGone extends Error {
   override readonly name = 'WindowGone';
 }
 
-/** One call to the plugin of a window: the status and what it said. */
+/** Calls the plugin of a window; returns the HTTP status and the body. */
 export async function callWindow(
   { socket }: Pick<OpenCodeWindow, 'socket'>,
   path: string,
@@ -106,8 +106,8 @@ export function windowApi(window: OpenCodeWindow): QuestionApi {
 }
 
 /**
- * Whether OpenCode may still write down this message, which its record lacks: the plugin of its window gave it, and the session has not been
- * idle for `silentMs` since. Null if the plugin does not answer.
+ * May OpenCode still record this message? True if the plugin of its window has given the message, and the session has not been idle for
+ * `silentMs` since. Null if the plugin does not answer.
  */
 export async function hasTaken(window: OpenCodeWindow, ending: string, silentMs: number): Promise<boolean | null> {
   try {

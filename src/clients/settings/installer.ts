@@ -147,8 +147,8 @@ function manifestIn(home: string): string {
 }
 
 /**
- * Runs one installer at a time, because two at once would each record only their own additions. After the last addition is removed, the lock file
- * is removed, too, with its folder if that is ours.
+ * Runs one installer at a time, because two at once would each record only their own additions. The last one to remove an addition also
+ * removes the lock file, and the folder if it is ours.
  */
 export function oneAtATime<T>(env: Env, act: () => T): T {
   const folder = lockFolder(env);
@@ -169,7 +169,7 @@ export function oneAtATime<T>(env: Env, act: () => T): T {
 
 const LOCK = 'parley-install.lock';
 
-/** The file that `oneAtATime` has while additions are recorded. */
+/** The lock file of `oneAtATime`. It exists while additions are recorded. */
 export function installLock(env: Env): string {
   return `${env['XDG_RUNTIME_DIR'] || ownLockFolder(env)}/${LOCK}`;
 }

@@ -15,13 +15,13 @@ export function policyWords(policy: Policy): string {
   return policy === 'must_not_respond' ? 'must not respond: read it, do not reply' : policy.replaceAll('_', ' ');
 }
 
-/** How much of it does the model see, and when? Ordered from loudest to quietest. spec: c2a#injection */
+/** How much of the message does the model see, and when? Ordered from loudest to quietest. spec: c2a#injection */
 export const Injection = new Schema(() =>
   v.picklist(['immediate', 'buffered', 'notify', 'tool_mailbox', 'digest', 'silent']),
 );
 export type Injection = Described<typeof Injection>;
 
-/** Why the decision came out as it did: a closed list, so that programs can rely on it. spec: c2a#reasons */
+/** The reason for the decision. The list is closed, so that programs can rely on it. spec: c2a#reasons */
 export const Reason = new Schema(() =>
   v.picklist([
     'direct_message',
@@ -43,15 +43,15 @@ export const Reason = new Schema(() =>
     'digest',
     'escalation',
     'edited_after_response',
-    // Ours: a guard holds it, because its exchange goes in circles.
+    // Parley's own: a guard holds the message back, because its exchange goes in circles.
     'loop',
-    // Ours: the recipient keeps no attention policy (made by another program), so everything is shown.
+    // Parley's own: the recipient is an agent of another program and has no attention policy, so everything is shown.
     'no_policy',
   ]),
 );
 export type Reason = Described<typeof Reason>;
 
-/** The host's decision on one copy; computed, never believed from a sender. spec: c2a#attention */
+/** The host's decision on one copy. It is computed; a value that a sender gives is ignored. spec: c2a#attention */
 export const Attention = new Schema(() =>
   v.object({
     directedness: Directedness.inner,

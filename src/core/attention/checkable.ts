@@ -1,13 +1,13 @@
 import { splitCode, trimPunctuation } from './text.ts';
 
-/** Something a reader could check: found by its key, so that the same fact in other words is the same fact. */
+/** Something that a reader can check. Its key is the same for the same fact in other words. */
 export interface Checkable {
   key: string;
-  /** Numbers only: the value, and its line or sentence with every number blanked out. */
+  /** For numbers only: the value, and the skeleton of the line or sentence around it. */
   counter?: { value: number; sentence: string };
 }
 
-// Every message can carry a fresh one of these, so they are no news: ids, dates, clock times, Unix times, list numbers.
+// Ids, dates, clock times, Unix times and list numbers do not count as facts: every message can carry a fresh one.
 const STAMPS: readonly RegExp[] = [
   /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi,
   /\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?\b/g,
@@ -16,13 +16,13 @@ const STAMPS: readonly RegExp[] = [
   /^[ \t>]*\d{1,3}[.)](?=\s)/gm,
 ];
 
-/** Words that can come before anything and add nothing to it. */
+/** Words that add nothing to a sentence. */
 const SMALL_WORDS = new Set(
   'well so right now ah oh fine ok okay yes hey hi hello and also again then just still please here there'.split(' '),
 );
 const SENTENCE_END = /(?<=[.!?])\s|\n/;
 const BETWEEN_TOKENS = /[\s"'`()[\]{}<>;|*]+|,(?!\d)/;
-/** No link, path, commit or number is without one of these. */
+/** Every link, path, commit and number contains one of these characters. */
 const MAY_BE_CHECKED = /[0-9/.]/;
 const LINK = /^https?:\/\/./i;
 const COMMIT = /^(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}$/i;
@@ -34,12 +34,12 @@ const FILE_ENDINGS = [
 ];
 const FILE_NAME = new RegExp(`\\.(?:${FILE_ENDINGS.join('|')})(?::\\d+)*$`, 'i');
 const NUMBER = /^[#~v$€£+-]?(\d[\d,_]*(?:\.\d+)*)(?:%|[kmgt]?i?b|[kmx]|[mµun]?s|h|min)?$/i;
-// What prose in a fence does not have; a fence around "thank you" is no code.
+// Characters that code has and prose does not: a fence around "thank you" is not code.
 const CODE = /[{}[\]=;<>$|\\_#]|\w\(/;
 
 /**
- * Refs, links, paths, commits, numbers and code blocks (digits apart, so that a counter in a block is no new block).
- * Everything else is wording. spec: c2a#novelty
+ * The refs, links, paths, commits, numbers and code blocks of a message. The digits of a code block are ignored, so that a new counter does
+ * not make a new block. Everything else is wording. spec: c2a#novelty
  */
 export function checkableIn(body: string, refs: readonly string[] = []): Checkable[] {
   const text = unstamped(body);
@@ -54,18 +54,18 @@ export function checkableIn(body: string, refs: readonly string[] = []): Checkab
 
 function inSentence(text: string): Checkable[] {
   if (!MAY_BE_CHECKED.test(text)) return [];
-  // Once for all numbers of a sentence: a hostile one has a hundred thousand.
+  // Computed once for all numbers of a sentence: a hostile sentence may have a hundred thousand.
   let skeleton: string | undefined;
   const sentence = (): string => (skeleton ??= skeletonOf(text));
   return text.split(BETWEEN_TOKENS).flatMap((raw) => {
     const token = trimPunctuation(raw);
-    // Nearly every word is only a word.
+    // Skips nearly every word.
     if (!MAY_BE_CHECKED.test(token)) return [];
     return pointer(token) ?? token.split(/[=:/]/).flatMap((part) => commit(part) ?? number(part, sentence) ?? []);
   });
 }
 
-/** A link, path or commit is the same fact wherever it is: a path moved from the body to the refs is not new. */
+/** A link, path or commit. Its key does not depend on its place: a path that moves from the body to the refs is not new. */
 function pointer(token: string): Checkable | undefined {
   if (LINK.test(token)) return { key: `link:${token}` };
   if (ROOTED_PATH.test(token) || DEEP_PATH.test(token) || FILE_NAME.test(token)) return { key: `path:${token}` };
@@ -73,7 +73,7 @@ function pointer(token: string): Checkable | undefined {
 }
 
 function commit(token: string): Checkable | undefined {
-  // Seven digits name a commit, so its short and its long form are one fact.
+  // The key has seven digits, so that the short and the long form of a commit are one fact.
   return COMMIT.test(token) ? { key: `commit:${token.slice(0, 7).toLowerCase()}` } : undefined;
 }
 
@@ -88,7 +88,7 @@ export function unstamped(text: string): string {
   return STAMPS.reduce((rest, stamp) => rest.replace(stamp, ' '), text);
 }
 
-/** What is left of a sentence when numbers, marks and small words are taken out: the same for "ping 7" and "well, ping 8!!". */
+/** A sentence without punctuation and small words, and with # for numbers: the same for "ping 7" and "well, ping 8!!". */
 function skeletonOf(text: string): string {
   const words = blanked(text).match(/[\p{L}#]+/gu) ?? [];
   return words.filter((word) => !SMALL_WORDS.has(word)).join(' ');

@@ -46,7 +46,7 @@ describe('the decision on a copy', () => {
       expect(Reason.inner.options).toContain(reason);
     }));
 
-  it('never brings an own message back above silent [C2A-N4]', () =>
+  it('never shows an author its own message: it is silent [C2A-N4]', () =>
     always((given) => expect(decide({ ...given, fromMe: true }).injection).toBe('silent')));
 
   it('never shows what is ambient or meant for others', () =>
@@ -57,19 +57,19 @@ describe('the decision on a copy', () => {
       expect(decision.policy).toBe('must_not_respond');
     }));
 
-  it('never hides what must be answered, unless its reader wants quiet', () =>
+  it('never hides a message that must be answered, unless its reader is in a quiet time', () =>
     always((given) => {
       const decision = decide({ ...given, quietTime: false });
       if (decision.policy === 'must_respond')
         expect(loudness(decision.injection)).toBeGreaterThanOrEqual(loudness('buffered'));
     }));
 
-  it('never lets a status ask for an answer', () =>
+  it('never requires an answer to a status', () =>
     always((given) =>
       expect(decide({ ...given, intent: 'status', escalation: false }).policy).toBe('must_not_respond'),
     ));
 
-  it('never gets louder by a guard, and wakes nobody for what a guard holds [C2A-D10]', () =>
+  it('never gets louder because of a guard, and wakes nobody for a held message [C2A-D10]', () =>
     always((given) => {
       const plain = { intent: 'none', priority: 'normal', escalation: false, signal: undefined } as const;
       const idle = { ...given, ...plain, quietTime: false, left: false, fromMe: false };
@@ -90,7 +90,7 @@ describe('the decision on a copy', () => {
       if (reason === 'loop') expect(injection).toBe('digest');
     }));
 
-  it('always lets through what is urgent, a question, a blocker, an approval or an assignment [C2A-D10]', () =>
+  it('always lets an urgent message, a question, a blocker, an approval and an assignment through [C2A-D10]', () =>
     always((given) => {
       const intents = ['question', 'blocker', 'assignment', 'approval'] as const;
       for (const asked of [{ priority: 'urgent' as const }, ...intents.map((intent) => ({ intent }))]) {
@@ -101,7 +101,7 @@ describe('the decision on a copy', () => {
       }
     }));
 
-  it('never lets a sender raise by urgency what is not shown in full anyway', () =>
+  it('never lets urgency raise a message that is not shown in full anyway', () =>
     always((any) => {
       const given = { ...any, guard: null, quietTime: false };
       const normal = decide({ ...given, priority: 'normal' });
@@ -109,19 +109,19 @@ describe('the decision on a copy', () => {
       expect(urgent).toEqual(normal.injection === 'buffered' ? { ...normal, injection: 'immediate' } : normal);
     }));
 
-  it('never makes anything louder because the reader wants quiet or was asked to leave', () =>
+  it('never makes a message louder because of a quiet time or a request to leave', () =>
     always((given) => {
       const open = loudness(decide({ ...given, quietTime: false, left: false, aim: undefined }).injection);
       expect(loudness(decide({ ...given, left: false, aim: undefined }).injection)).toBeLessThanOrEqual(open);
       expect(loudness(decide({ ...given, quietTime: false, aim: undefined }).injection)).toBeLessThanOrEqual(open);
     }));
 
-  it('never disturbs anybody by what its sender means for nobody', () =>
+  it('never disturbs anybody with a message that its sender means for nobody', () =>
     always((given) =>
       expect(isQuiet(decide({ ...given, aim: 'ambient', signal: undefined, escalation: false }))).toBe(true),
     ));
 
-  it('never disturbs a reader who wants quiet, except by what a person calls urgent', () =>
+  it('never disturbs a reader in a quiet time, except with urgent mail of a person', () =>
     always((given) => {
       const quietTime = decide({ ...given, quietTime: true });
       const urgent = given.priority === 'urgent' && !given.fromAgent;
@@ -129,31 +129,31 @@ describe('the decision on a copy', () => {
       else expect(isQuiet(quietTime)).toBe(true);
     }));
 
-  it('never lets quiet end what is owed', () =>
+  it('never lets a quiet time end an obligation', () =>
     always((given) =>
       expect(decide({ ...given, quietTime: true }).policy).toBe(decide({ ...given, quietTime: false }).policy),
     ));
 
-  it('never asks for an answer to what goes into a digest', () =>
+  it('never requires an answer to a message in a digest', () =>
     always((given) => {
       const { injection, policy } = decide(given);
       if (injection === 'digest') expect(policy).not.toBe('must_respond');
     }));
 
-  it('never lets a reaction ask for an answer, or be more than a knock', () =>
+  it('never requires an answer to a reaction, or makes it louder than a knock', () =>
     always((given) => {
       const { injection, policy } = decide({ ...given, signal: given.signal ?? 'agree' });
       expect(policy).toBe('must_not_respond');
       expect(loudness(injection)).toBeLessThanOrEqual(loudness('notify'));
     }));
 
-  it('never believes a sender who says that somebody is meant', () =>
+  it('never believes a sender that a message is meant for a reader', () =>
     always((given) => {
       const aim = given.aim === 'ambient' ? 'to_me' : given.aim;
       expect(decide({ ...given, aim })).toEqual(decide({ ...given, aim: undefined }));
     }));
 
-  it('never tells a reader who left anything, until it is called by name', () =>
+  it('never disturbs a reader that left, unless the message names it', () =>
     always((given) => {
       const left = { ...given, left: true, quietTime: false };
       const isHere = given.via !== 'dm' || given.threadReply;

@@ -5,7 +5,7 @@ import { asksQuestion, isOnlyThanks } from './thanks.ts';
 import * as fc from 'fast-check';
 import { Injection } from './attention.ts';
 
-/** A person's plain post in a channel, of no concern to the reader, and then what makes it so. */
+/** A person's plain post in a channel that does not concern the reader. The cases add the facts that make it concern the reader. */
 function facts(given: Partial<AttentionFacts> = {}): AttentionFacts {
   return {
     via: 'channel',
@@ -36,7 +36,7 @@ function facts(given: Partial<AttentionFacts> = {}): AttentionFacts {
 
 const dm = (given: Partial<AttentionFacts> = {}): AttentionFacts => facts({ via: 'dm', fromAgent: true, ...given });
 
-/** A DM from an agent, with the facts that its words give. */
+/** A DM from an agent, with the facts that follow from its text. */
 const dmSaying = (body: string): AttentionFacts =>
   dm({ onlyThanks: isOnlyThanks(body), asksQuestion: asksQuestion(body) });
 
@@ -353,22 +353,22 @@ describe('beyond the matrix', () => {
   it.each(BEYOND_THE_MATRIX)('%s', isDecided);
 });
 
-it('tells thanks from thanks with a request [C2A-60b, C2A-N5]', () => {
+it('distinguishes thanks from thanks with a request [C2A-60b, C2A-N5]', () => {
   for (const body of ['thanks!', 'ok, got it', 'noted']) expect(decide(dmSaying(body)).policy).toBe('ack_only');
   expect(decide(dmSaying('thanks!')).injection).toBe('silent');
   expect(decide(dmSaying('thanks, and can you also fix X?')).policy).toBe('must_respond');
-  // What is declared as thanks is thanks, unless it asks something.
+  // A message with intent `thanks` is thanks, unless it asks something.
   expect(decide(dm({ intent: 'thanks' })).policy).toBe('ack_only');
   expect(decide(dm({ intent: 'thanks', asksQuestion: true })).policy).toBe('must_respond');
 });
 
 describe('an answer', () => {
-  it('to the reader’s own words is shown, and owes no answer in turn', () => {
+  it('to the reader’s own message is shown, and needs no answer', () => {
     const answer = decide(dm({ threadReply: true, answersMe: true }));
     expect(answer).toMatchObject({ policy: 'may_respond', injection: 'buffered', reason: 'thread_reply' });
   });
 
-  it('that asks something back must be answered', () => {
+  it('that contains a question must be answered', () => {
     expect(decide(dm({ threadReply: true, answersMe: true, asksQuestion: true })).policy).toBe('must_respond');
     expect(decide(dm({ threadReply: true, answersMe: true, intent: 'question' })).policy).toBe('must_respond');
   });
@@ -391,7 +391,7 @@ describe('a mode that a harness lacks', () => {
     expect(quieter(mode, can)).toBe(expected);
   });
 
-  it('never becomes a louder one, and always one that is possible', () => {
+  it('is never replaced by a louder mode, and always by a possible one', () => {
     const anyMode = fc.constantFrom(...Injection.inner.options);
     const anyAbility = fc.dictionary(anyMode, fc.boolean());
     fc.assert(

@@ -4,9 +4,9 @@ import type { Intent, Priority } from '../message.ts';
 import type { Signal } from '../signal.ts';
 import type { Guard } from './loop.ts';
 
-/** Who is meant, by recipient, mention and ownership; the first line that applies decides. spec: c2a#directedness */
+/** Directedness by recipient, mention and ownership. The first line that applies decides. spec: c2a#directedness */
 const AIMS: readonly [Directedness, (facts: AttentionFacts) => boolean][] = [
-  // The sender says that it is for nobody, so names in it call nobody.
+  // The sender says that the message is for nobody, so names in it address nobody.
   ['ambient', (f) => f.aim === 'ambient'],
   ['to_me', (f) => f.via === 'dm' || f.mentionsMe],
   ['to_my_role', (f) => f.via === 'role' || f.mentionsMyRole],
@@ -14,7 +14,7 @@ const AIMS: readonly [Directedness, (facts: AttentionFacts) => boolean][] = [
   ['to_other', (f) => f.mentionsOther],
   ['to_me', (f) => takesPart(f) && asks(f)],
   ['to_my_role', (f) => takesPart(f) || f.ownsStream],
-  // A reply is meant for those in its thread; a post that opens one is meant for nobody yet.
+  // A reply is for the participants of its thread. A post that opens a thread is for nobody yet.
   ['to_other', (f) => f.fromAgent && f.threadReply && !hasTask(f)],
 ];
 
@@ -26,7 +26,7 @@ function takesPart({ inThreadIHaveJoined, ownsThread }: AttentionFacts): boolean
   return inThreadIHaveJoined || ownsThread;
 }
 
-/** Declared information stays information, whatever its punctuation. */
+/** Does the message ask a question? A message with intent `fyi` does not, even with a question mark. */
 function asks({ intent, asksQuestion }: AttentionFacts): boolean {
   return intent === 'question' || (asksQuestion && intent !== 'fyi');
 }
@@ -35,7 +35,7 @@ function hasTask(facts: AttentionFacts): boolean {
   return asks(facts) || facts.intent === 'assignment' || facts.intent === 'approval' || facts.intent === 'blocker';
 }
 
-/** The reader is called by name. */
+/** Does the message address the reader by name? */
 export function callsMe({ mentionsMe, aim }: AttentionFacts): boolean {
   return mentionsMe && aim !== 'ambient';
 }
@@ -56,27 +56,27 @@ export interface AttentionFacts {
   ownsThread: boolean;
   ownsStream: boolean;
   threadReply: boolean;
-  /** It answers a message that the reader wrote. */
+  /** The message answers one that the reader wrote. */
   answersMe: boolean;
   intent: Intent;
   priority: Priority;
   onlyThanks: boolean;
   asksQuestion: boolean;
-  /** Which guard would hold it, because its exchange goes in circles. */
+  /** The guard that would hold the message back, because its exchange goes in circles. */
   guard: Guard | null;
-  /** The reader wants no disturbance now. */
+  /** The reader is in a quiet time. */
   quietTime: boolean;
   /** The reader was asked to leave this channel or exchange. */
   left: boolean;
-  /** It is a reaction. */
+  /** Set if the message is a reaction. */
   signal?: Signal | undefined;
   /** The reaction changes what the reader owes or waits for. */
   changesObligation: boolean;
-  /** Whom the sender means; believed only where it makes a message quieter. */
+  /** The directedness that the sender gives. It counts only if it makes the message quieter. */
   aim?: Directedness | undefined;
-  /** It replaces a message that the reader had answered. */
+  /** The message replaces one that the reader had answered. */
   edited: boolean;
-  /** It hands on what somebody else should have answered. Only Parley itself says so. */
+  /** The message escalates what another agent should have answered. Only Parley itself sets this. */
   escalation: boolean;
 }
 
@@ -99,7 +99,7 @@ const MATRIX: Record<Row, Omit<Attention, 'reason'>> = {
   no_task: { directedness: 'to_other', policy: 'must_not_respond', injection: 'tool_mailbox' },
   ambient: { directedness: 'ambient', policy: 'must_not_respond', injection: 'tool_mailbox' },
   status: { directedness: 'ambient', policy: 'must_not_respond', injection: 'digest' },
-  // Not in the draft's table, but in its text: reactions, and obligations that nobody answered.
+  // Not in the draft's table, but in its text: reactions, and the escalation of unanswered obligations.
   reaction: { directedness: 'to_me', policy: 'must_not_respond', injection: 'tool_mailbox' },
   escalation: { directedness: 'to_me', policy: 'must_respond', injection: 'buffered' },
 };
@@ -111,11 +111,11 @@ export function decide(facts: AttentionFacts): Attention {
 }
 
 /**
- * Rules on top of the matrix, in this order. Urgency raises only what the reader would see in full anyway. One function, because a table
- * with a function per rule made a send 0.15 ms longer.
+ * Rules on top of the matrix, in this order. Urgency makes only those messages louder that the reader sees in full anyway. One function,
+ * because a table with a function per rule made a send 0.15 ms longer.
  */
 function overridden(f: AttentionFacts, d: Attention): Attention {
-  // For information: it is shown, and needs no answer.
+  // A message for information is shown and needs no answer.
   if (f.intent === 'fyi' && d.policy === 'must_respond') d = { ...d, policy: 'may_respond' };
   // If a message calls several agents, the first one must answer.
   if (f.calledAfter && callsMe(f) && d.policy === 'must_respond') d = { ...d, policy: 'may_respond' };
@@ -132,16 +132,16 @@ function overridden(f: AttentionFacts, d: Attention): Attention {
   if (f.guard !== null && !insists(f) && !isQuiet(d)) {
     d = { ...d, policy: 'must_not_respond', reason: 'loop', injection: heldMode(f) };
   }
-  // After it was asked to leave, the reader sees this again only when it is called by name.
+  // A reader that was asked to leave sees messages of this place only if they name it.
   if (f.left && isGone(f) && !isQuiet(d)) d = { ...d, policy: 'must_not_respond', injection: 'tool_mailbox' };
-  // What must be answered waits in the mailbox and stays owed. Everything else comes later in one digest.
+  // In a quiet time, a message that must be answered waits in the mailbox and stays owed. All others come later in one digest.
   if (f.quietTime && isHeldInQuietTime(f) && !isQuiet(d)) {
     d = { ...d, injection: d.policy === 'must_respond' ? 'tool_mailbox' : 'digest' };
   }
   return f.fromMe ? { ...MATRIX.addressed_elsewhere, injection: 'silent', reason: 'addressed_elsewhere' } : d;
 }
 
-/** Directedness picks the part of the matrix, intent the row in it. */
+/** The row of the matrix: directedness selects its part, and intent the row. */
 function rowFor(facts: AttentionFacts): Row {
   if (facts.signal !== undefined) return 'reaction';
   if (facts.escalation) return 'escalation';
@@ -176,20 +176,20 @@ function isWork(intent: Intent): intent is 'assignment' | 'approval' | 'blocker'
   return intent === 'assignment' || intent === 'approval' || intent === 'blocker';
 }
 
-/** What the sender says it wants outweighs thanks found in the words; a question outweighs declared thanks. */
+/** Another declared intent outweighs thanks in the words. A question outweighs the declared intent `thanks`. */
 function isThanks({ intent, onlyThanks, asksQuestion }: AttentionFacts): boolean {
   if (intent === 'thanks') return !asksQuestion;
   return onlyThanks && (intent === 'none' || intent === 'fyi');
 }
 
-/** What gets through the guards: a message that says that it asks for something. spec: c2a#loops */
+/** Does the message get through the guards, because its sender declares that it asks for something? spec: c2a#loops */
 export function insists({ intent, priority, signal, escalation = false }: Insistence): boolean {
   return priority === 'urgent' || signal !== undefined || escalation || isWork(intent) || intent === 'question';
 }
 
 type Insistence = Pick<AttentionFacts, 'intent' | 'priority' | 'signal'> & { escalation?: boolean };
 
-/** An echo waits in the mailbox. Everything else, and an echo that asks, is shown in full with the reader's next own turn. */
+/** How a held message waits: an echo waits in the mailbox. Others, and an echo that asks, are shown in full with the reader's next own turn. */
 function heldMode({ guard, asksQuestion }: AttentionFacts): Injection {
   return guard === 'echo' && !asksQuestion ? 'tool_mailbox' : 'digest';
 }
@@ -204,12 +204,12 @@ function isMeant({ directedness, reason }: Attention): boolean {
   );
 }
 
-/** The reader was asked to leave this place and was not called back. A new direct message is not part of that place. */
+/** Does the message belong to the place that the reader left, without naming the reader? A new direct message does not belong there. */
 function isGone(facts: AttentionFacts): boolean {
   return !callsMe(facts) && (facts.via !== 'dm' || facts.threadReply);
 }
 
-/** Urgent mail of a person always gets through. */
+/** In a quiet time everything is held, except urgent mail of a person. */
 function isHeldInQuietTime({ priority, fromAgent }: AttentionFacts): boolean {
   return !(priority === 'urgent' && !fromAgent);
 }
@@ -219,14 +219,14 @@ function isAnswer({ answersMe, asksQuestion, intent }: AttentionFacts): boolean 
 }
 
 /**
- * Thanks that may still be news: more words than thanks, the "ok" of a person whom an agent waits for, the "LGTM" in a
- * thread that the reader owns. Between agents the thanks for such a reply are silent again: no ping-pong.
+ * Thanks that may say something new: a message with more words than thanks, the "ok" of a person that an agent waits for, and the "LGTM" in
+ * a thread that the reader owns. The thanks of an agent for such a reply are silent again, so there is no ping-pong.
  */
 function maySayMore({ onlyThanks, fromAgent, ownsThread }: AttentionFacts): boolean {
   return !onlyThanks || !fromAgent || ownsThread;
 }
 
-/** The mode itself if it is possible, else the next quieter one that is; never a louder one. spec: c2a#fallback */
+/** The mode itself if it is possible, else the next quieter mode that is possible. Never a louder one. spec: c2a#fallback */
 export function quieter(mode: Injection, can: Partial<Record<Injection, boolean>>): Injection {
   const modes = Injection.inner.options;
   const possible = (one: Injection): boolean => can[one] === true || one === 'tool_mailbox' || one === 'silent';

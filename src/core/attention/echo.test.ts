@@ -8,7 +8,7 @@ const echoes = (text: string, ...earlier: string[]): boolean =>
     earlier.map((body) => ({ from: 'ben', to: '@anna', body })),
   );
 
-/** So many different words. */
+/** This many different words. */
 const words = (count: number): string[] =>
   Array.from({ length: count }, (_, at) => `w${'abcdefghij'[at % 10]}${'klmnopqrst'[Math.floor(at / 10)]}`);
 
@@ -63,7 +63,7 @@ describe('an echo', () => {
     expect(echoes(text, 'something before', earlier, 'something between')).toBe(false);
   });
 
-  it('is the same sentence with another id, also one without a digit', () => {
+  it('is the same sentence with another id, also if that id has no digit', () => {
     const line = (id: string) => ({ from: 'ann', to: '@ben', body: `Confirming receipt of ${id}.` });
     for (const id of ['9abcdef1', 'deadbeef']) expect(isEcho(line(id), [line('1f2e3d4c')])).toBe(true);
   });
@@ -78,13 +78,13 @@ describe('an echo', () => {
     expect(echoes(words(100).join(' '), words(99).join(' '))).toBe(false);
   });
 
-  it('is of one of the last six messages: later on the same order means something new', () => {
+  it('repeats one of the last six messages: after more messages the same order means something new', () => {
     const others = words(6);
     expect(echoes('run the tests', 'run the tests', ...others.slice(1))).toBe(true);
     expect(echoes('run the tests', 'run the tests', ...others)).toBe(false);
   });
 
-  it('of a very long text is only the same text', () => {
+  it('of a very long text is only exactly the same text', () => {
     const long = 'a long report '.repeat(1_000);
     expect(echoes(long, long)).toBe(true);
     expect(echoes(long.toUpperCase(), long)).toBe(false);
@@ -103,7 +103,7 @@ describe('an echo', () => {
     );
   });
 
-  it('is always what was said just before, in whatever case and punctuation', () => {
+  it('is always the text of the message before, in any case and punctuation', () => {
     fc.assert(
       fc.property(fc.array(sentence, { minLength: 1, maxLength: 6 }), fc.nat(), (earlier, pick) => {
         const again = earlier[pick % earlier.length] ?? '';
@@ -112,7 +112,7 @@ describe('an echo', () => {
     );
   });
 
-  it('is found in time that grows with the text, also in a hostile one', () => {
+  it('is found in linear time, also in a hostile text', () => {
     const hostile = ['`'.repeat(3_999), '> '.repeat(1_999), '@'.repeat(3_999), '漢'.repeat(3_999), '1'.repeat(3_999)];
     for (const body of hostile) expect(echoes(`${body}x`, ...Array.from({ length: 50 }, () => body))).toBeBoolean();
   });
@@ -148,23 +148,23 @@ describe('a text', () => {
     ['it is a yes', 'yes'],
     ['one word is another', LAST.replace('parser', 'lexer')],
     ['it has another word for each of its own', LAST.replace('parser', 'lexer').replace('main', 'next')],
-  ])('does not repeat another where %s', (_what, text) => {
+  ])('does not repeat another if %s', (_what, text) => {
     expect(repeats(text, LAST)).toBe(false);
   });
 
-  it('tells yes from no, and one number from the next', () => {
+  it('with yes does not repeat one with no, nor a number the number before', () => {
     expect(repeats('yes, merge it', 'no, merge it')).toBe(false);
     expect(repeats('14 tests fail', '12 tests fail')).toBe(false);
     expect(repeats('it does work', "it doesn't work")).toBe(false);
   });
 
-  it('of signs alone repeats only itself', () => {
+  it('without words repeats only itself', () => {
     expect(repeats('👍', ' 👍 ')).toBe(true);
     expect(repeats('👍', '👎')).toBe(false);
     expect(repeats('', '')).toBe(false);
   });
 
-  it('always repeats itself, however it is spaced', () => {
+  it('always repeats itself, also with other spaces', () => {
     fc.assert(
       fc.property(fc.lorem({ maxCount: 30 }), (text) => {
         expect(repeats(text.replaceAll(' ', '  \n'), text)).toBe(true);
@@ -172,7 +172,7 @@ describe('a text', () => {
     );
   });
 
-  it('with a fact that the other does not hold never repeats it', () => {
+  it('with a fact that the other does not have never repeats it', () => {
     const fact = fc.constantFrom('src/new.ts', '0a1b2c3d', 'https://ci.example/77', '4711');
     fc.assert(
       fc.property(fc.lorem({ maxCount: 60 }), fact, (text, news) => {

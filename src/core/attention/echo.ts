@@ -1,7 +1,7 @@
 import { unstamped, checkableIn } from './checkable.ts';
 import { isOnlyThanks } from './thanks.ts';
 
-/** A message of an exchange, as far as echoes go. */
+/** The parts of a message that decide whether it is an echo. */
 export interface Line {
   from?: string | undefined;
   to?: string | undefined;
@@ -9,19 +9,19 @@ export interface Line {
 }
 
 /**
- * How much of the earlier text must be in the later one for the two to be nearly the same. The later one may leave out one word in
+ * The share of the earlier text's words that the later text must have to be nearly the same. The later text may leave out one word in
  * twenty. It may add none: one new word makes a new text.
  */
 const NEARLY_THE_SAME = 0.95;
 /**
- * How many messages back an echo is looked for. Agents that go in circles come round within a few messages; the same short order or
- * answer after a while ("run the tests", "green") means something new.
+ * How many earlier messages are compared. Agents that go in circles repeat themselves within a few messages. The same short order or answer
+ * after a longer time ("run the tests", "green") means something new.
  */
 const LOOK_BACK = 6;
-/** A longer text is an echo only of exactly the same text: the comparison stays cheap whatever is sent. */
+/** A longer text is an echo only of exactly the same text, so that the comparison stays cheap. */
 const MOST_CHARACTERS = 4_000;
 
-/** Words that go with any sentence and add nothing to it. Only English: elsewhere every word counts. */
+/** English words that add nothing to a sentence. In other languages every word counts. */
 const FILLERS = new Set(
   (
     'well so right now ah oh fine ok okay hey hi hello dear and also then just please kindly do great good nice lovely ' +
@@ -29,7 +29,7 @@ const FILLERS = new Set(
   ).split(' '),
 );
 const THANKS = /\b(?:thank (?:you|u)|thanks|obliged)\b/g;
-/** Without one of these a sentence says the opposite. It is never left out unnoticed. */
+/** Words that turn a sentence into its opposite. A text that leaves one out is not nearly the same. */
 const TURNS = new Set(
   (
     'no not never none nothing cannot without but except only stop wait yes t nicht kein keine keinen nie nein ja ' +
@@ -38,27 +38,28 @@ const TURNS = new Set(
 );
 
 const MENTION = /@[\p{L}\p{N}._-]+/gu;
-/** Letters of scripts that put no spaces between words: compared by pairs. */
+/** Letters of scripts without spaces between words. They are compared by pairs. */
 const UNSPACED = String.raw`[[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Mymr}]&&[\p{L}\p{M}]]`;
 const IS_UNSPACED = new RegExp(`^${UNSPACED}`, 'v');
-/** Inline code is one word with its signs: `a < b` is not `a > b`. */
+/** Inline code is one word, including its signs: `a < b` is not `a > b`. */
 const INLINE_CODE = '`[^`\n]+`';
 const TOKEN = new RegExp(String.raw`${INLINE_CODE}|${UNSPACED}+|[[\p{L}\p{M}\p{N}]--${UNSPACED}]+`, 'gv');
-/** An id or a commit. Whether it is a new one is judged apart, see lineage.ts. A short id of ours may have no digit: `deadbeef`. */
+/** An id or a commit. lineage.ts decides whether it is a new one. A short id of a message may have no digit: `deadbeef`. */
 const HEX_ID = /^(?:(?=.*\d)[0-9a-f]{7,40}|[a-f]{8})$/;
 const EMOJI = /\p{Extended_Pictographic}|\p{Regional_Indicator}/u;
 
-/** A text without case, punctuation, digits and names. */
+/** The words of a text, without case, punctuation, digits and names. */
 interface Gist {
   all: ReadonlySet<string>;
-  /** What it quotes, without the marks; and the words that are not quoted. */
+  /** The words of quoted lines. */
   quoted: ReadonlySet<string>;
+  /** The words of all other lines. */
   own: ReadonlySet<string>;
 }
 
 /**
- * Does this message only repeat? It does if it is thanks, a receipt or emoji and nothing else, or nearly the same as one earlier message
- * of its exchange, or a quote of one without words of its own. spec: c2a#echoes
+ * Does this message only repeat? It does if it is only thanks, a receipt or emoji, or nearly the same as one earlier message of its
+ * exchange, or a quote of an earlier message that adds no new words. spec: c2a#echoes
  */
 export function isEcho(said: Line, exchange: readonly Line[]): boolean {
   const earlier = exchange.slice(-LOOK_BACK);
@@ -76,7 +77,7 @@ export function isEcho(said: Line, exchange: readonly Line[]): boolean {
   );
 }
 
-/** Are these two texts the same, but for some words that one of them has more? A word in place of another makes another text. */
+/** Are these two texts the same, except for some additional words in one of them? A replaced word makes another text. */
 export function isSameText(one: string, other: string, share: number): boolean {
   if (one.trim() === other.trim()) return true;
   if (one.length > MOST_CHARACTERS || other.length > MOST_CHARACTERS) return false;
@@ -92,7 +93,7 @@ function repeatsOne(gist: Gist, earlier: readonly Gist[]): boolean {
   return addsNothing && earlier.some((one) => isNearlySame(gist.quoted, one.all) || isNearlySame(gist.all, one.all));
 }
 
-/** Every word of the later text is in the earlier one, and of those nearly all are used. */
+/** Is every word of the later text in the earlier one, and nearly every word of the earlier text in the later one? */
 function isNearlySame(later: ReadonlySet<string>, earlier: ReadonlySet<string>, share = NEARLY_THE_SAME): boolean {
   if (later.size === 0 || later.size < share * earlier.size || !later.isSubsetOf(earlier)) return false;
   return later.size === earlier.size || [...earlier].every((word) => later.has(word) || !TURNS.has(word));
@@ -113,7 +114,7 @@ function gistOf(body: string, names: ReadonlySet<string>): Gist {
   return { all, quoted: wordsIn(quoted.join('\n'), names), own: ownWords };
 }
 
-/** The words that count. A text of nothing but fillers keeps them: "right now" is no empty text. */
+/** The words that count. A text of fillers only keeps them: "right now" is not an empty text. */
 function wordsIn(text: string, names: ReadonlySet<string>): ReadonlySet<string> {
   const plain = unstamped(text).normalize('NFKC').toLowerCase().replaceAll('’', "'").replace(MENTION, ' ');
   const words = new Set((plain.replace(THANKS, ' ').match(TOKEN) ?? []).flatMap(partsOf));
@@ -139,10 +140,10 @@ function namesIn(lines: readonly Line[]): Set<string> {
   return new Set(named.map((name) => name.toLowerCase()));
 }
 
-/** How much of the longer of two texts must be in the shorter one for them to say the same. */
+/** The share of the longer text's words that the shorter text must have, for both to say the same. */
 const ALIKE = 0.9;
 
-/** Does this text say nearly the same as the one that its author sent before it? A new number or path makes it new. spec: c2a#repeats */
+/** Does this text say nearly the same as its author's last one? A new number or path makes it new. spec: c2a#repeats */
 export function repeats(text: string, last: string): boolean {
   if (text.trim() === '') return false;
   const known = new Set(checkableIn(last).map(({ key }) => key));

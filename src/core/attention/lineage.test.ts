@@ -15,7 +15,7 @@ const spoken = (body: string, given: Partial<Spoken> = {}): Spoken => ({
   ...given,
 });
 
-/** Agents answer each other in turn; gives the lineage of each answer. */
+/** Agents answer each other in turn. Returns the lineage of each answer. */
 function exchange(bodies: readonly string[], opening = 'please look', agents = AGENTS): Lineage[] {
   const said: { from: string; body: string; parley?: { lineage: Lineage } }[] = [
     { from: agents[0] ?? '', body: opening },
@@ -39,11 +39,11 @@ describe('lineage', () => {
     expect(first).toEqual({ root: ROOT, hop: 1, visited: ['anna'], stale: 1 });
   });
 
-  it('takes an unknown parent for the opening message', () => {
+  it('counts an unknown parent as the opening message', () => {
     expect(nextLineage(null, ROOT, spoken('hello'), [])).toEqual({ root: ROOT, hop: 1, visited: [], stale: 1 });
   });
 
-  it('keeps root and visitors of a triangle, however often it goes round', () => {
+  it('keeps the root and the visitors of three agents, however often they answer in a circle', () => {
     const last = exchange(Array.from({ length: 9 }, () => 'over to you')).at(-1);
     expect(last).toEqual({ root: ROOT, hop: 9, visited: AGENTS, stale: 9, echoes: 8 });
   });
@@ -60,7 +60,7 @@ describe('lineage', () => {
     fc.constantFrom('see src/a.ts', '0a1b2c3', '```\na();\n```', '512 MB'),
   );
 
-  it('always grows by one hop, in one exchange, and names each visitor once', () => {
+  it('always grows by one hop, keeps its root, and names each visitor once', () => {
     fc.assert(
       fc.property(
         anyLineage,
@@ -82,7 +82,7 @@ describe('lineage', () => {
     );
   });
 
-  it('never forgets staleness for what the thread has already held', () => {
+  it('never resets staleness for a fact that the thread already has', () => {
     fc.assert(
       fc.property(anyLineage, fc.array(anyText, { minLength: 1 }), fc.nat(), (lineage, past, pick) => {
         const earlier = past.map((body) => ({ body }));
@@ -93,14 +93,14 @@ describe('lineage', () => {
     );
   });
 
-  it('counts echoes in a row, and one message that is no echo starts the count again [C2A-D10]', () => {
+  it('counts echoes in a row, and starts again after a message that is no echo [C2A-D10]', () => {
     const counts = exchange(['I agree', 'I agree', 'I agree!', 'roll back, the site is down', 'I agree']).map(
       ({ echoes = 0 }) => echoes,
     );
     expect(counts).toEqual([0, 1, 2, 0, 1]);
   });
 
-  it('takes what a person says, and what asks for something, for no echo [C2A-D10]', () => {
+  it('never counts a message of a person, or one that asks for something, as an echo [C2A-D10]', () => {
     const earlier = [{ body: 'any news' }];
     const parent = { id: ROOT, from: 'anna' };
     expect(nextLineage(parent, ROOT, spoken('any news'), earlier)?.echoes).toBe(1);
@@ -108,7 +108,7 @@ describe('lineage', () => {
     expect(nextLineage(parent, ROOT, spoken('any news', { insists: true }), earlier)?.echoes).toBeUndefined();
   });
 
-  it('takes an answer to a question for no echo, in whatever words [C2A-D10]', () => {
+  it('never counts an answer to a question as an echo, in any words [C2A-D10]', () => {
     const bodies = ['yes', 'is step 4 done?', 'yes', 'is step 5 done?', 'yes', 'is step 6 done?', 'yes'];
     const counts = exchange(bodies, 'is step 3 done?').map(({ echoes = 0 }) => echoes);
     expect(Math.max(...counts)).toBe(1);
@@ -119,14 +119,14 @@ describe('lineage', () => {
     expect(back.map(({ echoes = 0 }) => echoes)).toEqual([1, 2, 3]);
   });
 
-  it('takes one report after another for no echo, and a counter that both go on with for one [C2A-D10]', () => {
+  it('counts a counter of both agents as an echo, but not one report after another [C2A-D10]', () => {
     const reports = Array.from({ length: 20 }, (_, at) => (at % 2 ? `build ${41 + at} green` : 'noted, go on with it'));
     expect(Math.max(...exchange(reports, 'build 40 green', ['anna', 'ben']).map(({ echoes = 0 }) => echoes))).toBe(1);
     const counter = Array.from({ length: 20 }, (_, at) => `build ${41 + at} green`);
     expect(exchange(counter, 'build 40 green', ['anna', 'ben']).at(-1)?.echoes).toBe(20);
   });
 
-  it('takes the first word on each of several messages for no echo [C2A-D10]', () => {
+  it('never counts the first reply to each of several messages as an echo [C2A-D10]', () => {
     const remarks = ['rename it', 'inline it', 'drop it'].map((body, at) => ({ id: `r${at}`, from: 'anna', body }));
     const fixed = (thread: string) => ({ id: `to-${thread}`, from: 'ben', thread, body: 'fixed' });
     const said = spoken('fixed', { from: 'ben', thread: 'r2' });
@@ -136,7 +136,7 @@ describe('lineage', () => {
     expect(nextLineage(parent, parent.id, said, [...earlier, fixed('r2')])?.echoes).toBe(1);
   });
 
-  it('takes a text with a new path, link, commit or code for no echo [C2A-D10]', () => {
+  it('never counts a text with a new path, link, commit or code block as an echo [C2A-D10]', () => {
     const earlier = [{ body: 'please review it' }];
     for (const news of ['src/new.ts', 'https://ci.example/77', '0a1b2c3d', '```\na < b;\n```']) {
       expect(nextLineage(null, ROOT, spoken(`please review it ${news}`), earlier)?.echoes).toBeUndefined();
@@ -154,7 +154,7 @@ const thread = [
   { id: 'msg_9', body: 'See https://ci.example/run/9.\n```ts\nconst port = 8080;\n```' },
 ];
 
-describe('news in a thread', () => {
+describe('a new fact in a thread', () => {
   it.each([
     ['a ref', { body: 'look', refs: ['ISSUE-8'] }],
     ['a path', { body: 'it is src/api/teams.ts' }],
@@ -167,7 +167,7 @@ describe('news in a thread', () => {
     ['a version', { body: 'since v1.2.4' }],
     ['a number', { body: 'now 77 pass' }],
     ['a code block', { body: '```ts\nawait listen(port);\n```' }],
-  ])('is %s that it did not hold', (_what, said) => {
+  ])('is %s that the thread did not have', (_what, said) => {
     expect(isNovel(said, thread)).toBe(true);
   });
 
@@ -205,7 +205,7 @@ describe('news in a thread', () => {
     expect(isNovel(said, thread)).toBe(false);
   });
 
-  it('takes no longer than a blink on the largest hostile body', () => {
+  it('is found quickly in the largest hostile body', () => {
     const started = performance.now();
     for (const part of ['.', '1,', 'a/', '`', '@a/', '\n', '~~~\n', '1:', 'ab1 ']) {
       const body = part.repeat((256 * 1024) / part.length);

@@ -8,21 +8,21 @@ import type { Checkable } from './checkable.ts';
 
 const NUMBER = /\d+(?:[.,]\d+)*/g;
 
-/** The message that is answered, with the lineage that we worked out for it: what its file claims is not believed. */
+/** The answered message, with the lineage that Parley computed for it. A lineage in its file is ignored. */
 interface Parent {
   id: MessageId;
   from: string;
   lineage?: Lineage | undefined;
 }
 
-/** A message that the exchange holds, with the lineage that we stored for it. */
+/** An earlier message of the exchange, with the lineage that Parley stored for it. */
 type Earlier = SpokenText &
   Line & {
     thread?: string | undefined;
     parley?: { lineage?: Lineage | undefined; intent?: Intent | undefined } | undefined;
   };
 
-/** A new message. `insists`: its sender asks for something so it is no echo, whatever it says. */
+/** A new message. `insists`: its sender asks for something, so it is never an echo. */
 export interface Spoken extends SpokenText, Line {
   /** The message that its sender says it answers. */
   thread?: string | undefined;
@@ -31,8 +31,8 @@ export interface Spoken extends SpokenText, Line {
 }
 
 /**
- * The place of a message in its exchange; a message that answers nothing opens one and has no lineage.
- * `earlier` is what the exchange holds so far, oldest first. spec: message#lineage
+ * The place of a message in its exchange. A message without a thread opens an exchange and has no lineage. `earlier`: the earlier messages
+ * of the exchange, oldest first. spec: message#lineage
  */
 export function nextLineage(
   parent: Parent | null,
@@ -41,7 +41,7 @@ export function nextLineage(
   earlier: readonly Earlier[],
 ): Lineage | undefined {
   if (thread === undefined) return undefined;
-  // An unknown parent (expired, or from another machine) is taken for the opening message.
+  // An unknown parent (expired, or from another machine) counts as the opening message.
   const { root, hop, visited, stale } = parent?.lineage ?? {
     root: parent?.id ?? thread,
     hop: 0,
@@ -61,23 +61,23 @@ export function nextLineage(
 }
 
 /**
- * An answer says something new even in words that were said before: "yes" to the next question, "fixed" to one after the other of
- * several remarks, "build 42 green" after "build 41 green". To ask back is no answer, and neither is a second word on the same message.
+ * An answer says something new even if its words were used before: "yes" to the next question, "fixed" to each of several remarks, "build 42
+ * green" after "build 41 green". A question back is not an answer, and neither is a second reply to the same message.
  */
 function isAnswer(said: Spoken, earlier: readonly Earlier[]): boolean {
   const last = earlier.at(-1);
   if (!last || asksQuestion(said.body)) return false;
   const isAsked = last.parley?.intent === 'question' || asksQuestion(last.body);
-  return (isAsked && last.from !== said.from) || isFirstWordOn(said, last, earlier) || isReport(said, last, earlier);
+  return (isAsked && last.from !== said.from) || isFirstReplyTo(said, last, earlier) || isReport(said, last, earlier);
 }
 
-/** Its author's first answer to a message other than the last one. */
-function isFirstWordOn({ from, thread }: Spoken, last: Earlier, earlier: readonly Earlier[]): boolean {
+/** Is this its author's first reply to a message other than the last one? */
+function isFirstReplyTo({ from, thread }: Spoken, last: Earlier, earlier: readonly Earlier[]): boolean {
   if (thread === undefined || thread === last.id) return false;
   return !earlier.some((one) => one.from === from && one.thread === thread);
 }
 
-/** A new number, after a message without any: its author reports on one thing after another. If another said the same, both count. */
+/** A new number after a message without numbers: the author reports on one thing after another. An echo of another author's message is no report. */
 function isReport(said: Spoken, last: Earlier, earlier: readonly Earlier[]): boolean {
   if (numbersIn(last.body).length > 0) return false;
   const known = new Set(earlier.flatMap(({ body }) => numbersIn(body)));
@@ -92,20 +92,20 @@ function numbersIn(body: string): string[] {
   return unstamped(body).match(NUMBER) ?? [];
 }
 
-/** One message as far as its news goes. With `id`, quoting that message's id is not taken for a commit. */
+/** The parts of a message that decide whether it is novel. With `id`, a quoted id of that message does not count as a new commit. */
 export interface SpokenText {
   id?: string | undefined;
   body: string;
   refs?: readonly string[] | undefined;
 }
 
-/** Two agents that take turns counting are two apart. */
+/** The step between two counters of one agent, if two agents count in turn. */
 const COUNTER_STEP = 2;
 
 /**
- * Does this message hold something checkable that the thread did not? Other words are not new, nor is a number that
- * only counts on: one next to a number the thread holds ("ping 7" after "ping 6"), or one in a sentence that it holds
- * with another number. This stops echoes, not liars: who invents a path has said something new. spec: c2a#novelty
+ * Does this message have something checkable that the thread did not have? Other words are not new. A number that only counts on is not new
+ * either: one next to a number of the thread ("ping 7" after "ping 6"), or one in a sentence that the thread has with another number. This
+ * stops echoes, not liars: an invented path is new. spec: c2a#novelty
  */
 export function isNovel(said: SpokenText, earlier: readonly SpokenText[]): boolean {
   const found = checkableIn(said.body, said.refs);
@@ -122,7 +122,7 @@ export function isNovel(said: SpokenText, earlier: readonly SpokenText[]): boole
   });
 }
 
-/** A link or path that is nowhere in what was said is new, whatever else was: no need to look closer. */
+/** A link or path that no earlier text contains is new. This quick test needs no parsing of the earlier messages. */
 function isNowhereIn({ key }: Checkable, earlier: readonly SpokenText[]): boolean {
   if (!key.startsWith('link:') && !key.startsWith('path:')) return false;
   const text = key.slice('link:'.length);
@@ -137,7 +137,7 @@ function isNextTo(value: number, values: ReadonlySet<number>): boolean {
   return false;
 }
 
-/** People and agents call a message by the first digits of its id, which look like a commit or, rarely, like a number. */
+/** The ways in which a text may refer to this message: by the first digits of its id, which look like a commit or, rarely, like a number. */
 function idsOf({ id }: SpokenText): Checkable[] {
   if (id === undefined) return [];
   const short = id.slice(0, 8).toLowerCase();

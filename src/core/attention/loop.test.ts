@@ -13,14 +13,14 @@ const turn = (at: number, given: Partial<ExchangeTurn> = {}): ExchangeTurn => ({
   disposition: false,
   ...given,
 });
-/** So many messages, one a minute, of which the last was sent a minute ago. */
+/** This many messages, one per minute. The last was sent a minute ago. */
 const exchange = (count: number): ExchangeTurn[] => Array.from({ length: count }, (_, at) => turn((at + 1) * MINUTE));
 const NOW = (LONG_EXCHANGE + 1) * MINUTE;
 
 describe('the guard against echoes [C2A-D10]', () => {
   const ROOT = MessageId.parse('root');
 
-  /** Which of these messages are held, by number. The first opens the exchange. */
+  /** The numbers of the messages that are held. The first message opens the exchange. */
   function held(bodies: readonly string[]): number[] {
     const [opening = '', ...answers] = bodies;
     const said: Parameters<typeof nextLineage>[3][number][] = [{ from: 'anna', body: opening }];
@@ -38,13 +38,13 @@ describe('the guard against echoes [C2A-D10]', () => {
     expect(held(['ping 1', 'ping 2', 'ping 3', 'ping 4', 'ping 5', 'ping 6'])).toEqual([4, 5]);
   });
 
-  it('shows one message that is no echo, and counts from there again', () => {
+  it('shows a message that is no echo, and starts the count again', () => {
     const pings = ['ping 1', 'ping 2', 'ping 3', 'ping 4', 'ping 5'];
     const bodies = [...pings, 'stop, the production site is down, roll back', 'ping 6', 'ping 7', 'ping 8', 'ping 9'];
     expect(held(bodies)).toEqual([4, 9]);
   });
 
-  it('never holds a message with a word that was not said before, whatever came before', () => {
+  it('never holds a message with a new word', () => {
     const line = fc.constantFrom('thanks', 'ping 1', 'ping 2', 'ok', '👍', 'I agree', 'same here', '> ping 1', 'no');
     fc.assert(
       fc.property(fc.array(line, { minLength: 1, maxLength: 60 }), (before) => {
@@ -61,7 +61,7 @@ describe('the guard against long exchanges [C2A-D10]', () => {
     expect(isLongExchange(exchange(LONG_EXCHANGE - 1), NOW)).toBe(false);
   });
 
-  it('holds nothing if they took more than an hour', () => {
+  it('holds nothing if 48 messages took more than an hour', () => {
     expect(isLongExchange(exchange(LONG_EXCHANGE), MINUTE + 60 * MINUTE)).toBe(true);
     expect(isLongExchange(exchange(LONG_EXCHANGE), MINUTE + 60 * MINUTE + 1)).toBe(false);
   });

@@ -2,21 +2,21 @@ import type { Lineage } from '../message.ts';
 
 /** How many echoes in a row are shown. The next one is stored quietly. */
 const ECHOES_SHOWN = 3;
-/** A long exchange: this many messages of agents only, within this time, with no disposition and no checkable fact among them. */
+/** A long exchange has this many messages within `LONG_EXCHANGE_MS`, all of agents, without a disposition and without a checkable fact. */
 export const LONG_EXCHANGE = 48;
 const LONG_EXCHANGE_MS = 60 * 60 * 1000;
 
-/** Which guard holds a message. `echo`: the exchange has this text already. `long`: the exchange is a long one. spec: c2a#loops */
+/** The guard that holds a message back. `echo`: the message repeats its exchange. `long`: the exchange is a long one. spec: c2a#loops */
 export type Guard = 'echo' | 'long';
 
-/** One earlier message of an exchange, as far as the length of the exchange goes. */
+/** The parts of an earlier message that decide whether its exchange is a long one. */
 export interface ExchangeTurn {
   /** When it was sent (ms). */
   at: number;
   byAgent: boolean;
-  /** It holds a checkable fact that the exchange did not hold before. */
+  /** The message has a checkable fact that is new in the exchange. */
   fact: boolean;
-  /** It is a reaction, or a reader has acknowledged, claimed, deferred or resolved it. An answer is no disposition here. */
+  /** The message is a reaction, or a reader has acknowledged, claimed, deferred or resolved it. An answer does not count. */
   disposition: boolean;
 }
 

@@ -5,7 +5,7 @@ import { isQuietTime } from './quiet-hours.ts';
 const NOW = Date.parse('2026-06-02T12:00:00.000Z');
 const at = (hours: number, minutes = 0): number => hours * 60 + minutes;
 
-describe('quiet', () => {
+describe('a quiet time', () => {
   it.each([
     ['nobody asked for it', undefined, at(3), false],
     ['it is on', { on: true }, at(3), true],
@@ -23,7 +23,7 @@ describe('quiet', () => {
     expect(isQuietTime(quiet, NOW, minutes)).toBe(expected);
   });
 
-  it('between two times is always what the other way round is not', () => {
+  it('between two times is always the opposite of that with the two times swapped', () => {
     const anyTime = fc.record({ h: fc.integer({ min: 0, max: 23 }), m: fc.integer({ min: 0, max: 59 }) });
     const two = (n: number): string => String(n).padStart(2, '0');
     const text = ({ h, m }: { h: number; m: number }): string => `${two(h)}:${two(m)}`;

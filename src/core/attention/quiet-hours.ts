@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { Schema } from '../schema.ts';
 import type { Described } from '../schema.ts';
 
-/** When somebody wants no disturbance: always, until a time, or every day between two times of the home's clock. spec: c2a#quiet-times */
+/** The quiet time of an agent: always, until a time, or every day between two times of the home's clock. spec: c2a#quiet-times */
 export const Quiet = new Schema(() =>
   v.union([
     v.object({ on: v.literal(true) }),
@@ -12,14 +12,14 @@ export const Quiet = new Schema(() =>
 );
 export type Quiet = Described<typeof Quiet>;
 
-/** Does somebody want no disturbance now? `minutesOfDay` is what the home's clock shows. spec: c2a#quiet-times */
+/** Is this a quiet time? `minutesOfDay` is the time of the home's clock. spec: c2a#quiet-times */
 export function isQuietTime(quiet: Quiet | undefined, now: number, minutesOfDay: number): boolean {
   if (quiet === undefined) return false;
   if ('on' in quiet) return true;
   if ('until' in quiet) return now < Date.parse(quiet.until);
   const [from = 0, to = 0] = quiet.hours.split('-').map(minutesOf);
   if (from < to) return from <= minutesOfDay && minutesOfDay < to;
-  // Across midnight; from a time to the same time is the whole day.
+  // Hours across midnight. The same time twice means the whole day.
   return minutesOfDay >= from || minutesOfDay < to;
 }
 

@@ -8,7 +8,7 @@ import { Intent } from '../message.ts';
 import { SIGNALS } from '../signal.ts';
 import type { KnownSignal } from '../signal.ts';
 
-/** An answer that is in order, and then what is wrong with it. */
+/** A reply that is allowed. The cases change what makes it forbidden. */
 const aReply = (given: Partial<Reply> = {}): Reply => ({
   policy: 'must_respond',
   ended: null,
@@ -36,7 +36,7 @@ describe('a reply', () => {
     ['after the deadline, when the thread was read since', aReply({ ended: 'failed', stale: false })],
     ['that says something new', aReply({ lastOwn: 'The deploy is blocked.' })],
     ['to what was answered before', aReply({ ended: 'responded' })],
-  ])('is let through %s', (_what, reply) => {
+  ])('is allowed %s', (_what, reply) => {
     expect(refusalOf(reply)).toBeNull();
   });
 
@@ -93,16 +93,16 @@ describe('a reply', () => {
   const never = (wrong: Partial<Reply>): void =>
     fc.assert(fc.property(anyReply, (reply) => expect(refusalOf({ ...reply, ...wrong })).not.toBeNull()));
 
-  it('never passes where the policy forbids it, however it is worded', () => never({ policy: 'must_not_respond' }));
-  it('never passes beside another’s claim', () => never({ claimedBy: 'carol' }));
-  it('never passes where several were asked and nobody claimed it', () =>
+  it('is never allowed against the policy, in any words', () => never({ policy: 'must_not_respond' }));
+  it('is never allowed if another agent has the claim', () => never({ claimedBy: 'carol' }));
+  it('is never allowed without a claim if the event was offered to several', () =>
     never({ offeredToSeveral: true, claimed: false }));
-  it('never passes to what its author took back', () => never({ ended: 'superseded' }));
-  it('never obliges two', () => never({ directedness: 'to_me', recipients: 2 }));
-  it('never passes as a receipt if it is long', () => never({ policy: 'ack_only', text: LONG }));
+  it('is never allowed to a superseded event', () => never({ ended: 'superseded' }));
+  it('may never oblige two agents', () => never({ directedness: 'to_me', recipients: 2 }));
+  it('is never allowed as a receipt if it is long', () => never({ policy: 'ack_only', text: LONG }));
 });
 
-/** The nine signals in the draft's order: their sign, and what each makes of an event by its policy. `…`: still owed. */
+/** The nine signals in the draft's order, with their sign, and how each ends an event by its policy. `…`: still owed. */
 const TABLE: [string, KnownSignal, string, string, string, string, string][] = [
   // title, signal, sign, must_respond, may_respond, ack_only, must_not_respond
   ['seen [C2A-111a]', 'seen', '👀', 'acknowledged …', 'acknowledged', 'acknowledged', 'ignored'],
@@ -120,13 +120,13 @@ const told = (policy: Policy, signal: KnownSignal, intent: Intent = 'none'): str
   return `${disposition ?? 'nothing'}${final ? '' : ' …'}`;
 };
 
-describe('what a signal makes of an event', () => {
+describe('a signal and the event that it is about', () => {
   it.each(TABLE)('%s', (_title, signal, sign, must, may, ack, not) => {
     expect<string>(SIGNALS[signal].glyph).toBe(sign);
     expect(Policy.inner.options.map((policy) => told(policy, signal))).toEqual([must, may, ack, not]);
   });
 
-  it('a nod is enough where an approval was asked for, and nowhere else [C2A-108]', () => {
+  it('agreement answers an approval request, and nothing else [C2A-108]', () => {
     const enough = Intent.inner.options.filter((intent) => outcomeOf('must_respond', intent, 'agree').final);
     expect(enough).toEqual(['approval']);
     for (const intent of Intent.inner.options) expect(outcomeOf('must_respond', intent, 'seen').final).toBe(false);
@@ -142,21 +142,21 @@ describe('what a signal makes of an event', () => {
       }),
     );
 
-  it('never ends what asks for no answer as anything but ignored', () => ends('must_not_respond', ['ignored']));
+  it('always ends as ignored if the event needs no answer', () => ends('must_not_respond', ['ignored']));
 
-  it('never ends what asks for a receipt as anything but acknowledged or ignored', () =>
+  it('always ends as acknowledged or ignored if the event needs only a receipt', () =>
     ends('ack_only', ['acknowledged', 'ignored']));
 
-  it('never ignores what must be answered, unless it is declined outright', () =>
+  it('never ends as ignored if the event must be answered, unless the signal declines it', () =>
     ends('must_respond', ['responded', 'acknowledged'], 'declined'));
 
-  it('never ends anything by a claim or a delay: it is still owed [C2A-109]', () => {
+  it('never ends an event by a claim or a delay: it is still owed [C2A-109]', () => {
     for (const policy of ['must_respond', 'may_respond'] as const) {
       ends(policy, ['responded', 'acknowledged', 'ignored']);
     }
   });
 });
 
-it('silence fails what must be answered, and ends everything else as ignored', () => {
+it('without an answer, an event that must be answered fails, and every other one ends as ignored', () => {
   expect(Policy.inner.options.map(silenceOutcome)).toEqual(['failed', 'ignored', 'ignored', 'ignored']);
 });

@@ -6,29 +6,29 @@ import type { Intent } from '../message.ts';
 import { SIGNALS } from '../signal.ts';
 import type { KnownSignal } from '../signal.ts';
 
-/** What somebody wants to say to an event, and its state. */
+/** A reply that an agent wants to send to an event, and the state of the event. */
 export interface Reply {
   policy: Policy;
   /** How the event ended for this reader, if it has. */
   ended: Disposition | null;
   text: string;
-  /** Whom the text is meant for, how many they are, and who can see it. */
   directedness?: Directedness | undefined;
+  /** How many readers the text is meant for. */
   recipients: number;
   visibility?: string | undefined;
-  /** Who else answers for it now. */
+  /** Another agent that has claimed the event, as `@name`. */
   claimedBy: string | null;
-  /** This reader does. */
+  /** This reader may answer without a claim, or has claimed the event. */
   claimed: boolean;
-  /** It was said to a channel or a role. */
+  /** The event was sent to a channel or a role. */
   offeredToSeveral: boolean;
-  /** What this reader said last in the exchange. */
+  /** The last text of this reader in the exchange. */
   lastOwn?: string;
-  /** Its deadline has passed, and the thread was not read since. */
+  /** The deadline of the event has passed, and this reader has not read the thread since. */
   stale: boolean;
 }
 
-/** A receipt is short. */
+/** The most characters of a receipt. */
 const RECEIPT = 80;
 
 interface Rule {
@@ -83,13 +83,13 @@ const RULES: readonly Rule[] = [
   },
 ];
 
-/** May this reader answer this event so? Null: yes. spec: c2a#replies */
+/** The refusal of this reply, or null if it is allowed. spec: c2a#replies */
 export function refusalOf(reply: Reply): { code: RefusalCode; why: string } | null {
   const rule = RULES.find(({ against }) => against(reply));
   return rule ? { code: rule.code, why: rule.why(reply) } : null;
 }
 
-/** In characters: an emoji is one. */
+/** The length in characters: an emoji is one character. */
 function lengthOf(text: string): number {
   return Array.from(text).length;
 }
@@ -114,12 +114,12 @@ export function outcomeOf(
   }
 }
 
-/** How a message ends at its deadline without an answer. What must be answered is never ignored. */
+/** How a message ends at its deadline without an answer. A message that must be answered has failed, never `ignored`. */
 export function silenceOutcome(policy: Policy): Disposition {
   return policy === 'must_respond' ? 'failed' : 'ignored';
 }
 
-/** How an answer ends a message: acknowledged if only that was asked for. */
+/** How an answer ends a message: as acknowledged if the policy was `ack_only`, else as responded. */
 export function replyOutcome(policy: Policy | undefined): Disposition {
   return policy === 'ack_only' ? 'acknowledged' : 'responded';
 }

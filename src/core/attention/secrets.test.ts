@@ -10,7 +10,7 @@ const HEX = '0123456789abcdef';
 const begun = (prefix: string, alphabet: string, length: number): fc.Arbitrary<string> =>
   letters(alphabet, length).map((rest) => prefix + rest);
 
-/** What a secret of each kind looks like. None of it was ever one. */
+/** An example of each kind of secret. None of them was ever real. */
 const KINDS: [string, fc.Arbitrary<string>][] = [
   ['an AWS key', begun('AKIA', UPPER, 16)],
   ['a passing AWS key', begun('ASIA', UPPER, 16)],
@@ -37,7 +37,7 @@ const KINDS: [string, fc.Arbitrary<string>][] = [
   ['an invite', begun('bch1-', WORD, 80)],
 ];
 
-/** A secret that is known by its place: what stands before it, itself, and what stands behind it. */
+/** Secrets that are recognized by their place: the text before the secret, the secret, and the text after it. */
 const PLACES: [string, string, string][] = [
   ['Authorization: Bearer ', 'abc', ''],
   ['authorization: basic ', 'abc', ''],
@@ -62,7 +62,7 @@ describe('a secret', () => {
     );
   });
 
-  it.each(PLACES)('is known by its place: %s…', (before, _secret, after) => {
+  it.each(PLACES)('is recognized by its place: %s…', (before, _secret, after) => {
     fc.assert(
       fc.property(letters(WORD, 20), (key) => {
         const secret = `a1${key}`;
@@ -71,11 +71,11 @@ describe('a secret', () => {
     );
   });
 
-  it('is masked to its end, also where its end was cut off', () => {
+  it('is masked to its end, also if the end is missing', () => {
     expect(masked('see -----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk')).toBe('see [secret]');
   });
 
-  it('that was masked stays as it is', () => {
+  it('that is already masked does not change', () => {
     const parts = fc.oneof(
       ...KINDS.map(([, secret]) => secret),
       fc.constantFrom(...PLACES.map(([before]) => before)),
@@ -103,11 +103,11 @@ describe('a secret', () => {
     `${'0c'.repeat(32)}  parley-linux-x64`,
     'http://127.0.0.1:8080/path@2x and user@host:~/file and 12:30@home',
     '8e03978e-40d5-43e8-bc93-6894a57f9324',
-  ])('is not seen where there is none: %s', (text) => {
+  ])('is not found in an ordinary text: %s', (text) => {
     expect(masked(text)).toBe(text);
   });
 
-  it('costs no more than a moment to look for in the largest hostile body', () => {
+  it('is searched quickly in the largest hostile body', () => {
     const started = performance.now();
     for (const part of ['eyJ-', 'sk-', 'AKIA', '-----BEGIN PRIVATE KEY----- ', 'a://b:', 'token=', 'bearer ', 'a1']) {
       masked(part.repeat((256 * 1024) / part.length));

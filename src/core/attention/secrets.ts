@@ -1,9 +1,9 @@
-/** What replaces a secret. None of the patterns finds anything in it. */
+/** The text that replaces a secret. None of the patterns matches it. */
 const MASK = '[secret]';
 
-/** Forms by which a secret is known at sight. All of them are bounded, so that a hostile text costs no more than its length. */
+/** Secrets that can be recognized by their form. All patterns are bounded, so that the time is linear even for a hostile text. */
 const AT_SIGHT = [
-  // A private key, also one whose end was cut off.
+  // A private key, also one without its end.
   '-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[^]*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|[^]*)',
   // AWS
   '(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{12,124}',
@@ -12,7 +12,7 @@ const AT_SIGHT = [
   'gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|oas|soat|ffct)-[A-Za-z0-9_.-]{15,255}',
   // Slack
   'xox[abceoprs](?:\\.xox[bp])?-[A-Za-z0-9-]{8,255}|xapp-[A-Za-z0-9-]{8,255}',
-  // Anthropic, OpenAI, Stripe: words may begin so too, but they have no digit.
+  // Anthropic, OpenAI, Stripe. Ordinary words may begin like this too, but they have no digit.
   '(?<![A-Za-z0-9])(?:sk|pk|rk)[-_](?=[A-Za-z_-]{0,64}[0-9])[A-Za-z0-9_-]{16,512}|whsec_[A-Za-z0-9+/=]{16,255}',
   // Google
   'AIza[A-Za-z0-9_-]{30,64}|ya29\\.[A-Za-z0-9_-]{16,1024}|GOCSPX-[A-Za-z0-9_-]{16,64}',
@@ -21,12 +21,12 @@ const AT_SIGHT = [
   'SG\\.[A-Za-z0-9_-]{16,64}\\.[A-Za-z0-9_-]{16,128}',
   // JSON Web Tokens
   '(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{8,512}\\.[A-Za-z0-9_-]{8,16384}(?:\\.[A-Za-z0-9_-]{0,1024})?',
-  // Our own: an invite holds a room's token; an agent's token has 64 digits. What is called a hash, or comes before a file, is one.
+  // Parley's own: an invite contains a room's token, and an agent's token has 64 digits. 64 digits after "hash" or before a file name are a hash.
   'bch1-[A-Za-z0-9_-]{16,4096}',
   '(?<![0-9A-Fa-f])(?=[0-9A-Fa-f]{64}(?![0-9A-Fa-f]|  \\S| \\*\\S))(?<!(?:sha-?256|digest|checksum|hash)[^\\n]{0,12})[0-9A-Fa-f]{64}',
 ];
 
-/** Secrets that are known by what comes before them; that stays. */
+/** Secrets that can be recognized by the text before them. That text stays. */
 const BY_PLACE = [
   // https://name:password@host
   { form: '([A-Za-z][A-Za-z0-9+.-]{1,20}://[^\\s/:@]{0,256}:)[^\\s/]{1,512}@', kept: '@' },
@@ -44,11 +44,11 @@ const BY_PLACE = [
   },
 ];
 
-/** A text with its secrets masked, as far as they can be told. What was masked before stays as it is. spec: c2a#secrets */
+/** A text with its secrets masked, as far as they can be recognized. Masking a masked text changes nothing. spec: c2a#secrets */
 export function masked(text: string): string {
   const { atSight, byPlace } = (compiled ??= compile());
   let before = text;
-  // What is masked may have hidden where another one begins, so it is looked at until nothing changes: twice, nearly always.
+  // A masked secret may have hidden the beginning of another one, so repeat until nothing changes: nearly always twice.
   for (let round = 0; round < ROUNDS; round += 1) {
     const sighted = before.replace(atSight, MASK);
     const after = byPlace.reduce((rest, { pattern, kept }) => rest.replace(pattern, `$1${MASK}${kept}`), sighted);
@@ -69,12 +69,13 @@ function compile(): { atSight: RegExp; byPlace: { pattern: RegExp; kept: string 
   };
 }
 
-/** This many words in a row are somebody's own; of a shorter text all of it, if it says anything. */
+/** This many equal words in a row count as a repetition. Of a shorter message all words must be there. */
 const RUN = 6;
+/** A message with fewer words or characters is not compared. */
 const FEWEST = 3;
 const SHORTEST = 16;
 
-/** Does a text say again, word for word, what another said? Other words for it are not found. spec: c2a#private */
+/** Does a text repeat an earlier message word for word? A paraphrase is not found. spec: c2a#private */
 export function saysAgain(text: string, told: string): boolean {
   const source = wordsOf(told);
   const run = Math.min(RUN, source.length);

@@ -21,7 +21,7 @@ describe('mentions', () => {
     expect(mentionsIn(body)).toEqual(names);
   });
 
-  it('are always found between other words, exactly as written', () => {
+  it('are always found between other words, in their exact spelling', () => {
     const name = fc.stringMatching(/^[A-Za-z0-9]([A-Za-z0-9._-]{0,20}[A-Za-z0-9])?$/);
     fc.assert(fc.property(name, (who) => expect(mentionsIn(`hey @${who}, look`)).toEqual([who])));
   });

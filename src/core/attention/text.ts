@@ -1,4 +1,4 @@
-// Bodies are untrusted and may be 256 KB: everything here takes time linear in the length of the text.
+// Bodies are untrusted and may be 256 KB, so everything here takes time linear in the length of the text.
 
 // Backticks later in the line make it inline code, not a fence.
 const FENCE = /^[ \t>]*(`{3,}(?=[^`]*$)|~{3,})/;
@@ -6,7 +6,7 @@ const INLINE_CODE = /`+[^`\n]*`+/g;
 const URL_IN_TEXT = /\bhttps?:\/\/\S+/gi;
 const PUNCTUATION = '.,;:!?-_*\'"’”…';
 
-/** What is said, and the fenced blocks. A fence that is never closed runs to the end, as in Markdown. */
+/** Splits a body into its prose and its fenced blocks. A fence that is never closed runs to the end, as in Markdown. */
 export function splitCode(body: string): { prose: string; blocks: string[] } {
   const prose: string[] = [];
   const blocks: string[][] = [];
@@ -22,7 +22,7 @@ export function splitCode(body: string): { prose: string; blocks: string[] } {
   return { prose: prose.join('\n'), blocks: blocks.map((lines) => lines.join('\n')) };
 }
 
-/** What the author says in plain words: no code, no links, no quoted lines. */
+/** The author's own words: the text without code, links and quoted lines. */
 export function plainWords(body: string): string {
   return withoutQuotes(splitCode(body).prose).replace(INLINE_CODE, ' ').replace(URL_IN_TEXT, ' ');
 }
@@ -43,13 +43,13 @@ export function trimPunctuation(token: string): string {
 // A letter or digit before the @ makes it an e-mail address or `package@version`; `@scope/package` names a package.
 const MENTION = /(?<![\p{L}\p{N}_])@([A-Za-z0-9][A-Za-z0-9._-]*)(?![A-Za-z0-9._-]|\/[A-Za-z0-9])/gu;
 
-/** The names called with @, each once, in order; in code, links and quoted lines nobody is. spec: c2a#mentions */
+/** The names after an @, each once, in order. Names in code, links and quoted lines do not count. spec: c2a#mentions */
 export function mentionsIn(body: string): string[] {
   const names = [...plainWords(body).matchAll(MENTION)].map(([, name = '']) => trimPunctuation(name));
   return [...new Set(names)];
 }
 
-/** The names that a message calls: those that its surface handed over, else those in its text. spec: c2a#mentions */
+/** The names that a message mentions: those that its surface gave, else those in its text. spec: c2a#mentions */
 export function calledIn({ body, parley }: Called): readonly string[] {
   return parley?.mentions ?? (body.includes('@') ? mentionsIn(body) : []);
 }

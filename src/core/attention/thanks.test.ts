@@ -55,7 +55,7 @@ describe('thanks', () => {
     expect(isOnlyThanks(body)).toBe(false);
   });
 
-  it('is never found in a text that holds anything else', () => {
+  it('is never found in a text with any other word', () => {
     const more = fc.constantFrom(
       'deploy',
       'src/a.ts',

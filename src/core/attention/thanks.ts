@@ -1,6 +1,6 @@
 import { plainWords, withoutQuotes } from './text.ts';
 
-/** Finds any of a table's phrases as whole words. One line of the table per group; a comma ends a phrase. */
+/** A pattern that finds the phrases of a table as whole words. Commas and line ends separate phrases. */
 function phrases(table: string): RegExp {
   const list = table.split(/[,\n]/).flatMap((phrase) => phrase.trim() || []);
   // Longest first, so that "great work" is not read as "great" with "work" left over.
@@ -8,7 +8,7 @@ function phrases(table: string): RegExp {
   return new RegExp(`(?<![\\w'@+-])(?:${longestFirst.join('|')})(?![\\w'@-])`, 'gu');
 }
 
-/** Each is thanks, a receipt or filler by itself. Left out on purpose: yes, no, done, approved, go ahead: answers. */
+/** Phrases that are thanks, a receipt or filler by themselves. "yes", "no", "done", "approved" and "go ahead" are answers, so they are not here. */
 const THANKS = `
   (?:so |many |so many )?thanks(?: again)?, thank (?:you|u)(?: again)?, thx, ty, tysm, tyvm, cheers, kudos
   (?:i )?(?:really )?appreciate (?:it|that|this), (?:much )?appreciated
@@ -23,7 +23,7 @@ const THANKS = `
   have a (?:great|good|nice) (?:day|one|evening|weekend), talk soon, bye, see you
 `;
 
-/** Goes along with thanks, and says nothing of its own. */
+/** Phrases that add nothing to thanks. */
 const ALONG = `
   so much, very much, a lot, a bunch, a million, and, so, oh, ah, hey, too, really, as always, @[a-z0-9][a-z0-9._-]*
   all, both, everyone, everybody, team, folks
@@ -33,12 +33,12 @@ const ALONG = `
   for (?:that|this|everything|confirming|clarifying|sharing|helping|letting me know|checking in|your time)
 `;
 
-/** Every word of the tables, and the names of the emoji that go with them. */
+/** Every word of the tables, and the names of emoji that express thanks. */
 const VOCABULARY = `${THANKS} ${ALONG} thumbsup pray clap hand heart raised hands tada d`;
 
 /**
- * False if some word is in no table: a cheap look that spares most messages the patterns below. It walks as far as the first such word,
- * without a pattern: to make one ready for its first use takes longer.
+ * False if some word is in no table. This cheap test saves most messages the patterns below. It reads up to the first such word and uses no
+ * pattern itself, because compiling one takes longer.
  */
 export function mayBeThanks(words: string): boolean {
   for (let at = 0; at < words.length;) {
@@ -52,9 +52,9 @@ export function mayBeThanks(words: string): boolean {
   return true;
 }
 
-function endOf(text: string, start: number, goesOn: (code: number) => boolean): number {
+function endOf(text: string, start: number, isPart: (code: number) => boolean): number {
   let end = start;
-  while (end < text.length && goesOn(text.charCodeAt(end))) end += 1;
+  while (end < text.length && isPart(text.charCodeAt(end))) end += 1;
   return end;
 }
 
@@ -63,7 +63,7 @@ function isOfWord(code: number): boolean {
   return (code >= 97 && code <= 122) || (code >= 48 && code <= 57);
 }
 
-/** The same, and . _ - as in a name. */
+/** Also . _ - as in a name. */
 function isOfName(code: number): boolean {
   return isOfWord(code) || code === 46 || code === 95 || code === 45;
 }
@@ -86,8 +86,8 @@ const SKIN_TONES_AND_JOINERS = /\p{Emoji_Modifier}|\u{FE0F}|\u{200D}/gu;
 const ONLY_MARKS = /^[\s.,!…~*_–—-]*$/u;
 
 /**
- * True if a body is thanks, a receipt or social filler and nothing else, in English. Every word must be a known one: a
- * question, a request, code, a path, a link, a number or just an unknown word leaves something over. spec: c2a#thanks
+ * True if a body is only thanks, a receipt or social filler, in English. Every word must be a known one, so a question, a request, code, a
+ * path, a link, a number or an unknown word makes it false. spec: c2a#thanks
  */
 export function isOnlyThanks(body: string): boolean {
   const lower = withoutQuotes(body).toLowerCase().replaceAll('’', "'");
@@ -117,15 +117,15 @@ export function asksQuestion(body: string): boolean {
   return sentences.some((sentence) => ASKS_YOU.test(sentence) || OPENS_A_QUESTION.test(sentence));
 }
 
-/** True if the last words are a question. What is quoted or asked before that is part of the answer. spec: c2a#questions */
+/** True if the last line ends in a question. An earlier question, or a quoted one, is part of the answer. spec: c2a#questions */
 export function endsInQuestion(body: string): boolean {
   const last = plainWords(body).trimEnd().split('\n').at(-1) ?? '';
   return /[?？؟]["'”’»)\]*_]*$/u.test(last.trimEnd());
 }
 
 const PLACE = '(?:channel|thread|conversation|room|chat|exchange|discussion)';
-/** Who is told, and how politely; then what they shall do. "I leave the thread" and "do not leave it" ask nobody. */
-const TOLD =
+/** The beginning of a request: names and polite words. One of `ORDERS` must follow. "I leave the thread" and "do not leave it" ask nobody. */
+const REQUEST =
   '^(?:(?:ok|okay|thanks|thank you|hey|hi|now|so|and)[, ]+)*(?:@[\\w.-]+[:,]? +|[\\w.-]+[:,] +)*(?:please |kindly |(?:you |could you |can you |would you |will you )(?:please |can |may |should |could |must |need to |have to )?)?';
 const ORDERS = [
   `(?:please )?leave (?:this|the|our) (?:\\w+ )?${PLACE}(?! (?:open|as|be|un\\w+|running|in|to)\\b)`,
@@ -134,11 +134,11 @@ const ORDERS = [
   `(?:please )?(?:stop|quit) (?:replying|responding|answering|posting|writing|commenting|chiming in)(?: (?:here|in (?:this|the|our)|to (?:this|the)))`,
   `(?:please )?(?:be|go|stay|keep) (?:quiet|silent) (?:here|in (?:this|the|our)) ?`,
 ];
-const ASKS = new RegExp(`${TOLD}(?:${ORDERS.join('|')})`, 'iu');
+const ASKS = new RegExp(`${REQUEST}(?:${ORDERS.join('|')})`, 'iu');
 
-/** Is the reader asked to stay out of this channel or exchange? spec: c2a#leaving */
+/** Does the text ask its reader to stay out of this channel or exchange? spec: c2a#leaving */
 export function asksToLeave(body: string): boolean {
-  // Nobody hides such a request in a long text, and a long text is costly.
+  // Such a request is never in a long text, and a long text would be slow.
   if (body.length > 2_000) return false;
   return plainWords(body)
     .split(/[.!?;\n]/)

@@ -3,10 +3,10 @@ import { isKnownSignal } from '../signal.ts';
 import { plainWords } from './text.ts';
 import { asksQuestion, isOnlyThanks } from './thanks.ts';
 
-/** A knock may have at most this many letters in a row in common with the body. */
+/** A knock has fewer than this many letters in a row in common with the body. */
 const OWN_LETTERS = 8;
 
-/** The kinds of message, with a phrase that reveals nothing of the body. */
+/** The kinds of message. Each has a phrase that reveals nothing of the body, and a shorter one. */
 const KINDS = {
   question: ['question', 'asks'],
   assignment: ['work handed over', 'work'],
@@ -22,7 +22,7 @@ const KINDS = {
   message: ['message', 'mail'],
 } as const satisfies Record<string, readonly [string, string]>;
 
-/** The topics. The first one with a word in the body is used. */
+/** The topics. The first topic with a word in the body is used. */
 const SUBJECTS: readonly [string, RegExp][] = [
   ['a review', /\b(?:review(?:s|ed|ing)?|pull requests?|prs?|merge requests?)\b/i],
   ['an incident', /\b(?:incident|outage|pager?|on-?call|sev-?\d)\b/i],
@@ -40,7 +40,7 @@ const SUBJECTS: readonly [string, RegExp][] = [
 /** Only the beginning of a body is searched for a topic. */
 const LOOKED_AT = 2_000;
 
-/** A short line for a knock, from words of our own. Nothing of the body is in it. spec: c2a#knock */
+/** A short line for a knock, in Parley's own words. It contains nothing of the body. spec: c2a#knock */
 export function topicOf(said: {
   intent: Intent;
   body: string;
@@ -64,7 +64,7 @@ function kindOf({ intent, body, refs = [], thread }: Parameters<typeof topicOf>[
   return thread ? 'reply' : 'message';
 }
 
-/** A workspace's own signals are not repeated: somebody else wrote them. */
+/** A signal that a workspace defines is not repeated, because another program wrote it. */
 function reactionOf(signal: string): readonly [string, string] {
   return isKnownSignal(signal) ? [`reaction: ${signal}`, KINDS.reaction[1]] : KINDS.reaction;
 }

@@ -19,7 +19,7 @@ import { listens, maySee, unknownEvent, visible } from './sight.ts';
 import type { HomeLabel } from '../address.ts';
 import { Refusal } from '../refusal.ts';
 
-/** One event as one reader sees it. Without a copy of its own, the reader only overhears it. spec: host#events */
+/** One event as one reader sees it. A reader without a copy of its own only overhears the event. spec: host#events */
 export interface EventView {
   id: MessageId;
   seq: number;
@@ -28,21 +28,21 @@ export interface EventView {
   to: string;
   at: string;
   attention: Attention;
-  /** Absent where it is no longer kept. */
+  /** Absent if the body is no longer kept. */
   body?: string;
   refs?: string[];
-  /** The event that it answers or reacts to. */
+  /** The event that this event answers or reacts to. */
   thread?: string;
   disposition: Disposition | null;
   proven: Step;
   signal?: Signal;
-  /** What the signal says to do, where it is about the reader's own message. */
+  /** What the signal asks the reader to do, if it is about the reader's own message. */
   means?: Meaning;
-  /** How many answers to it were refused. */
+  /** How many answers to the event were refused. */
   refused: number;
   claim: EventClaim | null;
   attempt: number;
-  /** Whose copy this is; null for what was only overheard, and for the reader's own words. */
+  /** The mailbox of the copy; null for an overheard event and for the reader's own message. */
   mailbox: AgentName | null;
 }
 
@@ -57,7 +57,7 @@ export interface EventFilter {
   now?: number;
 }
 
-/** Counting stops here. */
+/** Counting of earlier messages stops at this number. */
 const COUNTED = 500;
 
 const OVERHEARD: Attention = {
@@ -93,7 +93,7 @@ export async function listEvents(
     const view = await viewOf(whos, home, row, filter.now);
     if (isListed(view, whos) && (!filter.policy || view.attention.policy === filter.policy)) events.push(view);
   }
-  // The page is full; the next call continues.
+  // The call has read its most rows; the next call continues.
   return { events, cursor: places.length - from.length < LOOKED_AT ? null : cursorOf(places) };
 }
 
@@ -123,9 +123,9 @@ export async function readThread(
     }
     if (earlier === COUNTED) break;
   }
-  // The answer is the same for an empty conversation and one that they may not see.
+  // The refusal is the same for an empty conversation and for one that the readers may not see.
   if (messages.length === 0 && page.cursor === undefined) throw unknownEvent(named);
-  for (const view of messages) await notePulled(whos, view, page.now);
+  for (const view of messages) await noteRead(whos, view, page.now);
   return { messages: messages.reverse(), earlier, cursor: earlier > 0 ? cursorOf(places) : null };
 }
 
@@ -177,8 +177,8 @@ export function dispositionOf({ state, ended }: Obligation): Disposition | null 
   return state === 'claimed' || state === 'deferred' ? state : null;
 }
 
-/** After the deadline a reader must read the thread before it answers. This token proves that it did. */
-async function notePulled(whos: readonly Who[], { id, mailbox }: EventView, now?: number): Promise<void> {
+/** After the deadline a reader must read the thread before it answers. This receipt proves that it did. */
+async function noteRead(whos: readonly Who[], { id, mailbox }: EventView, now?: number): Promise<void> {
   const who = whos.find(({ name }) => name === mailbox);
   if (!who || now === undefined) return;
   const obligation = await who.home.journal.obligation(who.name, id);
@@ -197,7 +197,7 @@ function isWithin({ message }: HistoryRow, { since, until }: EventFilter): boole
   return (since === undefined || at >= Date.parse(since)) && (until === undefined || at < Date.parse(until));
 }
 
-/** Does it belong to this conversation, or to the thread that this message began? */
+/** Does the message belong to this conversation, or to the thread that the message with this id began? */
 function isOf({ message, recipients }: HistoryRow, conversation: string): boolean {
   return conversationOf(message, recipients).id === conversation || rootOf(message) === conversation;
 }
@@ -221,20 +221,20 @@ async function entered(whos: readonly Who[]): Promise<Home[]> {
 const BATCH = 50;
 export const LOOKED_AT = 5000;
 
-/** How far a reader has come in one home. */
+/** The position of a reader in one home. */
 export interface PagePosition {
   home: HomeLabel;
   seq: number;
 }
 
-/** What to read: everything of these agents, a channel, or one thread, after these positions. */
+/** What to read: a channel, one thread, or else all messages of the named agents, after these positions. */
 interface Wanted {
   channel?: string | undefined;
   thread?: MessageId;
   from: readonly PagePosition[];
 }
 
-/** The rows of several homes, newest first, each once. Within a home their order is that of their numbers. */
+/** The rows of several homes, newest first, each once. Within a home the rows are in order of their sequence numbers. */
 export async function* pages(
   homes: readonly Home[],
   names: ReadonlyMap<Home, readonly AgentName[]>,
@@ -264,7 +264,7 @@ async function* rowsIn(home: Home, names: readonly AgentName[], wanted: Wanted):
   }
 }
 
-/** Several sorted lists as one, each row with the number of its list. Of equal rows, that of the first list comes first. */
+/** Merges sorted lists. Each row has the number of its list. Of equal rows, that of the first list comes first. */
 async function* merged(
   lists: readonly AsyncGenerator<HistoryRow, void>[],
   isBefore: (a: HistoryRow, b: HistoryRow) => boolean,
@@ -298,7 +298,6 @@ export function cursorOf(places: readonly PagePosition[]): string {
 export function readCursor(cursor: string | undefined): PagePosition[] {
   if (cursor === undefined) return [];
   const places = cursor.split('-').map((part) => /^(parley|bch|relay)\.(\d{1,15})$/.exec(part));
-  if (places.includes(null))
-    throw new Refusal('invalid_request', 'that is no cursor of ours; leave it out to begin again');
+  if (places.includes(null)) throw new Refusal('invalid_request', 'unknown cursor; leave it out to begin again');
   return places.flatMap((found) => (found ? [{ home: found[1] as HomeLabel, seq: Number(found[2]) }] : []));
 }

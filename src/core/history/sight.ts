@@ -12,8 +12,8 @@ export interface Seen {
 }
 
 /**
- * The event, if one of these readers may see it: the reader has a copy, wrote it, listens to its channel, may discharge it, or got its
- * escalation. Otherwise the refusal is the same as for an event that does not exist, so it reveals nothing.
+ * The event, if one of these readers may see it: a reader that has a copy, wrote it, subscribes to its channel, may discharge it, or got its
+ * escalation. Otherwise throws the same Refusal as for an event that does not exist, which reveals nothing.
  * spec: c2a#permissions
  */
 export async function visible(whos: readonly Who[], id: string): Promise<Seen> {
@@ -27,7 +27,7 @@ export async function visible(whos: readonly Who[], id: string): Promise<Seen> {
   throw unknownEvent(id);
 }
 
-/** May one of these see it? */
+/** May one of these readers see the message? */
 export async function maySee(
   whos: readonly Who[],
   home: Home,
@@ -37,17 +37,17 @@ export async function maySee(
   const delegate = message.parley?.obligation?.delegate;
   if (here.some(({ name }) => [message.from, delegate, ...recipients].includes(name))) return true;
   if (message.to.startsWith('#') && (await listens(here, message.to))) return true;
-  return wasTold(home, message, here);
+  return gotEscalation(home, message, here);
 }
 
-/** An agent that got the escalation may see the event. */
-async function wasTold(home: Home, { id }: Message, here: readonly Who[]): Promise<boolean> {
+/** Did one of these readers get the escalation of the message? */
+async function gotEscalation(home: Home, { id }: Message, here: readonly Who[]): Promise<boolean> {
   const copies = (await home.journal.trace(id))?.copies ?? [];
-  const told = copies.flatMap(({ receipts }) => receipts.filter(({ step }) => step === 'escalated'));
-  return told.some(({ evidence }) => here.some(({ name }) => name === evidence['to']));
+  const escalations = copies.flatMap(({ receipts }) => receipts.filter(({ step }) => step === 'escalated'));
+  return escalations.some(({ evidence }) => here.some(({ name }) => name === evidence['to']));
 }
 
-/** Does one of these listen to this channel? */
+/** Does one of these readers subscribe to this channel? */
 export async function listens(whos: readonly Who[], channel: string): Promise<boolean> {
   for (const { name, home } of whos) {
     if ((await home.directory.get(name))?.subscriptions.includes(channel)) return true;
@@ -55,7 +55,7 @@ export async function listens(whos: readonly Who[], channel: string): Promise<bo
   return false;
 }
 
-/** Unknown and forbidden look alike. */
+/** The refusal for an event that is unknown or that the reader may not see. */
 export function unknownEvent(id: string): Refusal {
   const shown = id.replace(/[^\w.#@:,-]/g, '?').slice(0, 40);
   return new Refusal('not_found', `nothing called "${shown}" is here for you; see \`parley events\``);

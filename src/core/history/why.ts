@@ -9,17 +9,17 @@ import { enterObligations } from '../obligations/obligation.ts';
 
 const EXCHANGE = 200;
 
-/** One event or decision about a message: who, what, when and why. Never a body. */
+/** One line of the audit of a message: who did what, when and why. Never contains a body. */
 export interface AuditLine {
   at: string;
   who: string;
   what: string;
   why: string;
-  /** Whose copy it is about; absent for the message as a whole. */
+  /** The mailbox of the copy that the line is about; absent for the message as a whole. */
   mailbox?: AgentName;
 }
 
-/** Everything that is known about who did what with a message, and why, in order of time. spec: c2a#audit */
+/** The audit of a message: who did what with it, and why, in order of time. spec: c2a#audit */
 export async function why(home: Home, id: MessageId): Promise<AuditLine[]> {
   await enterObligations(home);
   const trace = await home.journal.trace(id);

@@ -5,7 +5,7 @@ import type { AgentRecord } from '../ports/directory.ts';
 import type { Home, Who } from './workspace.ts';
 import { SURFACE_BOX } from './route.ts';
 
-/** The state of an answer. `waiting`: not shown yet. `withdrawn`: taken back before it was shown. */
+/** The state of an answer. `waiting`: not shown yet. `withdrawn`: its author withdrew it before it was shown. */
 export type Arrival = 'arrived' | 'waiting' | 'withdrawn' | { failed: Evidence };
 
 /** How long an answered message stays hidden from its reader while the answer waits for its chat. */
@@ -23,7 +23,7 @@ export async function arrivalOf(home: Home, author: string, said: Message): Prom
   return copy?.disposition === 'superseded' ? 'withdrawn' : 'arrived';
 }
 
-/** Does a chat show this to somebody? It already shows what was written there. */
+/** Must a chat show this message to the reader? A message that was written in the chat is already visible there. */
 export async function isAtSurface(home: Home, reader: string, said: Message): Promise<boolean> {
   const platform = platformOf(reader);
   if (platform === reader || said.from.startsWith(`${platform}.`)) return false;
@@ -35,7 +35,7 @@ export function surfaceOf(home: Home, reader: string): Promise<AgentRecord | nul
   return home.directory.get(`${platformOf(reader)}${SURFACE_BOX}` as AgentName);
 }
 
-/** For a channel message the chat itself has the copy. */
+/** The mailbox with the copy for this reader: of a channel message the chat itself has the copy. */
 export function boxOf(reader: string, { to }: Message): AgentName {
   return (to.startsWith('#') ? `${platformOf(reader)}${SURFACE_BOX}` : reader) as AgentName;
 }
@@ -44,7 +44,10 @@ function platformOf(reader: string): string {
   return reader.split('.', 1)[0] ?? '';
 }
 
-/** Its answer is on its way, so nobody else is asked. If the answer is never shown, the message waits again after a day. */
+/**
+ * Holds a message whose answer still waits for its chat, so that nobody else answers it. If the answer is not shown within a day, the
+ * message waits again.
+ */
 export async function setAside({ name, home }: Who, id: MessageId): Promise<void> {
   const copy = await home.journal.copy(name, id);
   if (copy?.state === 'stored') await home.mailboxes.claim(name, [id], { ms: ASIDE_MS, bearer: 'answered' });

@@ -42,7 +42,7 @@ async function steps(who: Who, id: MessageId): Promise<string[]> {
 }
 
 describe('a way in', () => {
-  it('is written down before it is tried, with its name and which attempt it is', async () => {
+  it('is noted before each try, with its name and the number of the try', async () => {
     const { who, ids } = await aWorkspaceWithMail();
     let before: unknown;
     const way = new ScriptedWay('wire', [TAKEN], async ([parcel]) => {
@@ -53,14 +53,14 @@ describe('a way in', () => {
     expect(before).toEqual([{ step: 'offered', evidence: { way: 'wire', attempt: 1 } }]);
   });
 
-  it('hands over in order of sending, all in one', async () => {
+  it('hands over all messages in one try, in the order in which they were sent', async () => {
     const { who, ids } = await aWorkspaceWithMail(3);
     const way = new ScriptedWay('wire', [TAKEN]);
     await tried(who, ids.toReversed(), way);
     expect(way.got.map((parcels) => parcels.map(({ text }) => text))).toEqual([['letter 1', 'letter 2', 'letter 3']]);
   });
 
-  it('ends a copy as acknowledged once the client says that it has it, and keeps what the client said', async () => {
+  it('ends a copy as acknowledged when the client confirms it, and keeps the client’s evidence', async () => {
     const { who, ids } = await aWorkspaceWithMail();
     expect(await tried(who, ids, new ScriptedWay('wire', [TAKEN]))).toMatchObject({ outcome: 'taken', ids });
     const [copy] = (await who.home.journal.trace(ids[0] as MessageId))?.copies ?? [];
@@ -72,7 +72,7 @@ describe('a way in', () => {
     });
   });
 
-  it('leaves what nobody proves to have taken waiting, for other ways, and never hands it over again itself', async () => {
+  it('leaves a copy without proof waiting for other ways, and never hands it over again itself', async () => {
     const { who, ids } = await aWorkspaceWithMail();
     const terminal = new ScriptedWay('terminal', [HANDED]);
     expect(await tried(who, ids, terminal)).toMatchObject({ outcome: 'offered', ids });
@@ -82,7 +82,7 @@ describe('a way in', () => {
     expect(await tried(who, ids, new ScriptedWay('wire', [TAKEN]))).toMatchObject({ outcome: 'taken' });
   });
 
-  it('marks what may have been seen before', async () => {
+  it('marks a copy that the model may have seen before', async () => {
     const { who, ids } = await aWorkspaceWithMail();
     const marks: boolean[] = [];
     const wrap = (outgoing: readonly OutgoingCopy[]) => {
@@ -94,7 +94,7 @@ describe('a way in', () => {
     expect(marks).toEqual([false, false, true]);
   });
 
-  it('hands over without proof as often as it may, and no more', async () => {
+  it('hands a copy over without proof at most as often as the caller allows', async () => {
     const { who, ids } = await aWorkspaceWithMail();
     const wire = new ScriptedWay('wire', [HANDED]);
     for (let n = 1; n <= 4; n += 1) await tried(who, ids, wire, { most: 3 });
@@ -102,7 +102,7 @@ describe('a way in', () => {
     expect(await who.home.mailboxes.ids(who.name)).toEqual(ids);
   });
 
-  it('gives back at once what it left, says why, and tries again after pauses that grow', async () => {
+  it('gives a copy that it left back at once, with the reason, and tries again after growing pauses', async () => {
     const { who, ids } = await aWorkspaceWithMail();
     const terminal = new ScriptedWay('terminal', [BUSY]);
     const pauses: (number | null)[] = [];
@@ -118,13 +118,13 @@ describe('a way in', () => {
     expect(released).toMatchObject({ step: 'released', evidence: { because: 'the client is busy', way: 'terminal' } });
   });
 
-  it('says when it will never go this way', async () => {
+  it('reports no next try if it can never hand the copy over', async () => {
     const { who, ids } = await aWorkspaceWithMail();
     const said = await tried(who, ids, new ScriptedWay('terminal', [NEVER]));
     expect(said).toEqual({ outcome: 'left', ids, because: 'it has no terminal', againMs: null });
   });
 
-  it('may hand over what it left before', async () => {
+  it('may hand over a copy that it left before', async () => {
     const { who, ids } = await aWorkspaceWithMail();
     const terminal = new ScriptedWay('terminal', [BUSY, HANDED]);
     await tried(who, ids, terminal);
@@ -132,7 +132,7 @@ describe('a way in', () => {
     expect(await steps(who, ids[0] as MessageId)).toEqual(['offered', 'released', 'offered', 'released']);
   });
 
-  it('that breaks counts as having handed it over: nobody knows how far it came', async () => {
+  it('that throws counts as a handover, because nobody knows how far it came', async () => {
     const { who, ids } = await aWorkspaceWithMail();
     const broken = new ScriptedWay('terminal', [HANDED], async () => Promise.reject(new Error('broken pipe')));
     await expect(tried(who, ids, broken)).rejects.toThrow('broken pipe');
@@ -140,7 +140,7 @@ describe('a way in', () => {
     expect(await tried(who, ids, new ScriptedWay('terminal', [HANDED]))).toEqual({ outcome: 'nothing', spent: ids });
   });
 
-  it('puts everything back if it cannot be made ready, and nothing went out', async () => {
+  it('gives all copies back if their text cannot be made, and does not count a handover', async () => {
     const { who, ids } = await aWorkspaceWithMail(2);
     const wrap = (): never => {
       throw new Error('no space left');
@@ -151,13 +151,13 @@ describe('a way in', () => {
     expect(await tried(who, ids, terminal)).toMatchObject({ outcome: 'offered' });
   });
 
-  it('gets nothing that another reader has in its hand', async () => {
+  it('gets no copy that another reader holds', async () => {
     const { who, ids } = await aWorkspaceWithMail();
     await who.home.mailboxes.claim(who.name, ids, { ms: 60_000 });
     expect(await tried(who, ids, new ScriptedWay('wire', [TAKEN]))).toEqual({ outcome: 'nothing', spent: [] });
   });
 
-  it('does not hand over again what a killed process was handing over', async () => {
+  it('does not hand a copy over again if a process was killed while it handed it over', async () => {
     const root = temporaryHome();
     const { mailboxes, close } = await openHome(root);
     const { message } = await mailboxes.put(anEntry());

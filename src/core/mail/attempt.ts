@@ -10,42 +10,43 @@ import type { Claim } from '../ports/mailboxes.ts';
 import { LEASE_MS } from './deliver.ts';
 import type { Delivered } from './deliver.ts';
 
-/** Pause before the same way tries again; it doubles with each failure, up to the maximum. */
+/** The first pause before the same way tries again. It doubles with each failure, up to the longest. */
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 300_000;
 
-/** A claimed copy that goes to a client. `redelivered`: it may have been before the model already. */
+/** A claimed copy that goes to a client. `redelivered`: the model may have seen it before. */
 export type OutgoingCopy = Delivered & { redelivered: boolean };
 
 export interface AttemptOptions {
   way: Way;
   /** Renders the claimed copies for the model, and may record them first. If it throws, everything waits again. */
   wrap: (outgoing: readonly OutgoingCopy[]) => readonly Parcel[];
-  /** What is recorded when a copy ends, beside the client's own evidence. */
+  /** More evidence to record when a copy ends, beside the client's own. */
   by?: Evidence;
-  /** How often this way may hand over one copy without proof that it was taken. */
+  /** How often this way may hand over one copy without proof that it arrived. The default is once. */
   most?: number;
   now: () => number;
   signal: AbortSignal;
 }
 
-/** The outcome. `againMs`: when to try again; null if this way never will. */
+/** The result of one attempt. `againMs`: the pause before the next try; null if this way does not try again. */
 export type AttemptOutcome =
   | { outcome: 'taken' | 'offered'; ids: MessageId[]; evidence: Evidence }
   | { outcome: 'left'; ids: MessageId[]; because: string; againMs: number | null }
-  /** Nothing to do: others have the copy, or this way has used all its tries. */
+  /** Nothing was tried. `spent`: the messages for which this way has used all its tries; another reader has the others. */
   | { outcome: 'nothing'; spent: MessageId[] };
 
 /**
- * Step 4 and 5 of 5 by a way in: claims copies, notes for each that it goes out and by which way, and only then lets the way try. What the
- * client says decides what is said of them:
+ * Steps 4 and 5 of 5, by a way in. Claims the copies, notes `offered` with the name of the way for each, and only then lets the way try. The
+ * answer of the client decides what is recorded:
  *
- * held, `offered` noted → taken: `accepted` or `shown` is noted with the client's own evidence, and the copy ends as acknowledged.
- *                       → offered: nothing proves that it arrived. It waits again, for other ways; by this one it does not go out again.
- *                       → left: nothing went out. It waits again at once, with the reason, and this way may try again after a pause.
+ * held, `offered` noted → taken: notes `accepted` or `shown` with the client's own evidence, and ends the copy as acknowledged.
+ *                       → offered: nothing proves that the copy arrived. It waits again for other ways; this way does not try it again
+ *                         after `most` tries.
+ *                       → left: nothing was handed over. The copy waits again with the reason, and this way may try again after a pause.
  *
- * If we die in between, the copy waits again and its note stays open: what the client got is unknown, so it counts as handed over. Only a
- * note that was closed by `left` does not.
+ * If this process dies in between, the copy waits again and its `offered` note stays open: what the client got is unknown, so the try counts
+ * as a handover. Only a note that `left` closed does not count.
  */
 export async function attempt(
   who: Who,
@@ -58,7 +59,7 @@ export async function attempt(
   const claim = await claimed(who, fresh);
   const past = new Map<MessageId, Past>();
   for (const { message } of claim.copies) past.set(message.id, await pastOf(who, message.id, way.name));
-  // Another program of ours may have handed it over by this way just before we got it.
+  // Another Parley process may have handed a copy over by this way just before we claimed it.
   const late = claim.copies.filter(({ message }) => (past.get(message.id)?.open ?? 0) >= most);
   if (late.length > 0)
     await mailboxes.release(
@@ -70,11 +71,11 @@ export async function attempt(
   const ids = claim.copies.map(({ message }) => message.id);
   if (ids.length === 0) return { outcome: 'nothing', spent: mail.filter((one) => !fresh.includes(one)).map(idOf) };
 
-  const number = (id: MessageId): number => (past.get(id)?.attempts ?? 0) + 1;
+  const tryNumber = (id: MessageId): number => (past.get(id)?.attempts ?? 0) + 1;
   const release = (because: Evidence) => mailboxes.release(claim, ids, { ...because, way: way.name });
   const note = async (step: Receipt['step'], evidence: Evidence): Promise<void> => {
     for (const id of ids) {
-      const noted = receipt(step, now(), { ...evidence, way: way.name, attempt: number(id) });
+      const noted = receipt(step, now(), { ...evidence, way: way.name, attempt: tryNumber(id) });
       await journal.record(who.name, id, noted);
     }
   };
@@ -83,31 +84,31 @@ export async function attempt(
     .toSorted((a, b) => byTime(a.message, b.message));
   const parcels = await orRelease(() => wrap(outgoing), release, 'it could not be made ready');
   await note('offered', {});
-  const said = await orRelease(
+  const result = await orRelease(
     () => whileHeld(who, claim, () => way.attempt(parcels, signal)),
     release,
     'the way failed; how far it came is unknown',
   );
 
-  if (said.outcome === 'left') {
-    // One by one: each has its own number of tries, and the note of this one is closed by its number.
+  if (result.outcome === 'left') {
+    // One by one, because each copy has its own number of tries: that number closes the note of this try.
     for (const id of ids) {
-      const why = { way: way.name, left: true, try: number(id), because: said.because };
+      const why = { way: way.name, left: true, try: tryNumber(id), because: result.because };
       await mailboxes.release(claim, [id], why);
     }
     const inARow = Math.max(...ids.map((id) => past.get(id)?.leftInARow ?? 0));
     const pause = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(inARow, 20), LONGEST_PAUSE_MS);
-    return { outcome: 'left', ids, because: said.because, againMs: said.retry ? pause : null };
+    return { outcome: 'left', ids, because: result.because, againMs: result.retry ? pause : null };
   }
-  if (said.outcome === 'offered') {
-    await release({ ...said.evidence, because: 'handed over; nothing proves that it was taken' });
-    return { outcome: 'offered', ids, evidence: said.evidence };
+  if (result.outcome === 'offered') {
+    await release({ ...result.evidence, because: 'handed over; nothing proves that it was taken' });
+    return { outcome: 'offered', ids, evidence: result.evidence };
   }
-  await note(said.step, said.evidence);
-  const settlement = { disposition: 'acknowledged', by: { ...said.evidence, ...by, way: way.name } } as const;
+  await note(result.step, result.evidence);
+  const settlement = { disposition: 'acknowledged', by: { ...result.evidence, ...by, way: way.name } } as const;
   const settled = await mailboxes.settle(claim, ids, settlement, 'shown');
-  // Another reader ended it meanwhile, or holds it: what the client said is noted, and no more can be said.
-  return { outcome: settled ? 'taken' : 'offered', ids, evidence: said.evidence };
+  // If another reader ended a copy meanwhile or holds it, the client's evidence is noted, but the copies were not taken by us.
+  return { outcome: settled ? 'taken' : 'offered', ids, evidence: result.evidence };
 }
 
 const SPENT = { because: 'it was handed over this way before' };
@@ -134,7 +135,7 @@ async function orRelease<T>(
   }
 }
 
-/** A turn of a model can take longer than a lease: it is prolonged as long as we live. */
+/** Renews the lease while `act` runs, because a turn of a model can take longer than a lease. */
 async function whileHeld(who: Who, claim: Claim, act: () => Promise<Attempt>): Promise<Attempt> {
   const renew = (): Promise<boolean> => who.home.mailboxes.renew(claim, { ms: LEASE_MS }).catch(() => false);
   const renewal = setInterval(() => void renew(), LEASE_MS / 3);
@@ -145,13 +146,13 @@ async function whileHeld(who: Who, claim: Claim, act: () => Promise<Attempt>): P
   }
 }
 
-/** What the receipts of one copy say of one way. */
+/** The earlier tries of one way with one copy, by the receipts of the copy. */
 interface Past {
-  /** How often it was noted as going out this way. */
+  /** How many tries were noted. */
   attempts: number;
-  /** How many of those notes were not closed by saying that nothing went out. */
+  /** How many of them were not closed by `left`: the copy may have been handed over. */
   open: number;
-  /** How many were closed so since the last that was not. */
+  /** How many tries were closed by `left` since the last open one. */
   leftInARow: number;
 }
 

@@ -6,10 +6,10 @@ import type { TestWorkspace } from '../../../test/support/workspace.ts';
 import type { MessageId } from '../names.ts';
 import { send } from './send.ts';
 
-/** Whose thread a message is said in, if in any: the table of `decide` takes such facts as given, here they are found. */
+/** The thread that a message is sent in. The test of `decide` gets such facts as input; here `attend` has to find them. */
 type In = 'nowhere' | 'bob’s thread' | 'a thread with bob' | 'a thread of others';
 
-/** alice says it; bob, who listens to #dev and has the role backend, sees it so. */
+/** Alice sends the message. Bob, who subscribes to #dev and has the role backend, gets this attention. */
 const SEEN: [string, In, Record<string, unknown>, string][] = [
   ['a DM [C2A-55, C2A-60a]', 'nowhere', { to: '@bob' }, 'to_me must_respond buffered direct_message'],
   ['thanks [C2A-60b, C2A-93]', 'nowhere', { to: '@bob', body: 'thanks!' }, 'to_me ack_only silent thanks'],
@@ -92,7 +92,7 @@ const SEEN: [string, In, Record<string, unknown>, string][] = [
   ],
 ];
 
-describe('what an agent says is found to be', () => {
+describe('a message of an agent is recognized as', () => {
   it.each(SEEN)('%s', async (_what, where, fields, expected) => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(workspace, '#dev', 'alice', 'bob', 'carol');
@@ -109,7 +109,7 @@ describe('what an agent says is found to be', () => {
   });
 });
 
-it('news of work that the reader owns is at least worth a knock [C2A-86]', async () => {
+it('a message that changes work which the reader owns is at least announced by a knock [C2A-86]', async () => {
   const workspace = await aWorkspace('alice', 'bob');
   await inChannel(workspace, '#dev', 'bob');
   await workspace.own.directory.amend(bob, () => ({ owns: ['#dev'] }));
@@ -119,7 +119,7 @@ it('news of work that the reader owns is at least worth a knock [C2A-86]', async
   ]);
 });
 
-it('one’s own words in a channel come back as nothing, also where one calls oneself [C2A-N4]', async () => {
+it('an agent’s own message in a channel is silent for it, also if the agent names itself [C2A-N4]', async () => {
   const workspace = await aWorkspace('alice', 'bob');
   await inChannel(workspace, '#dev', 'alice', 'bob');
   const { copies } = await send(workspace, bob, aDraft({ to: '#dev', body: '@bob is done', intent: 'blocker' }));

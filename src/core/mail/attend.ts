@@ -15,7 +15,7 @@ import type { AgentExtras, AgentRecord } from '../ports/directory.ts';
 import { calledIn } from '../attention/text.ts';
 import { asksQuestion, endsInQuestion, isOnlyThanks } from '../attention/thanks.ts';
 
-/** What a message says, and which one its sender says that it answers: a draft, or a message that another program left. */
+/** The parts of a draft, or of a message that another program wrote, that decide its place in an exchange. */
 export type Content = Pick<Message, 'to' | 'body' | 'refs' | 'thread'> &
   Pick<Extras, 'intent' | 'signal' | 'obligation' | 'replaces'> & { priority: string };
 
@@ -25,7 +25,7 @@ interface Answer {
   content: Content;
   thread: MessageId;
   parent: Message | null;
-  /** What the exchange holds so far, oldest first. */
+  /** The earlier messages of the exchange, oldest first. */
   earlier: readonly Message[];
 }
 
@@ -35,7 +35,7 @@ export function lineageOf({ from, fromAgent, content, thread, parent, earlier }:
   return nextLineage(parent && { ...parent, lineage: parent.parley?.lineage }, thread, said, earlier);
 }
 
-/** Which guard holds an answer that an agent sends now, if any does. spec: c2a#loops */
+/** The guard that holds back an answer of an agent, or null. spec: c2a#loops */
 export async function guardOf(
   home: Home,
   lineage: Lineage | undefined,
@@ -52,7 +52,7 @@ function isInsistent({ intent = 'none', priority, signal, obligation }: Content)
   return obligation !== undefined || insists({ intent, priority: priority === 'urgent' ? 'urgent' : 'normal', signal });
 }
 
-/** Few exchanges are that long: the others pay for no look at what became of their messages. */
+/** Tests the length first: only the few long exchanges pay for reading what their readers did. */
 async function isLong(home: Home, last: readonly Message[], now: number): Promise<boolean> {
   const turns = last.map(({ ts, body, refs, parley }) => ({
     at: Date.parse(ts),
@@ -72,7 +72,7 @@ async function isLong(home: Home, last: readonly Message[], now: number): Promis
   return isLongExchange(known, now);
 }
 
-/** What a reader does with a message on purpose. To be shown it, or to answer it, is no such act. */
+/** Acts of a reader on a message. Being shown the message, or answering it, does not count. */
 const ON_PURPOSE: ReadonlySet<unknown> = new Set(['reacted', 'claimed', 'deferred', 'ack', 'resolve']);
 
 async function isDisposedOf(home: Home, id: MessageId): Promise<boolean> {
@@ -84,24 +84,24 @@ async function isDisposedOf(home: Home, id: MessageId): Promise<boolean> {
   );
 }
 
-/** How much of an exchange is looked at to tell whether anything new is said. */
+/** How many messages of an exchange are compared to decide whether a message says anything new. */
 const EXCHANGE = 50;
-/** What agents write to each other by name within this time is taken for an answer, also where its sender does not say so. */
+/** A message by name between two agents counts as an answer if the other one wrote within this time. */
 const SOON_MS = 60 * 60 * 1000;
 
-/** What a message is part of: the same for every reader of it. */
+/** The exchange that a message is part of. It is the same for every reader. */
 interface Exchange {
   fromAgent: boolean;
   lineage: Lineage | undefined;
   earlier: Message[];
-  /** Which guard holds it, for readers that are agents. */
+  /** The guard that holds the message back from readers that are agents. */
   guard: Guard | null;
 }
 
-/** Of a message that says of no other that it answers it, to readers who keep no policy: then nothing rests on more than this. */
+/** For a message that names no other as its thread, to readers without a policy: their attention depends on nothing else. */
 export const NO_EXCHANGE: Exchange = { fromAgent: true, lineage: undefined, earlier: [], guard: null };
 
-/** The place of a message in its exchange, computed from what we stored ourselves. */
+/** Finds the exchange of a message, from our own journal only. */
 export async function exchangeOf(
   home: Home,
   from: string,
@@ -110,31 +110,31 @@ export async function exchangeOf(
   reader?: AgentRecord,
 ): Promise<Exchange> {
   const fromAgent = await isAgent(home, from);
-  const isSaid = isMessageId(content.thread);
+  const namesThread = isMessageId(content.thread);
   const isPlain = fromAgent && content.thread === undefined;
   const likely = isPlain && reader ? await likelyParent(home, from as AgentName, reader, now) : null;
-  const thread = isSaid ? content.thread : likely?.id;
+  const thread = namesThread ? content.thread : likely?.id;
   if (!isMessageId(thread)) return { fromAgent, lineage: undefined, earlier: [], guard: null };
   const parent = likely ?? (await home.journal.message(thread));
   const said = await home.journal.exchange(parent?.parley?.lineage?.root ?? thread, EXCHANGE);
-  // A message repeats nothing by standing in the place of its older self.
+  // A message that replaces an older version does not repeat it.
   const earlier = said.filter(({ id }) => id !== content.replaces);
   const lineage = lineageOf({ from, fromAgent, content, thread, parent, earlier });
   const guard = fromAgent ? await guardOf(home, lineage, content, earlier, now) : null;
-  // Only the lineage is guessed: which thread a message is part of is its sender's to say.
-  return { fromAgent, lineage, earlier: isSaid ? earlier : [], guard };
+  // Only the lineage is guessed. The thread of a message is what its sender says.
+  return { fromAgent, lineage, earlier: namesThread ? earlier : [], guard };
 }
 
 /**
- * Two agents that write to each other by name in turn are answering each other. Otherwise two that thank each other by plain
- * sends would never be stopped. spec: message#lineage
+ * The message that a plain send probably answers: two agents that write to each other by name in turn answer each other. Without this rule,
+ * agents that thank each other by plain sends would never be stopped. spec: message#lineage
  */
 async function likelyParent(home: Home, from: AgentName, reader: AgentRecord, now: number): Promise<Message | null> {
   if (reader.parley?.kind !== 'agent' || reader.name === from) return null;
   return home.journal.unanswered(reader.name, from, now - SOON_MS);
 }
 
-/** Step 3 of 5. Decides how one recipient should see a message: who is meant, must they answer, how much do they see. */
+/** Step 3 of 5. Decides how one recipient should see a message: whether it is meant, whether it must answer, and how much it sees. */
 export function attend(
   home: Home,
   message: Message,
@@ -147,7 +147,7 @@ export function attend(
   return parley ? attendBy(parley, home, message, name, via, exchange, now) : EVERYTHING_SHOWN;
 }
 
-/** By a reader's own policy. */
+/** Decides by the reader's own policy. */
 async function attendBy(
   parley: AgentExtras,
   home: Home,
@@ -166,7 +166,7 @@ async function attendBy(
   return decide({
     via,
     fromAgent,
-    // A note to oneself is meant to be read, perhaps by a session elsewhere; one's own words in a channel are not.
+    // A direct message to oneself should be read, perhaps by another session. One's own message in a channel should not.
     fromMe: (via !== 'dm' || signal !== undefined) && message.from === reader,
     mentionsMe: mentions.includes(reader),
     calledAfter: via !== 'dm' && parley.kind === 'agent' && (await isCalledAfter(home, message, reader, mentions)),
@@ -190,7 +190,7 @@ async function attendBy(
     changesObligation: signal !== undefined && (await changesObligation(home, message, reader)),
     aim,
     edited: replaces !== undefined && (await hadAnswered(home, message.from, replaces, reader)),
-    // Only Parley itself hands on what somebody left undone, and decides on that where it does.
+    // Only Parley itself escalates; its notices get their attention in obligations/escalate.ts.
     escalation: false,
   });
 }
@@ -200,21 +200,21 @@ export async function isQuietAt(quiet: Quiet, now: number): Promise<boolean> {
   return isQuietTime(quiet, now, clock.getHours() * 60 + clock.getMinutes());
 }
 
-/** Words that stand in the way of what the reader waits for. */
+/** Signals that say that the reader will not get what it waits for, or not yet. */
 const HINDERING: readonly string[] = ['declined', 'blocked', 'unclear'];
 
-/** Does a reaction change something that its reader owes or waits for? */
+/** Does a reaction change an obligation of its reader, or one that its reader waits for? */
 async function changesObligation(home: Home, { from, thread, parley }: Message, reader: AgentName): Promise<boolean> {
   if (parley?.recipient === reader) return true;
   const { signal = '' } = parley ?? {};
   if (!isMessageId(thread) || !(HINDERING.includes(signal) || signal === 'agree')) return false;
-  // Who asked for approval waits for the yes as much as for the no; elsewhere agreement changes nothing.
+  // The author of an approval request waits for the yes, too. Elsewhere agreement changes nothing.
   if (signal === 'agree' && (await home.journal.message(thread))?.parley?.intent !== 'approval') return false;
   const theirs = await home.journal.copy(from as AgentName, thread);
   return theirs?.attention.policy === 'must_respond';
 }
 
-/** Did the reader answer the message that its author now replaces? */
+/** Did the reader answer the older version of a message that its author now replaces? */
 async function hadAnswered(home: Home, from: string, replaced: MessageId, reader: AgentName): Promise<boolean> {
   const message = await home.journal.message(replaced);
   if (message?.from !== from) return false;
@@ -237,8 +237,8 @@ export async function attendForeign(
 }
 
 /**
- * True if this reader wrote the message that opened the thread: the first that does not say itself that it answers another. The
- * root of its lineage may lie before it, by our guess.
+ * True if this reader wrote the message that opened the thread: the first one that names no thread itself. The root of its lineage may be
+ * an earlier message, because lineage is partly guessed.
  */
 async function opened(
   home: Home,
@@ -248,15 +248,15 @@ async function opened(
   earlier: Message[],
 ): Promise<boolean> {
   if (thread === undefined || !root) return false;
-  const told = new Map(earlier.map((one) => [String(one.id), one]));
-  let opening = told.get(thread);
+  const byId = new Map(earlier.map((one) => [String(one.id), one]));
+  let opening = byId.get(thread);
   // Files of other programs may answer each other in a circle.
-  for (let n = 0; opening?.thread !== undefined && n < EXCHANGE; n += 1) opening = told.get(opening.thread);
-  opening ??= told.get(root) ?? (await home.journal.message(root)) ?? undefined;
+  for (let n = 0; opening?.thread !== undefined && n < EXCHANGE; n += 1) opening = byId.get(opening.thread);
+  opening ??= byId.get(root) ?? (await home.journal.message(root)) ?? undefined;
   return opening?.from === reader;
 }
 
-/** Does the message call another agent that hears it too, before it calls the reader? */
+/** Does the message name another agent that also gets it, before it names the reader? */
 async function isCalledAfter(
   home: Home,
   { from, to }: Message,
@@ -273,7 +273,7 @@ async function isCalledAfter(
   return false;
 }
 
-/** An agent that was made by another program keeps no policy: it sees everything, as it always did. */
+/** An agent of another program has no policy: it sees everything. */
 const EVERYTHING_SHOWN: Attention = {
   directedness: 'to_me',
   policy: 'must_respond',
@@ -281,21 +281,21 @@ const EVERYTHING_SHOWN: Attention = {
   reason: 'no_policy',
 };
 
-/** Anyone who is not known to be a person. */
+/** True for every name that is not known to be a person. */
 export async function isAgent(home: Home, name: string): Promise<boolean> {
   const known = AgentName.safeParse(name);
   return !known.success || (await home.directory.get(known.data))?.parley?.kind !== 'human';
 }
 
-/** What a message says, the same for every reader of it. */
+/** What the text of a message says. It is the same for every reader. */
 interface Reading {
-  /** The agents and roles that it calls by name. */
+  /** The agents and roles that the text names. */
   called: AgentName[];
   isOnlyThanks: boolean;
   asksQuestion: boolean;
 }
 
-/** In a channel there may be hundreds of readers: the message is read once. */
+/** One reading for each message: a channel may have hundreds of readers. */
 const readings = new WeakMap<Message, Promise<Reading>>();
 
 function readingOf(home: Home, message: Message): Promise<Reading> {
@@ -312,10 +312,10 @@ async function read(home: Home, message: Message): Promise<Reading> {
   return { called, isOnlyThanks: isOnlyThanks(body), asksQuestion: asks(body) };
 }
 
-/** How many names a body can call. */
+/** How many names of one body are looked up. */
 const MENTIONS = 20;
 
-/** The agents and roles among these names; of many, the first few. Names that nobody here has (decorators, packages) address nobody. */
+/** The agents and roles among the first `MENTIONS` names. Other words after an @ (decorators, packages) name nobody. */
 async function known(home: Home, names: readonly string[]): Promise<AgentName[]> {
   const called = names.slice(0, MENTIONS).filter((name): name is AgentName => AgentName.safeParse(name).success);
   const here = new Set<AgentName>();

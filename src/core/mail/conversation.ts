@@ -1,17 +1,17 @@
 import type { Message } from '../message.ts';
 import { HOST_NAME } from '../signal.ts';
 
-/** Where a message was said. Its order is kept within one of these. spec: host#conversation */
+/** Where a message was sent. Messages of one conversation keep their order. spec: host#conversation */
 export interface Conversation {
   id: string;
   kind: 'dm' | 'channel' | 'thread' | 'system' | 'tool';
-  /** The channel, where there is one. */
+  /** The channel, if the message was sent to one. */
   streamId?: string;
-  /** The message that opened the exchange, where this one answers something. */
+  /** The message that opened the exchange, if this message has a thread. */
   threadId?: string;
 }
 
-/** What a message is part of. What was sent to a role was offered to several, like what is in a channel. */
+/** The conversation of a message. A message to a role counts as one in a channel, because it is offered to several agents. */
 export function conversationOf(message: Message, recipients: readonly string[]): Conversation {
   const threadId = message.thread === undefined ? undefined : rootOf(message);
   const thread = threadId !== undefined && { threadId };
@@ -24,12 +24,12 @@ export function conversationOf(message: Message, recipients: readonly string[]):
   return { id: `dm:${[message.from, name].sort().join(',')}`, kind: 'dm', ...thread };
 }
 
-/** The message with which its exchange began, as far as we know. */
+/** The id of the message that opened the exchange, as far as we know. */
 export function rootOf(message: Message): Message['id'] {
   return message.parley?.lineage?.root ?? message.id;
 }
 
-/** Was it offered to several, so that one of them should claim it before an answer? */
+/** Was the message offered to several agents, so that one of them should claim it before it answers? */
 export function isOfferedToSeveral(message: Message, recipients: readonly string[]): boolean {
   return message.to.startsWith('#') || !recipients.includes(message.to.replace(/^@/, ''));
 }

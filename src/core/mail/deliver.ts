@@ -10,36 +10,36 @@ import { onlyOne } from './workspace.ts';
 import type { Who } from './workspace.ts';
 import { byTime, readMessage } from '../message.ts';
 
-/** How long a reader at work may hold a copy before it is taken for dead. */
+/** How long a reader may hold a copy without renewing its claim. After that it counts as dead. */
 export const LEASE_MS = 30_000;
 
 export interface Selection {
-  /** The reader's context. Scoped mail is taken only where it matches; `any` ignores scopes. */
+  /** The reader's context. Scoped mail is selected only if its scope matches; `any` ignores scopes. */
   match?: string | undefined;
   any?: boolean;
-  /** Leave out what waits quietly. */
+  /** Leave out messages that wait quietly. */
   loudOnly?: boolean;
   urgentOnly?: boolean;
 }
 
-/** A copy held by a reader, with the decision how it should be seen. `attempt` above 0 means that it was begun before. */
+/** A copy that a reader holds, with its attention. `attempt` above 0: a delivery was begun before. */
 export type Delivered = Claim['copies'][number];
 
-/** What waits for this reader, oldest first. Takes nothing; mail of other programs gets its decision here. */
+/** The messages that wait for this reader, oldest first. Takes nothing. Files of other programs get their attention here. */
 export async function waiting(who: Who, selection: Selection): Promise<WaitingMessage[]> {
   await who.home.mailboxes.adopt(who.name);
   const all = await who.home.mailboxes.peek(who.name);
   return all.filter((one) => isSelected(one, selection));
 }
 
-/** Is this one of those that the reader asked for? */
+/** Does the reader's selection include this message? */
 export function isSelected({ message, quiet }: WaitingMessage, selection: Selection): boolean {
   if (selection.loudOnly && quiet) return false;
   if (selection.urgentOnly && message.priority !== 'urgent') return false;
   return selection.any || scopeMatches(message.scope, selection.match);
 }
 
-/** The waiting message whose id begins so. */
+/** Finds the waiting message whose id begins with `prefix`. Throws a Refusal if there is none, or more than one. */
 export async function findWaiting(who: Who, prefix: string): Promise<MessageId> {
   const ids = (await who.home.mailboxes.ids(who.name)).filter((id) => id.startsWith(prefix));
   if (ids.length === 0 && prefix !== '') await refuseHeld(who, prefix);
@@ -49,7 +49,7 @@ export async function findWaiting(who: Who, prefix: string): Promise<MessageId> 
   ).id;
 }
 
-/** Says where a message is that waits for nobody else: a session was shown it, or a reader has it. */
+/** Refuses a message that does not wait for this reader: it waits for another one, was offered to a session, or is held. */
 async function refuseHeld({ name, home }: Who, prefix: string): Promise<void> {
   for (const id of await home.journal.idsLike(prefix)) {
     const copies = (await home.journal.trace(id))?.copies ?? [];
@@ -73,12 +73,12 @@ async function refuseHeld({ name, home }: Who, prefix: string): Promise<void> {
 }
 
 /**
- * Step 4 of 5. Claims these messages for the reader, lets `render` make what the reader will see, and shows it at the
- * last moment at which a failure can still be undone. If it cannot be shown, everything waits again. `offered` is noted first.
- * Who has just read a message where it waits gives it instead of its id, and it is not read a second time.
+ * Step 4 of 5. Claims these messages for the reader, lets `render` make the text, notes `offered`, and shows the text at the last moment at
+ * which a failure can still be undone. If the text cannot be shown, all copies wait again. A caller that has already read a message passes
+ * it instead of its id, so that it is not read a second time.
  *
- * A copy is waiting → held by us → settled. If we die while it is held it waits again at once; if we die after it was shown and
- * before it was settled, it comes once more, marked as a redelivery. Nobody else can get it in between.
+ * A copy is waiting → held by us → settled. If this process dies while it holds a copy, the copy waits again at once. If it dies after the
+ * copy was shown and before it was settled, the copy is delivered once more, marked as a redelivery. Nobody else can get it in between.
  */
 export async function deliver(
   who: Who,
@@ -96,14 +96,14 @@ export async function deliver(
   const held = delivered.map(({ message }) => message.id);
   const { show, slow } = render(delivered);
   if (offered) for (const id of held) await who.home.journal.record(who.name, id, offered);
-  // A slow reader must not hold up everybody else's writes: show first, then settle.
+  // A slow output must not block all other writers: show first, then settle.
   if (slow) await showOrRelease(who, claim, held, show);
   const settled = await mailboxes.settle(claim, held, settlement, slow ? 'shown' : show);
-  // It was shown: to answer that nothing was taken would be untrue.
+  // The text was shown, so the caller must not be told that nothing was delivered.
   if (!settled && slow) {
     throw new Refusal(
       'already_claimed',
-      'what was shown was meanwhile claimed by another session; it may be shown twice',
+      'another session claimed these messages while they were shown; they may be shown twice',
     );
   }
   return settled ? delivered : [];
@@ -124,14 +124,14 @@ async function showOrRelease(who: Who, claim: Claim, ids: MessageId[], show: () 
   }
 }
 
-/** A page has about this many characters, whatever the size of its messages. */
+/** About how many characters of text one page has. */
 const PAGE_TEXT = 512 * 1024;
 const FIRST_PAGE = 4;
 const LONGEST_PAGE = 256;
 
 /**
- * What waits for one reader, in order of arrival, page by page. The first page is small, because nobody knows how large the
- * messages are; the next are as long as their like allows. So a reader of ten thousand messages costs no more than one of ten.
+ * Reads the messages that wait for one reader page by page, in order of arrival. The first page is small, because the size of the messages
+ * is unknown. The length of the next page follows from the average size on the page before. So a page costs the same, however many wait.
  */
 export class WaitingPages {
   #limit = FIRST_PAGE;
@@ -139,13 +139,13 @@ export class WaitingPages {
 
   constructor(
     readonly who: Who,
-    /** The last number that was given out. */
+    /** The sequence number of the last message that was read. */
     public after = 0,
-    /** Only what came back from a reader, up to this number: anyone who was told the rest is not told it again. */
+    /** Read only messages that came back from a reader, up to this sequence number. The caller has already read the others. */
     readonly returnedUpTo?: number,
   ) {}
 
-  /** True if the last page was the end. More may arrive: `next` then gives that. */
+  /** True if the last page was the end. `next` then returns only messages that have arrived since. */
   get isRead(): boolean {
     return this.#isRead;
   }
@@ -155,7 +155,7 @@ export class WaitingPages {
     const page = await this.#page(limit);
     this.after = page.at(-1)?.seq ?? this.after;
     this.#isRead = page.length < limit;
-    if (page.length > 0) this.#limit = fitting(page);
+    if (page.length > 0) this.#limit = nextLimit(page);
     return page;
   }
 
@@ -166,14 +166,14 @@ export class WaitingPages {
   }
 }
 
-function fitting(page: Mail[]): number {
+function nextLimit(page: Mail[]): number {
   const text = page.reduce((sum, mail) => sum + mail.text.length, 0);
   return Math.min(LONGEST_PAGE, page.length * 16, Math.max(1, Math.floor(PAGE_TEXT / (text / page.length))));
 }
 
 /**
- * Step 4 and 5 in one, for a reader that is shown nothing here: takes one message and ends it as acknowledged. Of many racing
- * callers exactly one gets it; the others, and anyone who asks for what is not there, get null.
+ * Steps 4 and 5 together, for a caller that shows the message itself: takes one message and ends it as acknowledged. Of many racing callers
+ * exactly one gets it. The others get null, as does a caller that names a message that does not wait.
  */
 export async function takeOne(who: Who, id: MessageId, by: Evidence, keep = false): Promise<Message | null> {
   const { mailboxes } = who.home;
@@ -185,10 +185,10 @@ export async function takeOne(who: Who, id: MessageId, by: Evidence, keep = fals
 }
 
 const PAGE = 128;
-/** More than this never fits into one text. */
+/** More messages than this never fit into one text. */
 const ENOUGH = 128;
 
-/** What waits for this reader, of this kind, in order of arrival. It is read page by page, also where other mail waits before it. */
+/** All waiting copies of this kind, in order of arrival. Reads page by page, however much other mail waits. */
 export async function* allWaiting({ name, home }: Who, kind: WaitingKind): AsyncGenerator<WaitingCopy> {
   for (let after = 0, isRead = false; !isRead;) {
     const page = await home.journal.waitingCopies(name, after, PAGE, kind);
@@ -198,7 +198,7 @@ export async function* allWaiting({ name, home }: Who, kind: WaitingKind): Async
   }
 }
 
-/** What a guard keeps for this reader's next own turn in this context, oldest first. Takes nothing. spec: c2a#loops */
+/** The messages that a guard keeps for this reader's next own turn in this context, oldest first. Takes nothing. spec: c2a#loops */
 export async function laterMail(who: Who, match: string): Promise<Message[]> {
   const found: Message[] = [];
   for await (const { text } of allWaiting(who, 'kept')) {

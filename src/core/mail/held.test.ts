@@ -4,7 +4,7 @@ import { heldLines } from './held.ts';
 
 const ben = AgentName.parse('ben');
 
-describe('the sender of what a guard holds', () => {
+describe('the sender of a message that a guard holds back', () => {
   const copy = (injection: 'tool_mailbox' | 'digest', reason: 'loop' | 'ambient' = 'loop') => ({
     mailbox: ben,
     attention: { directedness: 'to_me', policy: 'must_not_respond', injection, reason } as const,
@@ -18,7 +18,7 @@ describe('the sender of what a guard holds', () => {
     expect(more).toEqual([]);
   });
 
-  it('is told nothing of what is quiet for another reason', () => {
+  it('is told nothing about a message that is quiet for another reason', () => {
     expect(heldLines([copy('tool_mailbox', 'ambient')], 'command')).toEqual([]);
   });
 });

@@ -1,13 +1,13 @@
 import type { Copy } from '../ports/journal.ts';
 
-/** How a sender marks a message so that it gets through: by options of a command, or by arguments of a tool. */
+/** What a guard lets through, in the words of a command's options, of a mail tool's arguments or of a C2A tool's arguments. */
 const GETS_THROUGH = {
   command: 'something new, --intent question|blocker|assignment, or --urgent',
   tool: 'something new, intent question, blocker or assignment, or urgent',
   c2a: 'something new, intent question, blocker or assignment, or priority urgent',
 };
 
-/** What the sender reads about copies that a guard holds back: one line per guard. spec: c2a#loops */
+/** The lines for a sender whose copies a guard holds back: one line per guard. spec: c2a#loops */
 export function heldLines(copies: readonly Copy[], by: keyof typeof GETS_THROUGH): string[] {
   const held = copies.filter(({ attention }) => attention.reason === 'loop');
   const later = held.filter(({ attention }) => attention.injection === 'digest');

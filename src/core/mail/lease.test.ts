@@ -5,7 +5,7 @@ import { aWorkspace } from '../../../test/support/workspace.ts';
 import { lease } from './lease.ts';
 
 describe('a lease', () => {
-  it('that looks through thousands of messages in vain lets others have their turn meanwhile', async () => {
+  it('that searches thousands of messages without a match lets other work run meanwhile', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const text = JSON.stringify(aMessage({ scope: 'github.com/a/b' }));
     const waiting = Array.from({ length: 5000 }, (_, n) => ({ seq: n + 1, text }) as WaitingCopy);

@@ -9,16 +9,16 @@ import { receiptsOf } from './workspace.ts';
 import type { Who } from './workspace.ts';
 import { WaitingPages } from './deliver.ts';
 
-/** One answer carries no more text than this, unless a single message does: of the oldest, and of those asked for by name. */
+/** The most characters of text in one answer, for the oldest messages and for messages named by id. A single message may be longer. */
 const ENOUGH_TEXT = 4 * 1024 * 1024;
 const ENOUGH_NAMED = 16 * 1024 * 1024;
 
-/** What a reader elsewhere asks for: these messages, or the oldest that fit its context. */
+/** The messages that a reader on another machine asks for: these ids, or the oldest that fit its context. */
 export type LeaseWanted = { ids: MessageId[] } | { match: string | undefined; max: number };
 
 /**
- * Step 4 of 5, for a reader on another machine. It holds the copies under a name of their own until it says how they ended; if it
- * never does, they wait again when the time is over.
+ * Step 4 of 5, for a reader on another machine. The lease has an owner name of its own. The reader holds the copies under that name until it
+ * says how they ended. If it never does, they wait again after `ms`.
  *
  * waiting → leased → settled, by `settleLease`; → waiting, by `releaseLease` or by time.
  */
@@ -28,7 +28,7 @@ export async function lease(who: Who, wanted: LeaseWanted, ms: number): Promise<
   return who.home.mailboxes.claim(who.name, [...read.keys()], { ms, bearer: true }, known);
 }
 
-/** As many of these as one answer can carry, with their text where they wait. The others can be asked for next. */
+/** As many of these messages as fit into one answer, each with its text if it waits. The reader can ask for the others next. */
 async function named(who: Who, ids: MessageId[]): Promise<Map<MessageId, Message | null>> {
   const { journal } = who.home;
   const found = new Map<MessageId, Message | null>();
@@ -44,7 +44,7 @@ async function named(who: Who, ids: MessageId[]): Promise<Map<MessageId, Message
     else if (hasRoom(waiting.text)) found.set(id, readMessage(JSON.parse(waiting.text)));
     else return found;
   }
-  // Put back for a while, or held by somebody who may be dead: after what waits, so that it takes nobody's place.
+  // These are delayed, or held by a reader that may be dead. They come last, so that they take no room from waiting messages.
   for (const id of elsewhere) {
     const copy = await journal.copy(who.name, id);
     if (copy && !hasRoom(JSON.stringify(await journal.message(id)))) break;
@@ -54,8 +54,8 @@ async function named(who: Who, ids: MessageId[]): Promise<Map<MessageId, Message
 }
 
 /**
- * Step 5 of 5 for leased copies. The same call again answers the same: a reader may lose our answer. Returns how many
- * ended by this very call; null, and nothing is changed, if any of them is no longer held under this name.
+ * Step 5 of 5 for leased copies. Returns how many copies this call ended. A repeated call succeeds too, because a reader may lose our answer.
+ * Null, and nothing is changed, if any copy is no longer held under this owner name.
  */
 export async function settleLease(
   who: Who,
@@ -71,7 +71,7 @@ export async function settleLease(
   return done ? open.length : null;
 }
 
-/** Gives leased copies back, at once or after a while. The same call again answers the same. False if any was not held. */
+/** Gives leased copies back, at once or after `delayMs`. A repeated call succeeds too. False if any copy was not held. */
 export async function releaseLease(
   who: Who,
   owner: string,
@@ -107,7 +107,7 @@ async function oldest(who: Who, match: string | undefined, max: number): Promise
       found.set(message.id, message);
       if (found.size === max) return found;
     }
-    // Much may wait that does not fit: others want an answer meanwhile.
+    // Many messages may wait that do not match: let other requests run meanwhile.
     if (!pages.isRead) await new Promise<void>((resolve) => setImmediate(resolve));
   }
   return found;

@@ -12,7 +12,7 @@ const OFFERED: Receipt = { step: 'offered', at: new Date().toISOString(), eviden
 const LEASE = { ms: OFFERED_MS, bearer: 'session-7' };
 const OWNER = 'bearer.session-7';
 
-/** Bob, with one message that waits; `fail` makes the next transaction that reaches this step fail. */
+/** Bob, with one waiting message. `fail` makes the next transaction fail that reaches this step. */
 async function aReader() {
   let failing = '';
   const home = await openHome(temporaryHome(), {
@@ -33,8 +33,8 @@ const standing = async ({ home }: Who, id: MessageId) => {
   return home.journal.copy(bob, id);
 };
 
-describe('what is offered to a session', () => {
-  it('is held in its name until it is settled', async () => {
+describe('a copy that is offered to a session', () => {
+  it('is held in the name of the session until it is settled', async () => {
     const { who, id } = await aReader();
     const shown: string[] = [];
     await claimForSession(
@@ -50,7 +50,7 @@ describe('what is offered to a session', () => {
     expect(await standing(who, id)).toMatchObject({ state: 'settled', settledBy: { by: 'hook' } });
   });
 
-  it('waits again as before if it could not be printed', async () => {
+  it('waits again, unmarked, if it could not be printed', async () => {
     const { who, id } = await aReader();
     const broken = (): never => {
       throw new Error('EPIPE');
@@ -59,7 +59,7 @@ describe('what is offered to a session', () => {
     expect(await standing(who, id)).toMatchObject({ state: 'stored', attempt: 0 });
   });
 
-  it('waits again, marked, when it is taken back', async () => {
+  it('waits again, marked as a redelivery, when it is put back', async () => {
     const { who, id } = await aReader();
     await claimForSession(who, [id], LEASE, () => {}, OFFERED);
     await putBack(who, OWNER, { because: 'nothing proves it' });
@@ -68,7 +68,7 @@ describe('what is offered to a session', () => {
     expect(receipts?.at(-1)).toMatchObject({ step: 'released', evidence: { because: 'nothing proves it' } });
   });
 
-  it('comes again marked, and not unmarked, if it could not be settled', async () => {
+  it('waits again, marked as a redelivery, if it could not be settled', async () => {
     const { who, id, fail } = await aReader();
     await claimForSession(who, [id], LEASE, () => {}, OFFERED);
     fail('T3 shown');
@@ -78,7 +78,7 @@ describe('what is offered to a session', () => {
     expect(await standing(who, id)).toMatchObject({ state: 'settled' });
   });
 
-  it('is settled also after its lease ran out, if nobody else came for it', async () => {
+  it('is settled also after its lease ended, if nobody else has claimed it', async () => {
     const { who, id } = await aReader();
     await claimForSession(who, [id], LEASE, () => {}, OFFERED);
     await who.home.mailboxes.renew({ mailbox: bob, owner: OWNER }, { ms: -1 });
@@ -87,7 +87,7 @@ describe('what is offered to a session', () => {
     expect(await standing(who, id)).toMatchObject({ state: 'settled' });
   });
 
-  it('waits again, marked, if its reader releases it: what proves that it was seen does not settle it', async () => {
+  it('waits again, marked as a redelivery, if its reader releases it: later proof does not settle it', async () => {
     const { who, id } = await aReader();
     await claimForSession(who, [id], LEASE, () => {}, OFFERED);
     await release(who, id, { by: 'release' });
@@ -95,7 +95,7 @@ describe('what is offered to a session', () => {
     expect(await standing(who, id)).toMatchObject({ state: 'stored', attempt: 1 });
   });
 
-  it('is left as it is where its reader or another session was faster', async () => {
+  it('does not change if its reader or another session has already ended it', async () => {
     const { who, id } = await aReader();
     await claimForSession(who, [id], LEASE, () => {}, OFFERED);
     await who.home.mailboxes.settle({ mailbox: bob, owner: OWNER }, [id], {

@@ -10,22 +10,23 @@ import { receiptsOf } from './workspace.ts';
 import type { Who } from './workspace.ts';
 
 /**
- * How long a session that lives and says nothing keeps what it was offered. Longer than nearly every step of a turn, so that no other
- * session is shown the mail while the first one thinks; short enough that an interrupted session does not keep it for a day.
+ * How long a running session keeps offered mail without a further event. This is longer than nearly every step of a turn, so no other
+ * session is shown the mail while the first one thinks. It is short enough that an interrupted session does not keep mail for a day.
  */
 export const OFFERED_MS = 60 * 60 * 1000;
 
-/** The session that is offered mail, as the holder of a claim. */
+/** The lease of a session that is offered mail. `bearer` identifies the session. */
 export type SessionLease = Lease & { bearer: string };
 
 /**
- * Step 4 of 5 for a session that is shown a text before anybody knows whether its model is asked.
+ * Step 4 of 5 for a session that gets a text before it is known whether its model will see it.
  *
  * waiting → offered: held in the session's name, then printed
- * offered → settled: `settleOffered`, when the session's next event proves that its model was asked; or by a reply, `ack` or reaction
- *         → waiting, marked as a redelivery: `putBack`, when the next event proves nothing; the end of the client's process; OFFERED_MS
+ * offered → settled: by `settleOffered`, when the session's next event proves that its model was asked; or by a reply, `ack` or reaction
+ *         → waiting, marked as a redelivery: by `putBack`, when the next event proves nothing; when the client's process ends; or after
+ *           OFFERED_MS
  *
- * If nothing can be printed, the copies wait again as before.
+ * If printing fails, the copies wait again as before.
  */
 export async function claimForSession(
   who: Who,
@@ -49,8 +50,8 @@ export async function claimForSession(
 }
 
 /**
- * Step 5 of 5 for what was offered. A copy that its reader has answered or released meanwhile, or that another session has, stays as it
- * is. What cannot be settled waits again, marked: it was shown.
+ * Step 5 of 5 for offered copies. A copy that its reader has answered or released meanwhile, or that another session has, stays as it is. A
+ * copy whose lease has ended is claimed again and settled. A copy that cannot be settled waits again, marked as a redelivery: it was shown.
  */
 export async function settleOffered(
   who: Who,
@@ -65,7 +66,7 @@ export async function settleOffered(
   if (!isDone) for (const id of ids) await settleIfThere(who, owner, id, settlement);
 }
 
-/** The same with proof: the client's own record shows the message. That is noted once, also where the copy has ended already. */
+/** Settles with proof: the client's own record shows the message. The proof is noted once, also if the copy has already ended. */
 export async function settleShown(
   who: Who,
   owner: string,
@@ -95,19 +96,19 @@ async function settleIfThere(who: Who, owner: string, id: MessageId, settlement:
   if (copy?.state === 'held' && copy.owner === owner) {
     await mailboxes.settle({ mailbox: who.name, owner }, [id], settlement, 'shown');
   } else if (copy?.state === 'stored' && !(await isReleased(who, id, settlement.by))) {
-    // The lease ran out during a long turn, and nobody else came for it.
+    // The lease ended during a long turn, and nobody else has claimed the copy.
     await mailboxes.settle(await mailboxes.claim(who.name, [id], { ms: LEASE_MS }), [id], settlement, 'shown');
   }
 }
 
-/** Ends a copy of a shared mailbox that its taker was pointed to. One that was taken meanwhile stays as it is. */
+/** Settles a copy of a shared mailbox whose taker was only pointed to it. A copy that another reader took meanwhile stays as it is. */
 export async function takePointed(who: Who, id: MessageId, by: Evidence, taker: AgentName): Promise<void> {
   const { mailboxes } = who.home;
   const claim = await mailboxes.claim(who.name, [id], { ms: LEASE_MS });
   if (claim.copies.length > 0) await mailboxes.settle(claim, [id], { disposition: 'acknowledged', by, taker }, 'shown');
 }
 
-/** Did the reader itself give the copy back after this session was last offered it? See `release` in settle.ts. */
+/** Did the reader itself release the copy after it was last offered to this session? See `release` in settle.ts. */
 async function isReleased(who: Who, id: MessageId, { session }: Evidence): Promise<boolean> {
   const receipts = await receiptsOf(who, id);
   const offered = receipts.findLastIndex(({ step, evidence }) => step === 'offered' && evidence['session'] === session);
@@ -116,7 +117,7 @@ async function isReleased(who: Who, id: MessageId, { session }: Evidence): Promi
     .some(({ step, evidence }) => step === 'released' && evidence['agent'] === who.name);
 }
 
-/** Makes everything that is still held in this name wait again, marked: it may have been shown. */
+/** Releases every copy that is still held under this owner name, marked as a redelivery: it may have been shown. */
 export async function putBack(who: Who, owner: string, because: Evidence): Promise<void> {
   const { mailboxes, journal } = who.home;
   const ids = (await journal.heldBy(who.name, owner)).map(({ id }) => id);
@@ -124,8 +125,8 @@ export async function putBack(who: Who, owner: string, because: Evidence): Promi
 }
 
 /**
- * Makes a message that was knocked for or pointed at wait as before, marked. What a guard keeps waits quietly for the next prompt. A copy
- * that was taken meanwhile stays as it is.
+ * Makes a message wait again, with this injection, after a session was only pointed to it. It is marked as a redelivery. A copy that was
+ * taken meanwhile stays as it is.
  */
 export async function putBackPointer(who: Who, id: MessageId, injection: Injection, because: Evidence): Promise<void> {
   const { mailboxes, journal } = who.home;

@@ -8,26 +8,26 @@ import { react } from '../obligations/react.ts';
 
 const TOLD = 'We close the Lisbon office in March, so plan for it.';
 
-describe('words that were told', () => {
+describe('the test whether a text repeats a message', () => {
   it.each([
-    ['as they were', TOLD, true],
-    ['among others, in other letters', `fyi: WE CLOSE  the "Lisbon" office in march – sad`, true],
-    ['six of them', 'Lisbon office in March, so plan', true],
-    ['five of them', 'the Lisbon office in March', false],
-    ['in other words', 'an office in Portugal will be shut this spring', false],
-  ])('are found: %s', (_what, text, found) => {
+    ['the same text', TOLD, true],
+    ['inside a longer text, with other case and spaces', `fyi: WE CLOSE  the "Lisbon" office in march – sad`, true],
+    ['six words in a row', 'Lisbon office in March, so plan', true],
+    ['five words in a row', 'the Lisbon office in March', false],
+    ['the same in other words', 'an office in Portugal will be shut this spring', false],
+  ])('decides: %s', (_what, text, found) => {
     expect(saysAgain(text, TOLD)).toBe(found);
   });
 
-  it('are found whole where they are few, unless they say nothing', () => {
+  it('finds a short message only as a whole, and ignores a message without content', () => {
     expect(saysAgain('he said the password is hunter2', 'the password is hunter2')).toBe(true);
     expect(saysAgain('please look again', 'please look')).toBe(false);
     expect(saysAgain('anything', '')).toBe(false);
   });
 });
 
-describe('what was said in a private conversation of a surface', () => {
-  it('is said there again, and elsewhere only after a yes of the person who was asked [C2A-171]', async () => {
+describe('a text from a private conversation of a surface', () => {
+  it('may be repeated there, and elsewhere only after the person who was asked says yes [C2A-171]', async () => {
     const host = await aHost('lead', 'bob');
     const olga = await anOwner(host.workspace, 'olga');
     const surface = await new TestSurface(host).bind();
@@ -54,7 +54,7 @@ describe('what was said in a private conversation of a surface', () => {
     const [request] = await host.workspace.own.mailboxes.peek(olga);
     const id = request?.message.id;
     if (!id) throw new Error('nobody was asked');
-    // Neither who asks nor anybody else can say yes.
+    // Neither the asking agent nor anybody else than the owner can say yes.
     await react(host.workspace, host.workspace.who('lead'), id, { signal: 'agree', recipient: olga });
     await react(host.workspace, host.workspace.who('bob'), id, { signal: 'agree' });
     expect(await heard()).toBe(0);

@@ -8,21 +8,22 @@ import { sendKeyOf, ownerOf, tellOwner } from '../obligations/owners.ts';
 import { route } from './route.ts';
 import { send } from './send.ts';
 
-/** How many earlier messages are compared. */
+/** How many earlier messages are compared with the text. */
 const LOOK = 100;
+/** How many messages of a thread are searched for the owner's decision. */
 const EXCHANGE = 200;
 
 type Keyed = Draft & { key: SendKey };
 
 /**
- * An agent may not repeat to others what it was told in private, unless a person agrees. The owner gets a message with the text and the
- * address. After a yes the text is sent, after a no it is not. Until then a repeat is refused in the same way. Without an owner nothing
- * is sent, and the next owner is asked. spec: c2a#private
+ * Refuses a draft that repeats to others what the agent was told in private, unless the owner agrees. The owner gets a message with the text
+ * and the address. After a yes the text is sent, after a no it is not. Until then, sending it again is refused too. Without an owner nothing
+ * is sent, and the next owner gets a notice about it. spec: c2a#private
  */
 export async function refuseExposure(workspace: Workspace, who: Who, draft: Keyed): Promise<void> {
   const key = sendKeyOf(`held/${draft.key}`);
   const asked = await who.home.journal.underKey(who.name, key);
-  if (asked) throw await standingOf(who, asked.message);
+  if (asked) throw await refusalFor(who, asked.message);
   const source = await exposedBy(workspace, who, draft);
   if (!source) return;
   const owner = (await ownerOf(who.home))?.name;
@@ -55,7 +56,8 @@ export async function sayHeld(workspace: Workspace, home: Home, { from, body, re
   await send(workspace, from as AgentName, { ...draft, to: to.includes('%') ? to : `${to}%${home.label}` });
 }
 
-async function standingOf({ home }: Who, request: Message): Promise<Refusal> {
+/** The refusal for a text that the owner was already asked about. */
+async function refusalFor({ home }: Who, request: Message): Promise<Refusal> {
   const said = await home.journal.exchange(request.parley?.lineage?.root ?? request.id, EXCHANGE);
   const last = said.findLast(({ thread, parley }) => thread === request.id && parley?.signal !== undefined);
   return last?.parley?.signal === 'declined'
@@ -63,15 +65,15 @@ async function standingOf({ home }: Who, request: Message): Promise<Refusal> {
     : new Refusal('against_policy', `${request.to} was asked whether it may be said, and has not answered yet`);
 }
 
-/** The private message that this text repeats to people who did not get it. The owner may read everything. */
+/** The private message that this text would repeat to readers who did not get it, or null. The owner may read everything. */
 async function exposedBy(workspace: Workspace, who: Who, draft: Draft): Promise<Message | null> {
   let readers: AgentName[] | undefined;
   for (const { message, recipients } of await who.home.journal.history({ agent: who.name, limit: LOOK })) {
     if (message.from === who.name || message.to === draft.to || !saysAgain(draft.body, message.body)) continue;
     if (!(await isPrivate(who.home, message))) continue;
     readers ??= (await route(workspace, who.name, draft.to)).recipients.map(({ name }) => name);
-    const were = [message.from, (await ownerOf(who.home))?.name, ...recipients];
-    if (readers.some((name) => !were.includes(name))) return message;
+    const mayKnow = [message.from, (await ownerOf(who.home))?.name, ...recipients];
+    if (readers.some((name) => !mayKnow.includes(name))) return message;
   }
   return null;
 }

@@ -34,7 +34,7 @@ export function withoutStrangers(readers: AgentRecord[], message: Message): Agen
   });
 }
 
-/** Returns a test: does this reader read in a chat that has a copy itself? */
+/** Returns a test whether a reader reads in a chat that has its own copy. */
 function readersAtSurface(names: readonly string[]): (name: string) => boolean {
   const boxes = names.filter((name) => name.endsWith(SURFACE_BOX));
   const platforms = boxes.map((box) => box.slice(0, 1 - SURFACE_BOX.length));

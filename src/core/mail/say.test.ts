@@ -15,7 +15,7 @@ import { send } from './send.ts';
 const PAGE = { limit: 20 };
 let keys = 0;
 
-/** What bob says to alice, unless told otherwise. */
+/** A message of bob to alice, unless `fields` say otherwise. */
 function said(fields: Record<string, unknown> = {}) {
   keys += 1;
   return TOOLS['chat.send_message'].parse({
@@ -28,8 +28,8 @@ function said(fields: Record<string, unknown> = {}) {
   });
 }
 
-describe('what an agent says', () => {
-  it('is one message per key, and every try gets the same answer [C2A-9, C2A-121]', async () => {
+describe('a message that an agent sends by a tool', () => {
+  it('is stored once per key, and every try gets the same result [C2A-9, C2A-121]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
     const args = said({ inReplyTo: message.id });
@@ -43,7 +43,7 @@ describe('what an agent says', () => {
     });
   });
 
-  it('ends what it answers', async () => {
+  it('ends the obligation that it answers', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
     const sent = await say(workspace, workspace.who('bob'), said({ inReplyTo: message.id }));
@@ -52,7 +52,7 @@ describe('what an agent says', () => {
     expect(await workspace.own.journal.copy(bob, message.id)).toMatchObject({ disposition: 'responded' });
   });
 
-  it('is linked to what it answers, and to the last that is owed where the caller forgot to say [C2A-127]', async () => {
+  it('is linked to the event that it answers, or to the last owed one if the caller names none [C2A-127]', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     const first = await send(workspace, alice, aDraft());
     workspace.pass(1);
@@ -70,7 +70,7 @@ describe('what an agent says', () => {
     expect(named.message.thread).toBe(first.message.id);
   });
 
-  it('is refused where the policy forbids it, kept in the audit, and not sent [C2A-3, C2A-88]', async () => {
+  it('is not sent if the policy forbids it, and the refusal is recorded [C2A-3, C2A-88]', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(workspace, '#dev', 'bob', 'carol', 'alice');
     const { message } = await send(workspace, alice, aDraft({ to: '#dev' }));
@@ -84,7 +84,7 @@ describe('what an agent says', () => {
     expect(copy?.receipts).toMatchObject([{ step: 'refused', evidence: { code: 'against_policy' } }]);
   });
 
-  it('to a post that was meant for nobody is let through for anyone who claimed it, and for nobody else', async () => {
+  it('to a post that addresses nobody is allowed only for the agent that claimed the post', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(workspace, '#dev', 'bob', 'carol', 'alice');
     const { message } = await send(workspace, alice, aDraft({ to: '#dev' }));
@@ -95,7 +95,7 @@ describe('what an agent says', () => {
     await expect(say(workspace, workspace.who('carol'), reply())).rejects.toThrow('must_not_respond');
   });
 
-  it('in a channel needs a claim, and is refused to all but the one who has it [C2A-132, C2A-134, C2A-91, C2A-102]', async () => {
+  it('in a channel needs a claim, and is refused for everybody but the holder of the claim [C2A-132, C2A-134, C2A-91, C2A-102]', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     await withRole(workspace, 'backend', 'bob', 'carol');
     await inChannel(workspace, '#dev', 'bob', 'carol', 'alice');
@@ -112,7 +112,7 @@ describe('what an agent says', () => {
     expect(await workspace.own.journal.obligation(carol, message.id)).toMatchObject({ ended: { as: 'responded' } });
   });
 
-  it('is let through for who is asked by name in an exchange that another has claimed', async () => {
+  it('is allowed for an agent that is asked by name in an exchange that another agent has claimed', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(workspace, '#dev', 'bob', 'carol', 'alice');
     const { message: root } = await send(workspace, alice, aDraft({ to: '#dev' }));
@@ -122,7 +122,7 @@ describe('what an agent says', () => {
     expect((await say(workspace, workspace.who('bob'), reply)).first).toBe(true);
   });
 
-  it('about an event that was superseded is refused, and says so [C2A-92]', async () => {
+  it('about a superseded event is refused with that reason [C2A-92]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
     await edit(workspace, alice, workspace.own, message.id, { body: 'hello again' });
@@ -130,7 +130,7 @@ describe('what an agent says', () => {
     await expect(refused).rejects.toThrow('superseded');
   });
 
-  it('after the deadline needs a look at the thread since then [C2A-152, C2A-92, C2A-D11]', async () => {
+  it('after the deadline is refused until its author has read the thread since then [C2A-152, C2A-92, C2A-D11]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     await anOwner(workspace);
     const { message } = await send(workspace, alice, aDraft());
@@ -143,7 +143,7 @@ describe('what an agent says', () => {
     expect(sent.first).toBe(true);
   });
 
-  it('after an earlier deadline of its own needs a look since that one [C2A-152, C2A-D11]', async () => {
+  it('after an earlier deadline that the event sets is refused until the thread was read since then [C2A-152, C2A-D11]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     await anOwner(workspace);
     const deadline = new Date(workspace.now() + 60_000).toISOString();
@@ -155,7 +155,7 @@ describe('what an agent says', () => {
     expect((await say(workspace, workspace.who('bob'), said({ inReplyTo: message.id }))).first).toBe(true);
   });
 
-  it('after a later deadline of its own needs a look since that one [C2A-152, C2A-D11]', async () => {
+  it('after a later deadline that the event sets is refused until the thread was read since then [C2A-152, C2A-D11]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     await anOwner(workspace);
     const deadline = new Date(workspace.now() + 20 * 60_000).toISOString();
@@ -167,7 +167,7 @@ describe('what an agent says', () => {
     await expect(late).rejects.toThrow('deadline has passed');
   });
 
-  it('to what work stands still for needs no such look, however late it is [C2A-D11]', async () => {
+  it('to an obligation is allowed without reading the thread, however late it is [C2A-D11]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     await anOwner(workspace);
     const { message } = await send(workspace, alice, aDraft({ obligation: { blocks: 'halted' } }));
@@ -175,7 +175,7 @@ describe('what an agent says', () => {
     expect((await say(workspace, workspace.who('bob'), said({ inReplyTo: message.id }))).first).toBe(true);
   });
 
-  it('to thanks is a short receipt or nothing [C2A-98]', async () => {
+  it('to thanks may only be a short receipt [C2A-98]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft({ body: 'thanks!' }));
     const long = said({ inReplyTo: message.id, text: 'w'.repeat(81) });
@@ -184,7 +184,7 @@ describe('what an agent says', () => {
     expect((await say(workspace, workspace.who('bob'), short)).first).toBe(true);
   });
 
-  it('obliges one at most [C2A-99]', async () => {
+  it('may oblige one agent at most [C2A-99]', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol', 'dora');
     await inChannel(workspace, '#dev', 'alice', 'carol', 'dora');
     await withRole(workspace, 'backend', 'carol', 'dora');
@@ -197,7 +197,7 @@ describe('what an agent says', () => {
     expect((await say(workspace, workspace.who('bob'), toOne)).first).toBe(true);
   });
 
-  it('twice in nearly the same words is refused the second time [C2A-N6, C2A-92]', async () => {
+  it('in nearly the same words as the one before is refused [C2A-N6, C2A-92]', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
     const words = 'I will look at the parser and tell you what I find there';
@@ -206,7 +206,7 @@ describe('what an agent says', () => {
     await expect(again).rejects.toThrow('already');
   });
 
-  it('calls nobody by a name in a text that is meant for nobody [C2A-97]', async () => {
+  it('with directedness ambient addresses nobody, also if its text names an agent [C2A-97]', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(workspace, '#dev', 'carol');
     const fields = { target: '#dev', visibility: 'channel', directedness: 'ambient', text: 'I talked to @carol' };
@@ -214,13 +214,13 @@ describe('what an agent says', () => {
     expect(sent.copies[0]?.attention).toMatchObject({ directedness: 'ambient', policy: 'must_not_respond' });
   });
 
-  it('is never shown to more than it was meant for [C2A-129]', async () => {
+  it('is never shown to more readers than its visibility allows [C2A-129]', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(workspace, '#dev', 'alice', 'carol');
     const sends = [
       said({ target: '#dev', visibility: 'ephemeral', directedness: 'ambient' }),
       said({ target: '#dev', visibility: 'dm', directedness: 'ambient' }),
-      // Nor elsewhere than it was meant to be.
+      // These visibilities do not fit the address.
       said({ visibility: 'channel' }),
       said({ visibility: 'thread' }),
     ];
@@ -229,7 +229,7 @@ describe('what an agent says', () => {
     expect(await workspace.own.mailboxes.ids(alice)).toEqual([]);
   });
 
-  it('may be asked of its person at any time [C2A-87]', async () => {
+  it('to the owner is allowed at any time [C2A-87]', async () => {
     const workspace = await aWorkspace('bob');
     await anOwner(workspace);
     const sent = await say(
@@ -240,7 +240,7 @@ describe('what an agent says', () => {
     expect(sent.copies[0]?.attention).toMatchObject({ directedness: 'to_me', policy: 'must_respond' });
   });
 
-  it('about an event of others is refused as if there were none', async () => {
+  it('about an event of others is refused as if the event did not exist', async () => {
     const workspace: TestWorkspace = await aWorkspace('alice', 'bob', 'carol');
     const { message } = await send(workspace, alice, aDraft());
     const reply = said({ inReplyTo: message.id });

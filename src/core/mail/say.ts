@@ -26,9 +26,9 @@ import { settleIfOpen } from './settle.ts';
 import { visible } from '../history/sight.ts';
 import type { Seen } from '../history/sight.ts';
 
-/** What an agent says by a tool. Without directedness and visibility nothing is asked for: the address and the text decide, as for a command. */
+/** A message that an agent sends by a tool. If directedness and visibility are left out, the address and the text decide, as for a command. */
 export interface Said {
-  /** `@name`, `#channel`, or `thread:<id>`: those whom that thread is with. */
+  /** `@name`, `#channel`, or `thread:<id>`: the readers of that thread. */
   target: string;
   text: string;
   inReplyTo?: string | undefined;
@@ -39,19 +39,21 @@ export interface Said {
   priority: Priority;
   refs?: string[] | undefined;
   obligation?: Blocking | undefined;
-  /** It is the final text of a turn: nobody sent it by a tool. */
+  /** The text is the final text of a turn, not sent by a tool. */
   captured?: true | undefined;
-  /** After the deadline it may be said without a look at the thread. */
+  /** After the deadline the message may be sent although its author has not read the thread. */
   mayBeLate?: boolean | undefined;
 }
 
-/** How much of what somebody owes is looked through for what a message without a thread answers. */
+/** How many obligations are searched for the message that a text without a thread answers. */
 const OWED_LOOK = 50;
+/** How many messages of an exchange are read. */
 const EXCHANGE = 50;
 
 /**
- * Answers a message as `parley reply` does: its sender, in its thread. Unlike the command it refuses what the message does not allow. A
- * late answer needs a look at the thread only if there is something to see: a hook may have shown the message long after it was sent.
+ * Answers the sender of a message in its thread, as `parley reply` does, but refuses a reply that the policy of the message does not allow.
+ * After the deadline the author must first read the thread, but only if others have written there: a hook may have shown the message long
+ * after it was sent.
  */
 export async function reply(
   workspace: Workspace,
@@ -63,31 +65,31 @@ export async function reply(
   if (message.from === who.name && !recipients.includes(who.name))
     throw new Refusal(
       'invalid_request',
-      `message ${shortId(id)} is your own; to write on, use send with re: ${shortId(id)}`,
+      `message ${shortId(id)} is your own; to add to it, use send with re: ${shortId(id)}`,
     );
   return say(workspace, who, {
     ...said,
     target: await replyAddress(home, message),
     inReplyTo: id,
-    mayBeLate: !(await wentOn(who, home, message)),
+    mayBeLate: !(await hasNewMessages(who, home, message)),
   });
 }
 
-/** Did others say something in the exchange after this message? */
-async function wentOn(who: Who, home: Home, message: Message): Promise<boolean> {
+/** Have others written in the exchange after this message? */
+async function hasNewMessages(who: Who, home: Home, message: Message): Promise<boolean> {
   const exchange = await home.journal.exchange(rootOf(message), EXCHANGE);
   const since = exchange.slice(exchange.findIndex(({ id }) => id === message.id) + 1);
   return since.some(({ from, parley }) => from !== who.name && from !== HOST_NAME && parley?.signal === undefined);
 }
 
 /**
- * `chat.send_message`: says something, once per key, if the event that it answers allows it. A refusal is kept with the event, and
- * nothing is sent. What answers an event is linked to it, also where the caller forgot to say so. spec: host#send
+ * `chat.send_message`: sends a text, once per key, if the event that it answers allows it. Otherwise nothing is sent, and the refusal is
+ * recorded with the event. An answer is linked to its event, also if the caller did not name the event. spec: host#send
  */
 export async function say(workspace: Workspace, who: Who, said: Said): Promise<Sent> {
   if (isBlank(said.text)) throw new Refusal('invalid_request', 'text is empty: write what you want to say');
   const earlier = await who.home.journal.underKey(who.name, said.idempotencyKey);
-  const { to, thread } = await aimOf(who, said);
+  const { to, thread } = await addressOf(who, said);
   const draft = {
     to,
     body: said.text,
@@ -99,15 +101,15 @@ export async function say(workspace: Workspace, who: Who, said: Said): Promise<S
     ...(said.captured && { captured: said.captured }),
     ...(said.obligation && { obligation: said.obligation }),
   };
-  // Under a known key the first answer counts; whether it says the same is seen there.
+  // For a known key `send` returns the first result, and refuses a different text.
   if (earlier) return send(workspace, who.name, { ...draft, ...threadOf(earlier.message) });
   refuseVisibility(said, to);
-  const about = thread ?? (await owedTo(who, to))?.id;
+  const about = thread ?? (await lastOwedTo(who, to))?.id;
   const seen = about === undefined ? null : await visible([who], about);
   await refuseReply(workspace, who, said, to, seen);
-  const whole = { ...draft, ...(seen && { thread: seen.message.id }) };
-  await refuseExposure(workspace, who, whole);
-  const sent = await send(workspace, who.name, whole);
+  const linked = { ...draft, ...(seen && { thread: seen.message.id }) };
+  await refuseExposure(workspace, who, linked);
+  const sent = await send(workspace, who.name, linked);
   if (seen) await afterReply(workspace, who, seen, sent);
   return sent;
 }
@@ -116,8 +118,8 @@ function threadOf({ thread }: Message): { thread?: MessageId } {
   return thread === undefined ? {} : { thread: thread as MessageId };
 }
 
-/** `@name`, `#channel`, or `thread:<event>`: then to those whom that thread is with. */
-async function aimOf(who: Who, { target, inReplyTo }: Said): Promise<{ to: string; thread?: string }> {
+/** The address of a target, and the thread that it names. For `thread:<event>` the address is that of the thread's other side. */
+async function addressOf(who: Who, { target, inReplyTo }: Said): Promise<{ to: string; thread?: string }> {
   const named = /^(?:thread:)(.+)$/.exec(target)?.[1];
   const about = inReplyTo ?? named;
   if (named === undefined) return { to: target.replace(/^dm:/, '@'), ...(about !== undefined && { thread: about }) };
@@ -127,25 +129,28 @@ async function aimOf(who: Who, { target, inReplyTo }: Said): Promise<{ to: strin
   return { to, thread: about ?? named };
 }
 
-/** What was asked to be shown to few is never shown to more. */
+/** Refuses a visibility that the address does not have: a text is never shown to more readers than its author asked for. */
 function refuseVisibility({ visibility, inReplyTo, target }: Said, to: string): void {
   const isChannel = to.startsWith('#');
   if (visibility === 'ephemeral') {
     throw new Refusal('not_in_this_version', 'nothing here can show a message for a moment only; send it as a dm');
   }
   if (visibility === 'dm' && isChannel) {
-    throw new Refusal('invalid_request', `visibility dm, but ${to} is a channel; name the one who shall read it`);
+    throw new Refusal('invalid_request', `visibility is dm, but ${to} is a channel; name one reader as the target`);
   }
   if (visibility === 'channel' && !isChannel) {
-    throw new Refusal('invalid_request', `visibility channel, but ${to} is none; use dm, or name a channel`);
+    throw new Refusal(
+      'invalid_request',
+      `visibility is channel, but ${to} is not a channel; use dm, or name a channel`,
+    );
   }
   if (visibility === 'thread' && inReplyTo === undefined && !target.startsWith('thread:')) {
     throw new Refusal('invalid_request', 'visibility thread needs inReplyTo, or a target thread:<eventId>');
   }
 }
 
-/** The last thing that this agent owes to the one whom it writes to, and has not answered. */
-async function owedTo(who: Who, to: string): Promise<Obligation | undefined> {
+/** The newest open obligation of this agent towards the agent that it writes to. */
+async function lastOwedTo(who: Who, to: string): Promise<Obligation | undefined> {
   await enterObligations(who.home);
   const name = to.replace(/^@/, '').replace(/%\w+$/, '');
   const owed = await who.home.journal.owed(who.name, { limit: OWED_LOOK });
@@ -157,14 +162,14 @@ async function owedTo(who: Who, to: string): Promise<Obligation | undefined> {
 }
 
 async function refuseReply(workspace: Workspace, who: Who, said: Said, to: string, seen: Seen | null): Promise<void> {
-  const about = seen ? await standingOf(workspace, who, seen) : FREE;
+  const about = seen ? await replyStateOf(workspace, who, seen) : NO_EVENT;
   const refusal = refusalOf({
     ...about,
     stale: about.stale && !said.mayBeLate,
     text: said.text,
     directedness: said.directedness,
     visibility: said.visibility,
-    recipients: await meant(workspace, who, said, to),
+    recipients: await countMeant(workspace, who, said, to),
   });
   if (!refusal) return;
   if (seen) {
@@ -174,10 +179,11 @@ async function refuseReply(workspace: Workspace, who: Who, said: Said, to: strin
   throw new Refusal(refusal.code, refusal.why);
 }
 
-type Standing = Omit<Reply, 'text' | 'directedness' | 'visibility' | 'recipients'>;
+/** What decides whether an event may be answered. */
+type ReplyState = Omit<Reply, 'text' | 'directedness' | 'visibility' | 'recipients'>;
 
-/** Nothing is answered: anyone who has something to say may say it. */
-const FREE: Standing = {
+/** For a text that answers no event: every agent may send it. */
+const NO_EVENT: ReplyState = {
   policy: 'may_respond',
   ended: null,
   claimedBy: null,
@@ -187,16 +193,16 @@ const FREE: Standing = {
 };
 
 /** The state of an event for this reader. */
-async function standingOf(workspace: Workspace, who: Who, { home, message, recipients }: Seen): Promise<Standing> {
+async function replyStateOf(workspace: Workspace, who: Who, { home, message, recipients }: Seen): Promise<ReplyState> {
   const now = workspace.now();
   await enterObligations(home);
   const copy = await home.journal.copy(who.name, message.id);
   const obligation = await home.journal.obligation(who.name, message.id);
   const claim = await claimOn(home, message, now, who.name);
   const isMine = claim?.holder === who.name;
-  const own = await lastWords(who, home, message);
+  const own = await lastOwn(who, home, message);
   return {
-    // Anyone who claimed what was said to nobody in particular has made it its own.
+    // A message to nobody in particular may be answered by the agent that claimed it.
     policy:
       isMine && copy?.attention.reason === 'ambient' ? 'may_respond' : policyOf(who, message, copy, obligation, now),
     ended: obligation?.ended?.as ?? (copy?.disposition === 'superseded' ? 'superseded' : null),
@@ -204,12 +210,12 @@ async function standingOf(workspace: Workspace, who: Who, { home, message, recip
     claimed: isMine || copy?.attention.directedness === 'to_me' || message.from === who.name,
     offeredToSeveral: isOfferedToSeveral(message, recipients),
     ...(own && own.id !== message.id && { lastOwn: own.body }),
-    stale: obligation !== null && isLate(obligation, now) && !(await wasPulled(who, message, obligation)),
+    stale: obligation !== null && isLate(obligation, now) && !(await hasReadThread(who, message, obligation)),
   };
 }
 
-/** What this reader said last in the exchange of an event. What a surface refused nobody has heard: it can be said again. */
-async function lastWords(who: Who, home: Home, message: Message): Promise<Message | undefined> {
+/** The last message of this reader in the exchange of an event. One that a surface refused does not count: it may be sent again. */
+async function lastOwn(who: Who, home: Home, message: Message): Promise<Message | undefined> {
   const exchange = await home.journal.exchange(rootOf(message), EXCHANGE);
   const own = exchange.filter(({ from, parley }) => from === who.name && parley?.signal === undefined);
   for (const said of own.toReversed()) {
@@ -218,7 +224,7 @@ async function lastWords(who: Who, home: Home, message: Message): Promise<Messag
   return undefined;
 }
 
-/** After its deadline what had to be answered may be. One's own words may always be added to. */
+/** The policy for a reply now: after the deadline `must_respond` becomes `may_respond`. An author may always add to its own message. */
 function policyOf(
   who: Who,
   message: Message,
@@ -236,14 +242,14 @@ function isLate(obligation: Obligation, now: number): boolean {
 }
 
 /** Has this reader read the thread since the deadline? */
-async function wasPulled(who: Who, message: Message, obligation: Obligation): Promise<boolean> {
+async function hasReadThread(who: Who, message: Message, obligation: Obligation): Promise<boolean> {
   const since = deadlineOf(obligation);
   const receipts = await receiptsOf(who, message.id);
   return receipts.some(({ evidence, at }) => evidence['by'] === 'chat.read_thread' && Date.parse(at) >= since);
 }
 
-/** How many are meant: of a channel those whom the text names, of a role all who have it. */
-async function meant(workspace: Workspace, who: Who, { text, directedness }: Said, to: string): Promise<number> {
+/** How many readers a text with directedness `to_me` is meant for: in a channel those that it names, for a role all its holders. */
+async function countMeant(workspace: Workspace, who: Who, { text, directedness }: Said, to: string): Promise<number> {
   if (directedness !== 'to_me') return 1;
   const { via, recipients } = await route(workspace, who.name, to);
   if (via !== 'channel') return recipients.length;
@@ -251,7 +257,7 @@ async function meant(workspace: Workspace, who: Who, { text, directedness }: Sai
   return recipients.filter(({ name }) => named.has(name)).length;
 }
 
-/** Anyone who answers keeps the claim, and settles its copy, unless the answer is still to be shown. */
+/** Renews the claim of the agent that answered, and settles its copy. If a chat must still show the answer, the copy is set aside until then. */
 async function afterReply(workspace: Workspace, who: Who, { home, message }: Seen, sent: Sent): Promise<void> {
   await renewClaim(home, who.name, message.id, workspace.now());
   const obligation = await home.journal.obligation(who.name, message.id);

@@ -13,7 +13,7 @@ const paraphrase = `${import.meta.dir}/../../../test/fixtures/storms/paraphrase.
 const { lines } = JSON.parse(readFileSync(paraphrase, 'utf8')) as { lines: string[] };
 const alice = AgentName.parse('alice');
 
-/** The same thought in 48 wordings, each answered with `parley reply`. Gives the last one. */
+/** Sends 48 wordings of the same thought, each as a reply to the one before. Returns the last one. */
 async function atLength(
   workspace: TestWorkspace,
   meanwhile: (sent: Sent, turn: number) => Promise<unknown> = async () => {},
@@ -35,14 +35,14 @@ function next(workspace: TestWorkspace, last: Sent, body: string): Promise<Sent>
 const reasonOf = ({ copies }: Sent): string | undefined => copies[0]?.attention.reason;
 
 describe('an exchange of agents [C2A-D10]', () => {
-  it('is a long one after 48 messages, although each was answered', async () => {
+  it('is held as a long exchange after 48 messages, although each was answered', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const last = await atLength(workspace);
     expect(reasonOf(last)).not.toBe('loop');
     expect(reasonOf(await next(workspace, last, 'and so it goes on'))).toBe('loop');
   });
 
-  it('is none if a reader acknowledged one of the messages on purpose', async () => {
+  it('is not held if a reader acknowledged one of the messages', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const last = await atLength(workspace, async ({ message }, turn) => {
       const reader = workspace.who(message.to.slice(1));
@@ -51,7 +51,7 @@ describe('an exchange of agents [C2A-D10]', () => {
     expect(reasonOf(await next(workspace, last, 'and so it goes on'))).not.toBe('loop');
   });
 
-  it('is none if a reader reacted to one of the messages', async () => {
+  it('is not held if a reader reacted to one of the messages', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const last = await atLength(workspace, async ({ message }, turn) => {
       if (turn === 20) await react(workspace, workspace.who(message.to.slice(1)), message.id, { signal: 'working' });
@@ -59,7 +59,7 @@ describe('an exchange of agents [C2A-D10]', () => {
     expect(reasonOf(await next(workspace, last, 'and so it goes on'))).not.toBe('loop');
   });
 
-  it('is none if a person wrote in it', async () => {
+  it('is not held if a person wrote in it', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     await anOwner(workspace);
     const last = await atLength(workspace, async ({ message }, turn) => {
@@ -69,7 +69,7 @@ describe('an exchange of agents [C2A-D10]', () => {
     expect(reasonOf(await next(workspace, last, 'and so it goes on'))).not.toBe('loop');
   });
 
-  it('is shown again as always by the message that brings a fact, and by the ones after it', async () => {
+  it('is shown again from the first message that states a fact', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const held = await next(workspace, await atLength(workspace), 'and so it goes on');
     const fact = await next(workspace, held, 'the cache is set up in src/cache.ts');

@@ -10,7 +10,7 @@ const SCRIPT = AgentName.parse('script');
 const inAnHour = (): number => Date.now() + 60 * 60 * 1000 + 1000;
 
 describe('send', () => {
-  it('says that a message is stored, whatever fails after that', async () => {
+  it('reports a message as stored, whatever fails after that', async () => {
     const workspace = await aDurableWorkspace('alice', 'bob');
     workspace.own.directory.seen = async () => {
       throw Object.assign(new Error('EIO: i/o error'), { code: 'EIO', path: '/home/agents/alice.json' });
@@ -20,7 +20,7 @@ describe('send', () => {
     expect(await workspace.own.mailboxes.peek(bob)).toMatchObject([{ message: { id: sent.message.id } }]);
   });
 
-  it('decides the lineage from what is stored and believes nobody else', async () => {
+  it('computes the lineage from the journal and ignores a lineage that the sender gives', async () => {
     const workspace = await aDurableWorkspace('alice', 'bob');
     const first = await send(workspace, alice, aDraft());
     const forged = { root: 'x', hop: 0, visited: [], stale: 0 };
@@ -34,7 +34,7 @@ describe('send', () => {
     expect(third.message.parley?.lineage).toMatchObject({ root: first.message.id, hop: 2, visited: ['alice', 'bob'] });
   });
 
-  it('stores the fourth echo in a row quietly, and shows a new text again [C2A-D10]', async () => {
+  it('stores the fourth echo in a row quietly, and shows a new text as usual [C2A-D10]', async () => {
     const workspace = await aDurableWorkspace('alice', 'bob');
     let last = await send(workspace, alice, aDraft({ body: 'shall we look at the parser together' }));
     for (let hop = 1; hop <= 8; hop++) {
@@ -49,7 +49,7 @@ describe('send', () => {
     expect(last.copies[0]?.attention).toMatchObject({ reason: 'thread_reply', injection: 'buffered' });
   });
 
-  it('hears anyone who asks for something, also when the exchange had gone round in circles', async () => {
+  it('shows a message that asks for something, also in an exchange that goes in circles', async () => {
     const workspace = await aDurableWorkspace('alice', 'bob');
     let last = await send(workspace, alice, aDraft());
     for (let hop = 1; hop <= 8; hop++) last = await reply(workspace, last.message, 'let us go on with it then');
@@ -61,7 +61,7 @@ describe('send', () => {
     expect(stop.copies[0]?.attention).toMatchObject({ policy: 'must_respond', injection: 'immediate' });
   });
 
-  it('counts a person’s word as news: agents may answer it', async () => {
+  it('counts a person’s message as new content, which agents may answer', async () => {
     const workspace = await aDurableWorkspace('alice', 'bob');
     const will = AgentName.parse('will');
     await workspace.own.directory.register(will, 'human');
@@ -72,7 +72,7 @@ describe('send', () => {
     expect(answered.copies[0]?.attention.reason).not.toBe('loop');
   });
 
-  it('stops two agents that answer each other by plain sends, and says of none of them that it answers', async () => {
+  it('stops two agents that answer each other by plain sends, without giving these messages a thread', async () => {
     const workspace = await aDurableWorkspace('alice', 'bob');
     const stale: (number | undefined)[] = [];
     const reasons: string[] = [];
@@ -98,7 +98,7 @@ describe('send', () => {
     expect(echo.message.parley?.lineage).toMatchObject({ hop: 11, stale: 1 });
   });
 
-  it('goes on counting where plain sends and replies take turns', async () => {
+  it('counts hops also if plain sends and replies alternate', async () => {
     const workspace = await aDurableWorkspace('alice', 'bob');
     const first = await say(workspace, alice, 'shall we');
     const second = await reply(workspace, first.message, 'yes let us');
@@ -115,25 +115,28 @@ describe('send', () => {
   it.each([
     ['two in a row', async (workspace: TestWorkspace) => say(workspace, bob, 'one more thing')],
     ['a note to oneself', async (workspace: TestWorkspace) => send(workspace, alice, aDraft({ to: '@alice' }))],
-    ['a word to somebody else', async (workspace: TestWorkspace) => send(workspace, alice, aDraft({ to: '@carol' }))],
-    ['a channel', async (workspace: TestWorkspace) => send(workspace, alice, aDraft({ to: '#dev' }))],
     [
-      'a word more than an hour later',
+      'a message to another agent',
+      async (workspace: TestWorkspace) => send(workspace, alice, aDraft({ to: '@carol' })),
+    ],
+    ['a message to a channel', async (workspace: TestWorkspace) => send(workspace, alice, aDraft({ to: '#dev' }))],
+    [
+      'a message more than an hour later',
       async (workspace: TestWorkspace) => say({ ...workspace, now: inAnHour }, alice, 'hello again'),
     ],
-    ['a person', async (workspace: TestWorkspace) => send(workspace, WILL, aDraft({ to: '@carol' }))],
-    ['a word to a person', async (workspace: TestWorkspace) => send(workspace, bob, aDraft({ to: '@will' }))],
+    ['a message of a person', async (workspace: TestWorkspace) => send(workspace, WILL, aDraft({ to: '@carol' }))],
+    ['a message to a person', async (workspace: TestWorkspace) => send(workspace, bob, aDraft({ to: '@will' }))],
     [
-      'a word to an agent without a policy',
+      'a message to an agent without a policy',
       async (workspace: TestWorkspace) => send(workspace, bob, aDraft({ to: '@script' })),
     ],
-  ])('takes no plain send for an answer that is none: %s', async (_what, act) => {
+  ])('does not mistake a plain send for an answer: %s', async (_what, act) => {
     const workspace = await aDurableWorkspace('alice', 'bob', 'carol');
     const { directory } = workspace.own;
     await directory.register(WILL, 'human');
     await directory.register(SCRIPT, 'foreign');
     await directory.subscribe(bob, ChannelName.parse('#dev'));
-    // Everybody has just had a word from everybody whom they write to.
+    // Each sender has just got a message from the agent or person it writes to.
     await send(workspace, carol, aDraft({ to: '@will' }));
     await send(workspace, WILL, aDraft({ to: '@bob' }));
     await send(workspace, SCRIPT, aDraft({ to: '@bob' }));
@@ -142,7 +145,7 @@ describe('send', () => {
     expect((await act(workspace)).message.parley).toBeUndefined();
   });
 
-  it('makes nobody the owner of a thread by a guess: the reply to a plain send is its writer’s business', async () => {
+  it('makes nobody the owner of a thread by a guessed lineage', async () => {
     const workspace = await aDurableWorkspace('alice', 'bob');
     await say(workspace, alice, 'the parser is yours');
     const asked = await say(workspace, bob, 'my branch is ready for you');
@@ -157,7 +160,7 @@ describe('send', () => {
     expect(copies[0]?.attention).toMatchObject({ policy: 'ack_only', injection: 'silent' });
   });
 
-  it('shows everything to an agent that keeps no policy', async () => {
+  it('shows everything to an agent without a policy', async () => {
     const workspace = await aDurableWorkspace('alice');
     await workspace.own.directory.register(bob, 'foreign');
     const { copies } = await send(workspace, alice, aDraft({ body: 'thanks!' }));
@@ -172,7 +175,7 @@ describe('send', () => {
     ['refs', ['a.ts']],
     ['intent', 'question'],
     ['deadline', '2100-01-01T00:00:00.000Z'],
-  ])('answers a key again only if its %s is the same too [BC-10]', async (field, value) => {
+  ])('returns the earlier message for a known key only if the %s is the same too [BC-10]', async (field, value) => {
     const workspace = await aDurableWorkspace('alice', 'bob');
     const full = aDraft({ key: 'k', [field]: value });
     const first = await send(workspace, alice, full);

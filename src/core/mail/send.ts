@@ -33,20 +33,20 @@ export interface Sent {
   text?: string;
   /** Recipients whose mailbox is full. They get no copy. */
   leftOut?: AgentName[];
-  /** What failed after it was stored, in a few words. */
+  /** What failed after the message was stored, in a few words. */
   trouble?: string;
 }
 
 /**
- * Step 1 of 5. Accepts a draft once per sender and key, decides who gets it and how they should see it, and leaves a copy in
- * each of their mailboxes. A retry gets the first answer, recipients included.
+ * Step 1 of 5. Accepts a draft once per sender and key, decides who gets it and how they should see it, and leaves a copy in each of their
+ * mailboxes. A retry gets the result of the first send, recipients included.
  */
 export async function send(workspace: Workspace, from: AgentName, draft: Draft): Promise<Sent> {
   refuseTooLarge(draft.body, workspace.bodyLimit);
   const earlier = draft.key ? await underKey(workspace, from, draft, draft.key) : null;
   if (earlier) return earlier;
-  const remote = farHome(workspace, draft.to);
-  if (remote) return posted(remote, from, draft);
+  const remote = relayHome(workspace, draft.to);
+  if (remote) return postToRelay(remote, from, draft);
   const { home, to, via, recipients: meant } = await route(workspace, from, draft.to);
   const recipients = workspace.admit ? await workspace.admit(home, meant) : meant;
   const now = workspace.now();
@@ -67,7 +67,7 @@ export async function send(workspace: Workspace, from: AgentName, draft: Draft):
   }
   if (draft.obligation) refuseObligation(decided);
   const meantFor = via === 'channel' ? withoutOverhearers(decided) : decided;
-  // What is only for information is offered to nobody: every member of the role sees it, and none owes an answer.
+  // A message for information only is not offered: every member of the role sees it, and none owes an answer.
   const isOffered = draft.intent !== 'fyi' && decided.some(({ attention }) => attention.reason === 'role_mention');
   const copies = isOffered ? await oneResponder(home, message, meantFor, now) : meantFor;
   const fresh = workspace.givenIds ? undefined : true;
@@ -86,14 +86,14 @@ export async function send(workspace: Workspace, from: AgentName, draft: Draft):
   return { ...sent, leftOut: meant.filter((one) => !recipients.includes(one)).map(({ name }) => name) };
 }
 
-/** Runs what follows a send. A failure is reported, but the message stays stored. */
+/** Runs the steps after a send. Returns what failed, or undefined; the message stays stored. */
 async function troubleWith(act: () => Promise<unknown>): Promise<string | undefined> {
   try {
     await act();
     return undefined;
   } catch (error) {
-    const told = storageTrouble(error);
-    if (told instanceof StorageFailure) return told.what;
+    const failure = storageTrouble(error);
+    if (failure instanceof StorageFailure) return failure.what;
     return error instanceof Error ? error.message : String(error);
   }
 }
@@ -115,7 +115,7 @@ async function tellOfLoop(workspace: Workspace, home: Home, { from, to, parley, 
   await tellOwner(workspace, home, { key: `loop/${root}`, body });
 }
 
-/** Notes who is asked to leave, or is called back by name. A quick test of the words skips most messages. */
+/** Notes which agents are asked to leave, or are called back by name. A quick test of the words skips most messages. */
 async function noteLeaving(home: Home, message: Message, recipients: readonly AgentRecord[]): Promise<void> {
   const mayMean = /\b(?:leave|out|stop|quit|quiet|silent)\b/i.test(message.body);
   if (!mayMean && recipients.every(({ parley }) => !parley?.left?.length)) return;
@@ -128,27 +128,27 @@ function refuseObligation(copies: readonly Copy[]): void {
   if (!only || others.length > 0) {
     throw new Refusal(
       'invalid_request',
-      'an obligation is one agent’s: send it to one by name, not to a role or channel',
+      'an obligation needs exactly one agent: send it to one by name, not to a role or channel',
     );
   }
   const { policy, injection } = only.attention;
-  // An agent that wants quiet still owes it, and finds it in its mailbox.
+  // An agent in a quiet time still owes the answer, and finds the message in its mailbox.
   if (policy === 'must_respond' && injection !== 'digest' && injection !== 'silent') return;
   throw new Refusal(
     'invalid_request',
-    `@${only.mailbox} would not have to answer this (${only.attention.reason}), so it can be no obligation; leave out its intent, or ask for something`,
+    `@${only.mailbox} would not have to answer this (${only.attention.reason}), so it cannot be an obligation; leave out its intent, or ask for something`,
   );
 }
 
 /** The sender's own home, if it is at a relay and the address names no other home. The relay then decides who gets a copy. */
-function farHome(workspace: Workspace, to: string): Home | null {
+function relayHome(workspace: Workspace, to: string): Home | null {
   const [own] = workspace.homes;
   if (!own?.remote) return null;
   const { home = own.label } = (workspace.readAddress ?? parseAddress)(to);
   return home === own.label ? own : null;
 }
 
-async function posted(home: Home, from: AgentName, draft: Draft): Promise<Sent> {
+async function postToRelay(home: Home, from: AgentName, draft: Draft): Promise<Sent> {
   if (!home.remote) throw new Error('this home is not at a relay');
   const to = draft.to.replace(`%${home.label}`, '');
   return { home, copies: [], ...(await home.remote.post(from, { ...draft, to })) };
@@ -164,7 +164,7 @@ export async function answer(workspace: Workspace, who: Who, home: Home, id: Mes
   return trouble === undefined ? sent : { trouble, ...sent };
 }
 
-/** Where an answer to a message goes: to its writer, also if a channel or a role was asked. */
+/** The address of an answer: the writer of the message, also if the message went to a channel or a role. */
 export async function replyAddress(home: Home, message: Message): Promise<string> {
   // Only the relay knows its agents, and it may be unreachable now.
   const writer = await writerOf(home, message);
@@ -173,7 +173,7 @@ export async function replyAddress(home: Home, message: Message): Promise<string
   return known ? `@${writer}%${home.label}` : `@${writer}`;
 }
 
-/** The reader's own copy ends by the answer. */
+/** Ends the reader's own copy with the answer as evidence. */
 async function endAnswered(workspace: Workspace, who: Who, home: Home, message: Message, sent: Sent): Promise<void> {
   const { id } = message;
   if (sent.home !== home && sent.first) await noteAnswer(home, sent.message, workspace.now());
@@ -187,7 +187,7 @@ async function endAnswered(workspace: Workspace, who: Who, home: Home, message: 
   // Another session may have ended the copy first. The reply is stored either way, so this is no error.
   const as = copy?.attention.policy === 'ack_only' ? 'acknowledged' : 'responded';
   const ended = isOpen && (await settleIfOpen({ ...who, home }, id, as, evidence));
-  // Something else ended the copy before. The answer is still recorded.
+  // The copy had ended before. The answer is still recorded.
   if (copy && !ended && sent.first) {
     await home.journal.record(who.name, id, receipt('answered', workspace.now(), evidence));
   }
@@ -199,7 +199,7 @@ async function writerOf(home: Home, { from, thread }: Message): Promise<string> 
   return (await home.journal.message(thread as MessageId))?.from ?? from;
 }
 
-/** The recipients are decided once per key: a retry is answered from where the first try was stored. */
+/** The result of an earlier send under this key, or null. A retry keeps the recipients of the first send. */
 async function underKey(workspace: Workspace, from: AgentName, draft: Draft, key: SendKey): Promise<Sent | null> {
   for (const home of workspace.homes) {
     const earlier: Acceptance | null = await home.journal.underKey(from, key);
@@ -225,14 +225,14 @@ export function refuseTooLarge(body: string, limit: number): void {
 }
 
 /**
- * Notes who is asked to leave a channel or an exchange. Its messages then wait quietly for that agent, until somebody calls it by name
- * there again. spec: c2a#leaving
+ * Notes which agents are asked to leave a channel or an exchange. Messages there then wait quietly for such an agent, until a message there
+ * names it again. spec: c2a#leaving
  */
 export async function leaveOrReturn(home: Home, message: Message, recipients: readonly AgentRecord[]): Promise<void> {
   const named = new Set<string>(calledIn(message));
   const isDm = !message.to.startsWith('#');
   const places = isDm ? [rootOf(message)] : [message.to, rootOf(message)];
-  const leaves = asksToLeave(message.body) && (await maySendAway(home, message));
+  const leaves = asksToLeave(message.body) && (await mayAskToLeave(home, message));
   // In a channel thread, "leave" means the thread, unless the text names the channel.
   const place = message.thread !== undefined && !/channel|#/i.test(message.body) ? rootOf(message) : message.to;
   for (const { name, parley } of recipients) {
@@ -241,17 +241,20 @@ export async function leaveOrReturn(home: Home, message: Message, recipients: re
       const where = isDm ? rootOf(message) : place;
       await home.directory.amend(name, ({ left = [] }) => (left.includes(where) ? null : { left: [...left, where] }));
     } else if (named.has(name) && parley.left?.some((where) => places.includes(where))) {
-      await home.directory.amend(name, ({ left = [] }) => rest(left.filter((where) => !places.includes(where))));
+      await home.directory.amend(name, ({ left = [] }) => leftPlaces(left.filter((where) => !places.includes(where))));
     }
   }
 }
 
-function rest(left: string[]): { left: string[] | undefined } {
+function leftPlaces(left: string[]): { left: string[] | undefined } {
   return { left: left.length > 0 ? left : undefined };
 }
 
-/** Only a person, the author of the first message, or the owner of the place may do it. Otherwise any agent could silence the others. */
-async function maySendAway(home: Home, message: Message): Promise<boolean> {
+/**
+ * Only a person, the author of the first message, or the owner of the place may ask an agent to leave. Otherwise any agent could silence the
+ * others.
+ */
+async function mayAskToLeave(home: Home, message: Message): Promise<boolean> {
   const from = AgentName.safeParse(message.from);
   const parley = from.success ? (await home.directory.get(from.data))?.parley : undefined;
   if (parley?.kind === 'human') return true;

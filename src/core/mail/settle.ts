@@ -6,7 +6,7 @@ import { LEASE_MS } from './deliver.ts';
 import { discharge, endObligation, enterObligations } from '../obligations/obligation.ts';
 import type { Home, Who } from './workspace.ts';
 
-/** Step 5 of 5. Gives one copy its outcome, whether it waits or is held on the reader's behalf. */
+/** Step 5 of 5. Ends one copy with this disposition, whether it waits or is held in the name of a bearer. */
 export async function settle(
   who: Who,
   id: MessageId,
@@ -27,7 +27,7 @@ export async function settle(
   if (obligation && !obligation.ended) await endObligation(who.home, who.name, id, disposition, by, now);
 }
 
-/** The same, but returns false if the copy had already ended. */
+/** Like `settle`, but returns false if the copy has already ended or another session has claimed it. */
 export async function settleIfOpen(who: Who, id: MessageId, disposition: Disposition, by: Evidence): Promise<boolean> {
   try {
     if ((await who.home.journal.copy(who.name, id))?.settledAt !== null) return false;
@@ -51,7 +51,7 @@ async function endShown(who: Who, id: MessageId, as: Disposition, by: Evidence, 
   throw new Refusal('not_yours', `@${obligation.from} waits for message ${id.slice(0, 8)}; only they can discharge it`);
 }
 
-/** Gives a held copy back, at once or after a while. Its reader has seen it, so it comes again marked as a redelivery. */
+/** Gives a held copy back, at once or after `delayMs`. Its reader has seen it, so the next delivery is marked as a redelivery. */
 export async function release(who: Who, id: MessageId, because: Evidence, delayMs?: number): Promise<void> {
   const copy = await openCopy(who, id);
   if (!copy?.owner)
@@ -63,7 +63,7 @@ export async function release(who: Who, id: MessageId, because: Evidence, delayM
   await who.home.mailboxes.release({ mailbox: who.name, owner: bearerOf(copy) }, [id], evidence, delayMs, true);
 }
 
-/** Takes back what nobody has taken yet. Only the sender may. */
+/** Withdraws the copies of a message that nobody has taken yet. Only the sender may. Returns the copies as they were before. */
 export async function withdraw(from: AgentName, home: Home, id: MessageId): Promise<CopyRecord[]> {
   const message = await home.journal.message(id);
   if (!message) throw new Refusal('not_found', `no message has the id ${id}`);
@@ -77,14 +77,14 @@ export async function withdraw(from: AgentName, home: Home, id: MessageId): Prom
   for (const { mailbox } of before) {
     const obligation = await home.journal.obligation(mailbox, id);
     const copy = obligation && !obligation.ended ? await home.journal.copy(mailbox, id) : null;
-    // A reader that has taken it still owes the answer.
+    // A reader that has taken the message still owes the answer.
     if (copy?.disposition !== 'superseded') continue;
     await discharge(home, mailbox, id, 'superseded', by, Date.parse(copy.settledAt ?? '') || 0);
   }
   return before;
 }
 
-/** The holder of a leased copy. Only a running process itself ends what it holds. */
+/** The bearer that holds a copy. Refuses a copy that a running process holds: only that process may end it. */
 function bearerOf({ id, owner, bearer }: CopyRecord): string {
   if (owner && bearer) return owner;
   throw new Refusal(
@@ -93,7 +93,7 @@ function bearerOf({ id, owner, bearer }: CopyRecord): string {
   );
 }
 
-/** The copy, if it is open. Otherwise a refusal that says how it ended. */
+/** The reader's open copy; null if the message is unknown. Throws a Refusal if the copy has ended or the message is for others. */
 async function openCopy(who: Who, id: MessageId): Promise<CopyRecord | null> {
   const copy = await who.home.journal.copy(who.name, id);
   if (!copy && (await who.home.journal.message(id))) {

@@ -6,10 +6,10 @@ import type { Selection } from './deliver.ts';
 import type { Who } from './workspace.ts';
 
 /**
- * A mailbox that an agent reads. `taker`: it is shared, and what this agent is shown there is its own from then on.
+ * A mailbox that an agent reads. `taker`: the mailbox is shared, and a copy there belongs to this agent once it was shown to it.
  *
- * waiting in the shared mailbox → held there for one reader → settled with its taker: the copy, its proof and what is owed are the
- * taker's. Until then it waits again for all of them if that reader cannot be shown it.
+ * waiting in the shared mailbox → held there for one reader → settled with its taker: the copy, its proof and its obligation then belong to
+ * the taker. If a held copy cannot be shown to its reader, it waits again for all readers.
  */
 export interface ReadMailbox {
   who: Who;
@@ -22,20 +22,20 @@ export function mailboxesOf({ name, home, shares }: Who): ReadMailbox[] {
   return shares === undefined ? [own] : [own, { who: { name: shares, home }, taker: name }];
 }
 
-/** What waits there for this reader, oldest first. Nobody takes its own words. */
+/** The messages that wait in this mailbox for this reader, oldest first. An agent does not take its own messages. */
 export async function waitingMail({ who, taker }: ReadMailbox, selection: Selection): Promise<WaitingMessage[]> {
   const mail = await waiting(who, selection);
   return taker === undefined ? mail : mail.filter(({ message }) => message.from !== taker);
 }
 
-/** What goes into a settlement in this mailbox. */
+/** The `taker` field of a settlement, if the mailbox is shared. */
 export function takenBy(taker: AgentName | undefined): Pick<Settlement, 'taker'> {
   return taker === undefined ? {} : { taker };
 }
 
 /**
- * Takes the one message of the shared mailbox whose id begins so: its reader asks for it by its id. Nothing happens if another agent was
- * shown it, or is being shown it now.
+ * Takes the one message of the shared mailbox whose id begins with `prefix`, because its reader asks for it. Does nothing if the message was
+ * shown to another agent, or is being shown to one now.
  */
 export async function takeShared({ name, home, shares }: Who, prefix: string): Promise<void> {
   if (shares === undefined || prefix === '') return;
@@ -45,14 +45,14 @@ export async function takeShared({ name, home, shares }: Who, prefix: string): P
   const id = ids.find((one) => one === prefix) ?? (ids.length === 1 ? ids[0] : undefined);
   const copy = id && (await journal.copy(shares, id));
   if (!copy || (await journal.message(id))?.from === name) return;
-  // One that ended before sessions had names of their own.
+  // The copy ended before sessions had names of their own.
   if (copy.state === 'settled') return journal.assign(shares, id, name);
   const claim = await claimOf({ name: shares, home }, copy, name);
   const by = { by: 'asked for', agent: name };
   if (claim) await mailboxes.settle(claim, [id], { disposition: 'acknowledged', by, taker: name }, 'shown');
 }
 
-/** What this reader was offered there is its own to end; what waits is claimed. Null: another reader has it. */
+/** The claim with which this reader may end the copy: that of its own offer, or a new one. Null if another reader has the copy. */
 async function claimOf(
   shared: Who,
   { id, owner, bearer }: CopyRecord,
@@ -64,7 +64,7 @@ async function claimOf(
   return claim.copies.length > 0 ? claim : null;
 }
 
-/** To which of its readers a copy of a shared mailbox was offered last. */
+/** The agent that a copy of a shared mailbox was offered to last. */
 export async function offeredTo(shared: Who, id: MessageId): Promise<unknown> {
   const copy = (await shared.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === shared.name);
   return copy?.receipts.findLast(({ step }) => step === 'offered')?.evidence['taker'];

@@ -21,15 +21,15 @@ async function aTown(): Promise<TestWorkspace> {
 
 const soon = (workspace: TestWorkspace, sent: Sent, patience = AT_ONCE) => shownSoon(sent, workspace.now(), patience);
 
-/** What a surface does with a copy in the end. */
+/** Ends a copy as a surface does. */
 async function ended({ own }: TestWorkspace, { message }: Sent, box: string, disposition: 'acknowledged' | 'failed') {
   const mailbox = AgentName.parse(box);
   const { owner } = await own.mailboxes.claim(mailbox, [message.id], { ms: 1000, bearer: 'surface-slack' });
   await own.mailboxes.settle({ mailbox, owner }, [message.id], { disposition, by: { reason: 'no (403)' } });
 }
 
-describe('what is known of a message at a surface', () => {
-  it('is nothing where it goes to none, also to an agent whose name begins like that of one', async () => {
+describe('the outcome of a message at surfaces', () => {
+  it('is null if it goes to no surface, also for an agent whose name begins like a surface’s', async () => {
     const workspace = await aTown();
     for (const name of ['slack-bot', 'slackbot', 'web.ci']) {
       await workspace.own.directory.register(AgentName.parse(name), 'agent');
@@ -40,7 +40,7 @@ describe('what is known of a message at a surface', () => {
     expect(await soon(workspace, await send(workspace, bob, aDraft({ to: '#dev' })))).toBeNull();
   });
 
-  it('is that it waits, was shown, or was taken back before', async () => {
+  it('is that it waits, was shown, or was withdrawn before', async () => {
     const workspace = await aTown();
     const sent = await send(workspace, bob, aDraft({ to: '@slack.will' }));
     expect(await soon(workspace, sent)).toEqual({ state: 'waiting', refused: [] });
@@ -51,7 +51,7 @@ describe('what is known of a message at a surface', () => {
     expect(await soon(workspace, other)).toEqual({ state: 'withdrawn', refused: [] });
   });
 
-  it('is a refusal where nobody else has it, and is told beside the rest where others have', async () => {
+  it('is a Refusal if all its surfaces refuse it, and lists the refusals if other readers have it', async () => {
     const workspace = await aTown();
     const dm = await send(workspace, bob, aDraft({ to: '@slack.will' }));
     await ended(workspace, dm, 'slack.will', 'failed');
@@ -63,15 +63,15 @@ describe('what is known of a message at a surface', () => {
   });
 
   it.each([
-    { what: 'waited for where a surface was there lately', seen: true, state: 'shown' },
-    { what: 'not waited for where none was for five minutes', seen: false, state: 'waiting' },
+    { what: 'awaited if a surface was connected lately', seen: true, state: 'shown' },
+    { what: 'not awaited if no surface was connected for five minutes', seen: false, state: 'waiting' },
   ] as const)('is $what', async ({ seen, state }) => {
     const workspace = await aTown();
     workspace.pass(5 * 60_000);
     if (seen) await workspace.own.directory.seen(AgentName.parse('slack._surface'));
     const sent = await send(workspace, bob, aDraft({ to: '@slack.will' }));
     const answer = soon(workspace, sent, { takenMs: 60_000, shownMs: 60_000 });
-    // In memory nothing takes longer than this: anyone who does not wait has looked by now.
+    // In memory nothing takes longer than this: a call that does not wait has read the copy by now.
     await new Promise((resolve) => setImmediate(resolve));
     await ended(workspace, sent, 'slack.will', 'acknowledged');
     expect(await answer).toEqual({ state, refused: [] });

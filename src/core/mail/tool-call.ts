@@ -8,21 +8,21 @@ import { shownSoon } from './shown.ts';
 import type { ShownOutcome } from './shown.ts';
 import type { Who, Workspace } from './workspace.ts';
 
-/** Who acts in one call of a tool, and on what. */
+/** The agent that calls a tool, and the workspace that the call works with. */
 export interface ToolCaller {
   workspace: Workspace;
   who: Who;
-  /** Fetches what waits for this agent elsewhere or has no row yet, so that it can be found. */
+  /** Fetches mail that waits for this agent at a relay or has no row yet, so that it can be found. */
   gather: (who: Who, prefix: string) => Promise<void>;
 }
 
-/** What a face calls a message, and the tool that lists them. */
+/** A face's noun for a message, and its tool that lists messages. */
 export interface FaceWords {
   noun: string;
   list: string;
 }
 
-/** A surface takes what waits within a second; nobody waits for one that is away. */
+/** A connected surface takes a waiting message within a second. */
 const PATIENCE = { takenMs: 2000, shownMs: 5000 };
 
 export async function refusePerson({ name, home }: Who): Promise<void> {
@@ -33,7 +33,7 @@ export async function refusePerson({ name, home }: Who): Promise<void> {
   );
 }
 
-/** The arguments of a call. The first wrong one is named, with what to write instead. */
+/** Parses the arguments of a call. The Refusal names the first wrong one and says what to write instead. */
 export function argumentsIn<T>(schema: { safeParse(given: unknown): Parsed<T> }, given: unknown): T {
   const read = schema.safeParse(given ?? {});
   if (read.success) return read.data;
@@ -44,7 +44,7 @@ export function argumentsIn<T>(schema: { safeParse(given: unknown): Parsed<T> },
   );
 }
 
-/** A message by its id or the beginning of it, as our texts show it. Only what this agent may see counts. */
+/** Finds a message by its id or the beginning of its id, among the messages that this agent may see. */
 export async function messageIn({ who, gather }: ToolCaller, start: string, words: FaceWords): Promise<MessageId> {
   await gather(who, start);
   const { journal, remote } = who.home;
@@ -69,7 +69,7 @@ async function isVisible(who: Who, id: MessageId): Promise<boolean> {
   }
 }
 
-/** What is known soon of a message that goes to people at surfaces; null if it goes to none. spec: mcp#shown */
+/** Waits a short time until a message was shown to people at surfaces; null if it goes to none. spec: mcp#shown */
 export function showing({ workspace }: ToolCaller, sent: Sent): Promise<ShownOutcome | null> {
   return shownSoon(sent, workspace.now(), PATIENCE);
 }

@@ -10,17 +10,17 @@ import type { MessageId } from '../names.ts';
 import type { Signal } from '../signal.ts';
 import type { EventClaim } from '../ports/obligations.ts';
 
-/** Characters of one body in a tool's answer, and names in one list. */
+/** The most characters of one body in a tool's answer, and the most names in one list. */
 const BODY_SHOWN = 16_000;
 const NAMES_SHOWN = 100;
 
-// What the tools over MCP answer, in mail's words and in those of C2A. It is in a model's context: short, signals by their words, and
-// text of others is masked and quoted. spec: mcp#answers
+// The answers of the MCP tools, for the mail face and the C2A face. They are in a model's context, so they are short, name signals by their
+// words, and mask and quote text of others. spec: mcp#answers
 
-/** How a face says what a message is, in one line. */
+/** The line with which a face introduces a message. */
 export type Headline = (me: string, message: EventView) => string;
 
-/** Oldest first. */
+/** The messages of a thread, oldest first. */
 export function thread(
   me: string,
   { messages, earlier, cursor }: Awaited<ReturnType<typeof readThread>>,
@@ -47,13 +47,13 @@ export function gists(
   ];
 }
 
-/** The facts of a headline, without those that do not hold. */
+/** The facts of a headline. Facts that do not apply are left out. */
 export function facts(me: string, message: EventView, asks: readonly string[], state: string): string {
   const { id, from, to, at, signal, claim, thread: answers } = message;
   return [
     `${idForModel(id)} ${name(from)} to ${inline(to)}`,
     inline(at),
-    // Its own messages ask nothing of an agent.
+    // An agent's own messages ask nothing of it.
     ...(from === me ? ['yours'] : asks),
     signal ? `reaction ${signal}` : '',
     answers ? `answers ${idForModel(answers)}` : '',
@@ -90,11 +90,11 @@ export function sent(
 const SHOWN: Record<ShownOutcome['state'], string> = {
   shown: ', and shown there',
   waiting: '; not shown there yet: ',
-  withdrawn: '; not shown there: it was taken back or away before',
+  withdrawn: '; not shown there: it was withdrawn or removed before',
   refused: '',
 };
 
-/** A message of C2A has a key, by which one can ask again. */
+/** What to do about a message that is not shown yet. A C2A caller can ask again, because its message has a key. */
 const NOT_YET = { tool: 'it waits there, do not send it again', c2a: 'ask again with the same key' };
 
 function atSurfaces({ state, refused }: ShownOutcome, face: 'tool' | 'c2a'): string {
@@ -152,7 +152,7 @@ export async function whoIsHere(workspace: Workspace, who: Who): Promise<string>
   return [`you are ${name(who.name)}${shares}`, ...lines, ...more].join('\n');
 }
 
-/** A name as it is; anything else that another program wrote there is quoted. */
+/** `@name`, or a quoted text if another program wrote something that is not a name. */
 export function name(text: string): string {
   return /^[\w.-]+$/.test(text) ? `@${text}` : inline(text);
 }

@@ -10,10 +10,10 @@ import type { ReadMailbox } from './shared.ts';
 import { receiptsOf } from './workspace.ts';
 import type { Who } from './workspace.ts';
 
-/** How the work on a message ended. Failed work is tried again after a pause, interrupted work at once. */
+/** How a job ended. A failed job is tried again after a pause. An interrupted job may be tried again at once. */
 export type Ended = { done: boolean; evidence: Evidence; interrupted?: boolean };
 
-/** `againMs`: pause before the next try; null if the caller decides. */
+/** The result of `work`. `againMs`: the pause before the next try; null if the caller decides. */
 export type Worked = { done: boolean; againMs: number | null };
 
 const FIRST_PAUSE_MS = 5000;
@@ -21,12 +21,11 @@ const LONGEST_PAUSE_MS = 5 * 60 * 1000;
 
 /**
  * Step 4 of 5, for readers that need time. Takes one message and holds it while `job` works on it. The lease is renewed meanwhile, so
- * nobody else gets it. If this process dies, the message waits again at once.
+ * nobody else gets the message. If this process dies, the message waits again at once.
  *
- * waiting → held → settled, if the job is done; → waiting, if it failed, was interrupted or threw. After a failure `work` lets
- * it wait for 5 s, 10 s, … 5 min. Failures are counted in the journal, so every process keeps the pause, and the copy itself
- * is where everybody can see and take it. `lost` tells the job that the lease ran out in spite of all (the machine slept):
- * somebody else may have the message by now.
+ * waiting → held → settled, if the job is done; → waiting, if the job failed, was interrupted or threw. After a failure `work` pauses for
+ * 5 s, 10 s, … 5 min. Failures are counted in the journal, so `work` keeps the pause in every process; the copy itself waits, and other
+ * readers can take it. `lost` tells the job that the lease has ended all the same (the machine slept): another reader may have the message.
  */
 export async function work(
   { who, taker }: ReadMailbox,
@@ -111,7 +110,7 @@ class LeaseRenewal {
   }
 }
 
-/** How often a watcher looks without an event: a copy can come back because its lease ended or its reader died. */
+/** How often a watcher looks without an event: a copy can wait again because its lease ended or its reader died. */
 const LOOK_MS = 5000;
 /** How often skipped copies are checked again: a copy can be raised or repaired. */
 const FORGET_MS = 60_000;
@@ -120,7 +119,7 @@ export interface Watching {
   selection: Selection;
   /** Take nothing. Each message is still passed on only once. */
   peek: boolean;
-  /** Handles one message. May return after how many ms it wants the same message again. */
+  /** Handles one message. Returns after how many ms to handle the same message again, or null. */
   handle: (waiting: WaitingMessage) => Promise<number | null>;
   stop: AbortSignal;
 }
@@ -141,10 +140,10 @@ export async function watch(who: Who, watching: Watching): Promise<void> {
 class Watcher {
   readonly #wakeup = new Wakeup();
   readonly #timers: Timer[];
-  /** Passed on in peek mode: not again in this process. */
+  /** Messages that were passed on in peek mode. They are not passed on again in this process. */
   readonly #shown = new Set<MessageId>();
-  /** Seen, and not selected. */
-  #passed = new Set<MessageId>();
+  /** Messages that are not selected. */
+  #skipped = new Set<MessageId>();
   #healNow = false;
   readonly #arrivals: { close(): void };
 
@@ -153,7 +152,10 @@ class Watcher {
     readonly watching: Watching,
   ) {
     this.#arrivals = who.home.mailboxes.watch(who.name, () => this.#wakeup.notify());
-    this.#timers = [setInterval(() => this.#lookAround(), LOOK_MS), setInterval(() => this.#passed.clear(), FORGET_MS)];
+    this.#timers = [
+      setInterval(() => this.#healAndLook(), LOOK_MS),
+      setInterval(() => this.#skipped.clear(), FORGET_MS),
+    ];
     watching.stop.addEventListener('abort', () => this.#wakeup.notify(), { once: true });
   }
 
@@ -172,14 +174,14 @@ class Watcher {
     this.#wakeup.close();
   }
 
-  #lookAround(): void {
+  #healAndLook(): void {
     this.#healNow = true;
     this.#wakeup.notify();
   }
 
   async #look(): Promise<void> {
-    for (const { id } of await this.#news()) {
-      // Local backends never yield to the event loop. Without this no signal would arrive before the end.
+    for (const { id } of await this.#unhandled()) {
+      // Local backends never yield to the event loop. Without this pause, signals would be handled only after the last message.
       await new Promise<void>((resolve) => setImmediate(resolve));
       if (this.watching.stop.aborted) return;
       const one = await this.who.home.mailboxes.read(this.who.name, id);
@@ -191,23 +193,23 @@ class Watcher {
   }
 
   /**
-   * What is asked for and was not handed on before, oldest first. Where nothing came since, this costs two listings, however
-   * much waits. Bodies are not kept: there may be very many.
+   * The selected messages that were not passed on before, oldest first. If nothing new arrived, this costs two listings, however much waits.
+   * Keeps ids and times only, because there may be very many messages.
    */
-  async #news(): Promise<{ id: MessageId; ts: string }[]> {
+  async #unhandled(): Promise<{ id: MessageId; ts: string }[]> {
     const { name, home } = this.who;
     const ids = await home.mailboxes.ids(name);
-    this.#passed = this.#passed.intersection(new Set(ids));
-    const unseen = ids.filter((id) => !this.#passed.has(id) && !this.#shown.has(id));
+    this.#skipped = this.#skipped.intersection(new Set(ids));
+    const unseen = ids.filter((id) => !this.#skipped.has(id) && !this.#shown.has(id));
     if (unseen.length === 0) return [];
     await home.mailboxes.adopt(name);
-    const news: { id: MessageId; ts: string }[] = [];
+    const selected: { id: MessageId; ts: string }[] = [];
     for (const id of unseen) {
       const one = await home.mailboxes.read(name, id);
-      if (one && isSelected(one, this.watching.selection)) news.push({ id, ts: one.message.ts });
-      else if (one) this.#passed.add(id);
+      if (one && isSelected(one, this.watching.selection)) selected.push({ id, ts: one.message.ts });
+      else if (one) this.#skipped.add(id);
     }
-    return news.sort(byTime);
+    return selected.sort(byTime);
   }
 }
 

@@ -7,7 +7,7 @@ import type { Journal } from '../ports/journal.ts';
 import type { Remote } from '../ports/remote.ts';
 import type { Mailboxes } from '../ports/mailboxes.ts';
 
-/** A folder with a spool, its journal and its directory. With `far` the mail itself waits on another machine. */
+/** A folder with mailboxes, their journal and a directory. If it has `remote`, its agents are at a relay on another machine. */
 export interface Home {
   label: HomeLabel;
   root: string;
@@ -17,39 +17,39 @@ export interface Home {
   remote?: Remote;
 }
 
-/** What the five verbs work with. The first home is the caller's own; the others are searched after it. */
+/** What send, route, attend, deliver and settle work with. The first home is the caller's own; the others are searched after it. */
 export interface Workspace {
   homes: readonly Home[];
   now: () => number;
   newId: () => MessageId;
-  /** Other programs choose ids, so an id may already exist and must be looked up. */
+  /** `newId` returns ids that other programs chose, so an id may already exist and must be looked up. */
   givenIds?: true;
   bodyLimit: number;
   /** How another protocol parses an address. The default is Parley's own parser. */
   readAddress?: (text: string) => Address;
   /** The refusal for an unknown recipient. The default suggests the nearest names. */
   unreachable?: (text: string, from: AgentName) => Refusal | null | Promise<Refusal | null>;
-  /** Which of these recipients have room for one more copy. Refuses where none has. Without it, all have. */
+  /** Returns the recipients whose mailboxes have room for one more copy. Refuses if none has. Without this function all have room. */
   admit?: (home: Home, recipients: AgentRecord[]) => AgentRecord[] | Promise<AgentRecord[]>;
 }
 
-/** An agent, and the home in which its mailbox is. */
+/** An agent, and the home that has its mailbox. */
 export interface Who {
   name: AgentName;
   home: Home;
-  /** A mailbox of the same home that it reads together with other agents: each of them may take what waits there. See shared.ts. */
+  /** A mailbox of the same home that this agent shares with others: each of them may take what waits there. See shared.ts. */
   shares?: AgentName | undefined;
 }
 
-/** What happened to this agent's copy of a message, oldest first. */
+/** The receipts of this agent's copy of a message, oldest first. */
 export async function receiptsOf({ name, home }: Who, id: MessageId): Promise<Receipt[]> {
   const trace = await home.journal.trace(id);
   return trace?.copies.find(({ mailbox }) => mailbox === name)?.receipts ?? [];
 }
 
 /**
- * Finds a message by the start of its id in every home, also by the id under which it was queued for a relay. An ambiguous start is
- * refused with the candidates.
+ * Finds a message in all homes by the start of its id, also by the id that it had in the outbox for a relay. Refuses an ambiguous start and
+ * names the candidates.
  */
 export async function findMessage(workspace: Workspace, prefix: string): Promise<{ home: Home; id: MessageId }> {
   const found: { home: Home; id: MessageId }[] = [];
@@ -61,7 +61,7 @@ export async function findMessage(workspace: Workspace, prefix: string): Promise
   return onlyOne(prefix, found);
 }
 
-/** A message in the outbox has an id, but nothing to show or answer yet. */
+/** Refuses a message that is still in the outbox: it has an id, but it cannot be shown or answered yet. */
 async function refuseQueued(workspace: Workspace, prefix: string): Promise<void> {
   for (const { remote } of workspace.homes) {
     const outgoing = (await remote?.outbox())?.find((one) => one.outgoing.id?.startsWith(prefix));

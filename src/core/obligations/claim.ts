@@ -11,9 +11,9 @@ import { isOffered, passOn } from './responders.ts';
 import { visible } from '../history/sight.ts';
 
 /**
- * Makes this agent the only one who answers a message, or a whole thread if `id` is its first message. If several agents claim at once,
- * one wins and the others are told who. A claim lasts ten minutes, and everything that its holder does there renews it. The holder sees
- * the whole text.
+ * Makes this agent the only one that answers a message, or a whole thread if `id` is its first message. If several agents claim at once, one
+ * wins, and the refusal names it to the others. A claim lasts ten minutes, and every act of its holder on the message renews it. The holder
+ * sees the whole text.
  */
 export async function claim(workspace: Workspace, who: Who, id: MessageId): Promise<EventClaim> {
   const { message } = await visible([who], id);
@@ -29,25 +29,25 @@ export async function claim(workspace: Workspace, who: Who, id: MessageId): Prom
   if (held.holder !== who.name) throw alreadyClaimed(id, held);
   const evidence = { by: who.name, until: new Date(held.until).toISOString() };
   await who.home.journal.record(who.name, id, receipt('claimed', now, evidence));
-  await owed(who, message, held.until);
+  await oweClaimed(who, message, held.until);
   return held;
 }
 
-/** Another agent that is called by name and still owes the answer. Nobody else can claim it then. */
+/** Another agent that the message names and that still owes the answer. No other agent can claim the message then. */
 async function askedInstead({ name, home }: Who, id: MessageId): Promise<AgentName | undefined> {
   await enterObligations(home);
   const copies = (await home.journal.trace(id))?.copies ?? [];
-  const called = copies.filter(({ attention }) => attention.directedness === 'to_me').map(({ mailbox }) => mailbox);
-  if (called.includes(name)) return undefined;
-  for (const mailbox of called) {
+  const named = copies.filter(({ attention }) => attention.directedness === 'to_me').map(({ mailbox }) => mailbox);
+  if (named.includes(name)) return undefined;
+  for (const mailbox of named) {
     const obligation = await home.journal.obligation(mailbox, id);
     if (obligation && !obligation.ended) return mailbox;
   }
   return undefined;
 }
 
-/** The holder of a claim owes the answer and sees the whole text. */
-async function owed({ name, home }: Who, message: Message, until: number): Promise<void> {
+/** Makes the holder of a claim owe the answer, and raises its copy so that it sees the whole text. */
+async function oweClaimed({ name, home }: Who, message: Message, until: number): Promise<void> {
   const copy = await home.journal.copy(name, message.id);
   if (!copy) return;
   await enterObligations(home);
@@ -56,18 +56,18 @@ async function owed({ name, home }: Who, message: Message, until: number): Promi
     await home.journal.addObligation(newObligation({ message, mailbox: name, attention, isPerson: false }));
   }
   await home.journal.changeObligation(name, message.id, (obligation) =>
-    // A claim gives an obligation no more time.
+    // A claim does not give an obligation more time.
     obligation.kind === 'obligation'
       ? null
       : { ...obligation, state: 'claimed', due: obligation.due === null ? null : until },
   );
-  if (copy.state === 'settled' || !isKnocked(attention.injection)) return;
+  if (copy.state === 'settled' || isShownInFull(attention.injection)) return;
   await home.journal.reconsider(name, message.id, { ...attention, injection: 'buffered' });
   await home.mailboxes.raise(name, message.id);
 }
 
-function isKnocked(injection: string): boolean {
-  return injection !== 'immediate' && injection !== 'buffered';
+function isShownInFull(injection: string): boolean {
+  return injection === 'immediate' || injection === 'buffered';
 }
 
 /** Gives up a claim. False if this agent did not have it. */
@@ -81,7 +81,7 @@ export async function unclaim(workspace: Workspace, who: Who, id: MessageId): Pr
   return freed;
 }
 
-/** A message that was offered to several agents goes to the next one. What was meant for this agent alone, it still owes. */
+/** Passes a message that was offered to several agents on to the next one. A message for this agent alone is still owed. */
 async function giveBack(workspace: Workspace, { name, home }: Who, message: Message): Promise<void> {
   const now = workspace.now();
   const copy = await home.journal.copy(name, message.id);
@@ -98,8 +98,8 @@ async function giveBack(workspace: Workspace, { name, home }: Who, message: Mess
 }
 
 /**
- * Who has the claim on this message, or on its whole thread. If another agent has the thread, a reader still answers what asks it by
- * name.
+ * The claim on this message, or on its whole thread; null if there is none. A claim of another agent on the thread does not count for a
+ * `reader` that the message names and that still owes the answer.
  */
 export async function claimOn(
   home: Home,

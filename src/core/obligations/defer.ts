@@ -13,7 +13,7 @@ import type { Evidence } from '../receipt.ts';
 import { rootOf } from '../mail/conversation.ts';
 import { settleIfOpen } from '../mail/settle.ts';
 
-/** Longest time for one defer. */
+/** The longest time of one defer. */
 const LONGEST_MS = 30 * 24 * 60 * 60 * 1000;
 
 /**
@@ -32,7 +32,7 @@ export async function defer(
   if (reason === '') throw new Refusal('invalid_request', 'say why it has to wait');
   const until = why.until === undefined ? now + DEFER_MS : Date.parse(why.until);
   if (!(until > now && until <= now + LONGEST_MS)) {
-    throw new Refusal('invalid_request', 'give a time to come, at most 30 days from now');
+    throw new Refusal('invalid_request', 'until must be a time in the future, at most 30 days from now');
   }
   await enterObligations(home);
   const obligation = await home.journal.changeObligation(who.name, id, (open) => deferredUntil(open, until, reason));
@@ -48,8 +48,8 @@ export async function defer(
 const EXCHANGE = 500;
 
 /**
- * Closes a message, or the whole thread that it began: ends what this agent owes there, and discharges what it waits for there. What
- * others owe each other stays. Returns what was closed. spec: c2a#duties
+ * Closes a message, or the whole thread that it began: ends the obligations of this agent there, and discharges those that it waits for.
+ * Obligations between other agents stay. Returns the ids of the closed messages. spec: c2a#duties
  */
 export async function resolve(workspace: Workspace, who: Who, id: MessageId, note?: string): Promise<MessageId[]> {
   const { home, message } = await visible([who], id);
@@ -69,7 +69,7 @@ async function close(workspace: Workspace, who: Who, home: Home, message: Messag
   const mine = await home.journal.obligation(who.name, message.id);
   let closed = false;
   if (mine && !mine.ended) {
-    // A reader cannot discharge its own obligation. What it says is kept as evidence.
+    // A reader cannot discharge its own obligation. The attempt is kept as evidence.
     const ended = await endObligation(home, who.name, message.id, 'responded', by, now);
     closed = ended?.ended !== null;
   }

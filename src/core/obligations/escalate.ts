@@ -15,8 +15,8 @@ import { enterObligations } from './obligation.ts';
 import { conversationOf, rootOf } from '../mail/conversation.ts';
 
 /**
- * A person gives a message to an agent that it was not meant for. The agent gets a new message from that person, which quotes it and must
- * be answered. The first message does not change. Once per message and agent. spec: c2a#raise
+ * A person hands a message to an agent that it was not meant for. The agent gets a new message from that person, which quotes the first one
+ * and must be answered. The first message does not change. Sent once per message and agent. spec: c2a#raise
  */
 export async function raise(workspace: Workspace, who: Who, id: MessageId, to: AgentName, note = ''): Promise<Sent> {
   if ((await who.home.directory.get(who.name))?.parley?.kind !== 'human') {
@@ -37,9 +37,9 @@ export async function raise(workspace: Workspace, who: Who, id: MessageId, to: A
   });
 }
 
-/** The holder of this role gets escalations, if nobody owns the channel or the thread. */
+/** The role that gets escalations if nobody owns the thread or the channel. */
 const COORDINATOR = 'lead' as AgentName;
-/** How many obligations are searched for an open notice to extend. */
+/** How many obligations are searched for an open notice that a new one replaces. */
 const OWED_LOOK = 100;
 
 const ESCALATED: Attention = {
@@ -49,11 +49,11 @@ const ESCALATED: Attention = {
   reason: 'escalation',
 };
 
-/** How many messages a notice lists. The rest is counted; all of them are in its refs. */
+/** How many messages a notice lists. It counts the others; all of them are in its refs. */
 const NAMED = 20;
 
-/** An obligation to escalate, its message, and who gets the notice. */
-interface Rising {
+/** An obligation to escalate, its message, and the recipient of the notice. */
+interface Escalation {
   obligation: Obligation;
   message: Message;
   to: AgentRecord | null;
@@ -68,28 +68,29 @@ export async function escalate(workspace: Workspace, home: Home, obligations: re
   if (obligations.length === 0) return;
   await enterObligations(home);
   const everybody = await home.directory.list();
-  const rising: Rising[] = [];
+  const escalations: Escalation[] = [];
   for (const obligation of obligations) {
     const message = await home.journal.message(obligation.id);
-    if (message) rising.push({ obligation, message, to: rungAbove(everybody, obligation, message) });
+    if (message) escalations.push({ obligation, message, to: recipientOf(everybody, obligation, message) });
   }
-  const groups = Map.groupBy(rising, ({ obligation, to }) => `${obligation.kind} ${to?.name ?? ''}`);
-  for (const group of groups.values()) await tellOne(workspace, home, group);
+  const groups = Map.groupBy(escalations, ({ obligation, to }) => `${obligation.kind} ${to?.name ?? ''}`);
+  for (const group of groups.values()) await sendNotice(workspace, home, group);
 }
 
-async function tellOne(workspace: Workspace, home: Home, group: readonly Rising[]): Promise<void> {
+/** Sends one notice for escalations of one kind to one recipient. */
+async function sendNotice(workspace: Workspace, home: Home, group: readonly Escalation[]): Promise<void> {
   const [first] = group;
   if (!first) return;
   const { to, obligation, message } = first;
-  const standing = to && (await noticeFor(home, to.name, obligation));
-  const known = new Set(standing?.refs);
+  const earlier = to && (await noticeFor(home, to.name, obligation));
+  const known = new Set(earlier?.refs);
   const fresh = group.filter((one) => !known.has(refOf(one.obligation)));
   if (fresh.length === 0) return;
   const about = [...known, ...fresh.map((one) => refOf(one.obligation))];
   const key = `escalate/${obligation.id}/${obligation.mailbox}/${about.length}`;
   if (!to) {
     await tellOwner(workspace, home, { key, body: await bodyFor(home, about), thread: obligation.id });
-    for (const one of fresh) await noted(workspace, home, one.obligation, { to: 'nobody', held: true });
+    for (const one of fresh) await noteEscalated(workspace, home, one.obligation, { to: 'nobody', held: true });
     return;
   }
   const notice = await post(
@@ -102,19 +103,20 @@ async function tellOne(workspace: Workspace, home: Home, group: readonly Rising[
       key: sendKeyOf(`${to.name}/${key}`),
       thread: obligation.id,
       refs: about,
-      ...(standing && { replaces: standing.id }),
+      ...(earlier && { replaces: earlier.id }),
       ...(obligation.kind === 'obligation' && { obligation: obligationOf(message) }),
     },
     to.name,
     ESCALATED,
   );
   await enterObligations(home);
-  for (const one of fresh) await noted(workspace, home, one.obligation, { to: to.name, notice: notice.message.id });
-  if (standing) await replace(workspace, home, to.name, standing.id, notice.message.id);
+  const evidence = { to: to.name, notice: notice.message.id };
+  for (const one of fresh) await noteEscalated(workspace, home, one.obligation, evidence);
+  if (earlier) await replace(workspace, home, to.name, earlier.id, notice.message.id);
 }
 
-/** Who gets the notice: one agent or person, never the one who owes the answer. */
-function rungAbove(everybody: readonly AgentRecord[], obligation: Obligation, message: Message): AgentRecord | null {
+/** The agent or person that gets the notice: never the one that owes the answer. Null if there is none. */
+function recipientOf(everybody: readonly AgentRecord[], obligation: Obligation, message: Message): AgentRecord | null {
   const person = everybody.find(({ parley }) => parley?.kind === 'human' && parley.owner === true);
   const owner = person && person.name !== obligation.mailbox ? person : null;
   // After a coordinator comes only the owner.
@@ -129,7 +131,7 @@ function rungAbove(everybody: readonly AgentRecord[], obligation: Obligation, me
   return owns(rootOf(message)) ?? owns(streamId) ?? lead ?? owner;
 }
 
-/** The open notice of the same kind that this agent has. */
+/** The open notice of the same kind that this recipient already has. */
 async function noticeFor(home: Home, name: AgentName, obligation: Obligation): Promise<Message | null> {
   for (const { id, from, kind } of await home.journal.owed(name, { limit: OWED_LOOK })) {
     if (from !== HOST_NAME || kind !== obligation.kind) continue;
@@ -139,7 +141,7 @@ async function noticeFor(home: Home, name: AgentName, obligation: Obligation): P
   return null;
 }
 
-/** Ends the old notice. Its end names the new one, which repeats its content. */
+/** Ends the old notice. Its end names the new notice, which repeats its content. */
 async function replace(
   workspace: Workspace,
   home: Home,
@@ -156,7 +158,7 @@ async function replace(
   }));
 }
 
-async function noted(
+async function noteEscalated(
   workspace: Workspace,
   home: Home,
   obligation: Obligation,
@@ -165,7 +167,7 @@ async function noted(
   await home.journal.record(obligation.mailbox, obligation.id, receipt('escalated', workspace.now(), evidence));
 }
 
-/** The author of the message can discharge the notice, too. */
+/** The obligation of a notice: its delegate is the author of the message, who can then discharge the notice too. */
 function obligationOf({ from, parley }: Message): Blocking {
   const { delegate, ...rest } = parley?.obligation ?? { blocks: 'none' as const };
   const waits = from === HOST_NAME ? delegate : (from as AgentName);

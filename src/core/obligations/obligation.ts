@@ -14,7 +14,7 @@ import type { Home } from '../mail/workspace.ts';
 
 /** How many copies one transaction adds. */
 const BATCH = 200;
-/** How many messages without an obligation may be checked again each time. */
+/** Up to this many new messages without an obligation are checked again each time. */
 const FEW = 100;
 /** How many messages of a thread are read to find the state of one of them. */
 const EXCHANGE = 1000;
@@ -33,7 +33,7 @@ export async function enterObligations(home: Home): Promise<void> {
     const obligations: Obligation[] = [];
     for (const { copy, message, alone } of copies) {
       const root = rootOf(message);
-      // Most of them have no answer yet.
+      // Most messages have no answer yet, so their exchange is not read.
       const exchange = alone ? [] : (exchanges.get(root) ?? (await home.journal.exchange(root, EXCHANGE)));
       exchanges.set(root, exchange);
       const person = people.get(copy.mailbox) ?? (await isPerson(home, copy.mailbox));
@@ -63,7 +63,8 @@ export async function obligationFor(
   });
   const ended = endOf(obligation, copy);
   if (ended) return { ...obligation, due: null, ended };
-  return told(home, obligation, message, known?.exchange ?? (await home.journal.exchange(rootOf(message), EXCHANGE)));
+  const exchange = known?.exchange ?? (await home.journal.exchange(rootOf(message), EXCHANGE));
+  return afterExchange(home, obligation, message, exchange);
 }
 
 async function isPerson(home: Home, name: AgentName): Promise<boolean> {
@@ -71,16 +72,16 @@ async function isPerson(home: Home, name: AgentName): Promise<boolean> {
 }
 
 /**
- * A message to oneself needs no answer. An agent without a policy owes only what the message itself asks for. What was taken from a shared
- * mailbox is owed by its taker.
+ * Does the reader of this copy owe anything? A message to oneself needs no answer. An agent without a policy owes only what the message itself
+ * declares. For a copy that was taken from a shared mailbox, only its taker owes.
  */
 function isOwed({ mailbox, attention, settledBy }: CopyRecord, { from, parley }: Message): boolean {
   if ((settledBy?.['taker'] ?? mailbox) !== mailbox) return false;
   return parley?.obligation !== undefined || (from !== mailbox && attention.reason !== 'no_policy');
 }
 
-/** The later messages of its thread, in order: answers of its reader, and reactions. */
-async function told(
+/** The obligation after the answers and reactions in its thread, in order. */
+async function afterExchange(
   home: Home,
   obligation: Obligation,
   message: Message,
@@ -89,7 +90,7 @@ async function told(
   let now = obligation;
   for (const said of exchange) {
     if (now.ended) break;
-    if (said.parley?.signal !== undefined) now = heard(now, message, said);
+    if (said.parley?.signal !== undefined) now = afterReaction(now, message, said);
     else {
       const ended = await endBy(home, now, message, said);
       if (ended && ended !== 'waiting') now = { ...now, due: null, ended };
@@ -98,7 +99,7 @@ async function told(
   return now;
 }
 
-/** How this message ends an obligation, if it answers it; `waiting` if a chat must still show the answer. */
+/** How a message ends an obligation if it is the answer; `waiting` if a chat must still show it. Null if it is not the answer. */
 async function endBy(
   home: Home,
   obligation: Obligation,
@@ -116,7 +117,7 @@ async function endBy(
   return { as: 'failed', at, by: { ...arrival.failed, ...by } };
 }
 
-/** Had the reader seen the message before it wrote this? A message that crossed it is no answer. */
+/** Had the reader seen the message when it wrote `said`? If the two messages crossed, `said` is not an answer. */
 async function hadRead(home: Home, { id, mailbox }: Obligation, said: Message): Promise<boolean> {
   const copy = (await home.journal.trace(id))?.copies.find((one) => one.mailbox === mailbox);
   const times = (copy?.receipts ?? []).filter(({ step }) => READ.includes(step)).map(({ at }) => at);
@@ -126,8 +127,8 @@ async function hadRead(home: Home, { id, mailbox }: Obligation, said: Message): 
 const READ: readonly string[] = ['offered', 'accepted', 'shown', 'knocked'];
 
 /**
- * The state of an obligation. Ends it if an answer came that was not noticed: a plain send, or one while the row was being added.
- * `waiting`: it is answered, and a chat must still show the answer.
+ * The state of an obligation. Ends it if an answer arrived that did not end it yet: a plain send, or an answer while the row was being
+ * added. `waiting`: a chat must still show the answer.
  */
 export async function obligationState(
   home: Home,
@@ -153,8 +154,11 @@ async function answerTo(home: Home, obligation: Obligation, message: Message): R
   return null;
 }
 
-/** What a reaction changes at once. If it needs more (a question back, a notice), the row is due now, and the host does the rest. */
-function heard(obligation: Obligation, message: Message, reaction: Message): Obligation {
+/**
+ * Applies a reaction to a row that is being added. If more must follow (a question back, a notice), the row is due now, and the host does the
+ * rest.
+ */
+function afterReaction(obligation: Obligation, message: Message, reaction: Message): Obligation {
   const { obligation: after, follow } = signalled(obligation, message, reaction);
   return follow === 'nothing' ? after : { ...obligation, due: Date.parse(reaction.ts) };
 }
@@ -180,8 +184,8 @@ export function signalled(obligation: Obligation, target: Message, reaction: Mes
 }
 
 /**
- * Ends an owed reply, once. An obligation stays open, whatever its reader does; that is kept as evidence. Null if nothing is owed for this
- * copy.
+ * Ends an owed reply, once. A row of kind `obligation` stays open, because only its author or delegate can discharge it. Null if nothing is
+ * owed for this copy.
  */
 export async function endObligation(
   home: Home,
@@ -194,7 +198,7 @@ export async function endObligation(
   return end(home, mailbox, id, (obligation) => (obligation.kind === 'reply' ? { as, at: now, by } : null));
 }
 
-/** Ends either kind: its author or delegate says so, or the author withdrew the message. */
+/** Ends a row of either kind, because its author or delegate says so or the author withdrew the message. */
 export async function discharge(
   home: Home,
   mailbox: AgentName,
@@ -223,7 +227,7 @@ async function end(
   return obligation;
 }
 
-/** Ends what depends on an obligation: its claim, its notices, and an obligation that waited for it. */
+/** After the end of an obligation: frees its claim, resumes an obligation that was paused for it, and closes its notices. */
 export async function afterEnd(home: Home, obligation: Obligation): Promise<void> {
   if (!obligation.ended) return;
   const { as, at, by } = obligation.ended;
@@ -235,7 +239,7 @@ export async function afterEnd(home: Home, obligation: Obligation): Promise<void
   if (obligation.returns > 0 || obligation.tier > 0) await closeNotices(home, obligation);
 }
 
-/** The author answered the question back: the paused obligation continues from now. */
+/** If the ended obligation was a question back, the obligation that it paused continues from now. */
 async function resume(home: Home, asked: Message, at: number): Promise<void> {
   const reader = AgentName.safeParse(asked.parley?.recipient ?? asked.from);
   if (asked.parley?.signal !== 'unclear' || asked.thread === undefined || !reader.success) return;
@@ -244,7 +248,7 @@ async function resume(home: Home, asked: Message, at: number): Promise<void> {
   );
 }
 
-/** The recipient of an escalation answered: it counts for the agent that owed the answer. */
+/** The answer of an escalation's recipient counts for the agents that owed the answers. */
 async function answerFor(home: Home, notice: Message, { mailbox, ended }: Obligation): Promise<void> {
   if (!ended) return;
   for (const ref of notice.refs ?? []) {
@@ -260,7 +264,7 @@ async function closeNotices(home: Home, obligation: Obligation): Promise<void> {
     const { notice, to } = evidence;
     if (step !== 'escalated' || typeof notice !== 'string' || typeof to !== 'string') continue;
     const last = await lastNotice(home, to as AgentName, notice as MessageId);
-    if (!last || (await someOpen(home, (await home.journal.message(last))?.refs ?? []))) continue;
+    if (!last || (await isAnyOpen(home, (await home.journal.message(last))?.refs ?? []))) continue;
     const at = obligation.ended?.at ?? obligation.at;
     await discharge(home, to as AgentName, last, 'superseded', { because: 'it was settled' }, at);
   }
@@ -277,12 +281,12 @@ async function lastNotice(home: Home, to: AgentName, notice: MessageId): Promise
   return null;
 }
 
-async function someOpen(home: Home, refs: readonly string[]): Promise<boolean> {
+async function isAnyOpen(home: Home, refs: readonly string[]): Promise<boolean> {
   for (const ref of refs) if (await isOpen(home, ref)) return true;
   return false;
 }
 
-/** `<id>:<mailbox>`, how a notice refers to an obligation. */
+/** Is the obligation open that a notice refers to? `ref` is `<id>:<mailbox>`. */
 async function isOpen(home: Home, ref: string): Promise<boolean> {
   const [id = '', mailbox = ''] = ref.split(':');
   const obligation = await home.journal.obligation(mailbox as AgentName, id as MessageId);
@@ -293,24 +297,24 @@ async function isOpen(home: Home, ref: string): Promise<boolean> {
 function endOf(obligation: Obligation, copy: CopyRecord): Obligation['ended'] {
   if (copy.disposition === null || copy.settledAt === null) return null;
   const by = copy.settledBy ?? {};
-  // Only its author can withdraw an obligation.
+  // A row of kind `obligation` ends with its copy only if the author withdrew the message.
   if (obligation.kind === 'obligation' && !(copy.disposition === 'superseded' && by['by'] === obligation.from))
     return null;
-  if (copy.disposition === 'acknowledged' && !isActed(by)) return null;
+  if (copy.disposition === 'acknowledged' && !isActOfReader(by)) return null;
   return { as: copy.disposition, at: Date.parse(copy.settledAt), by };
 }
 
-/** An agent or a command ended it, not a hook that only showed it. */
-function isActed(by: Evidence): boolean {
+/** Did an agent or a command end the copy, and not a hook that only showed it? */
+function isActOfReader(by: Evidence): boolean {
   return by['by'] === 'ack' || by['exit'] === 0 || by['signal'] !== undefined;
 }
 
-/** A message that asks for something is no answer, unless it is marked as one. */
+/** A plain send with one of these intents asks for something, so it is not an answer. */
 const ASKING: readonly string[] = ['question', 'assignment', 'approval', 'blocker'];
 
 /**
- * Is this the answer of `reader` to `message`? Usually it names it. An agent may also answer with a plain send to the author; then our
- * lineage puts it directly after the message.
+ * Is `said` the answer of `reader` to `message`? Usually its thread names the message. An agent may also answer by a plain send to the author;
+ * then its lineage is one hop after the message.
  */
 export function answerIn(message: Message, reader: AgentName, said: Message): boolean {
   if (said.from !== reader || said.parley?.signal !== undefined) return false;
@@ -321,8 +325,8 @@ export function answerIn(message: Message, reader: AgentName, said: Message): bo
 }
 
 /**
- * An answer ends what its author owed, if that row exists; otherwise the row is added with its end later. An answer that a chat must show
- * ends it when it was shown. What depends on the obligation ends at the next look.
+ * Ends the reply that the author of an answer owed, if that row exists. Otherwise the row is added later, already ended. If a chat must still
+ * show the answer, the row ends after that.
  */
 export async function noteAnswer(home: Home, answer: Message, now: number): Promise<void> {
   if (answer.thread === undefined || answer.parley?.signal !== undefined) return;

@@ -8,17 +8,17 @@ import { isOffered } from './responders.ts';
 import type { Attention } from '../attention/attention.ts';
 import type { MessageId } from '../names.ts';
 
-/** Counting stops here: counting thousands would take longer than reading the page. */
+/** Counting stops at this number: counting thousands would take longer than reading the page. */
 export const COUNTED = 100;
 
 export interface Owed {
   obligations: (Obligation & { message: Message | null })[];
-  /** How many in all; counting stops at a hundred. */
+  /** How many there are in all. Counting stops at a hundred. */
   count: number;
   more: boolean;
 }
 
-/** What this agent owes, the oldest first. spec: c2a#duties */
+/** One page of what this agent owes, the oldest first. spec: c2a#duties */
 export async function owe(who: Who, page: ObligationPage): Promise<Owed> {
   await enterObligations(who.home);
   const found = await who.home.journal.owed(who.name, { ...page, limit: page.limit + 1 });
@@ -43,7 +43,7 @@ export async function* allOwed(who: Who): AsyncGenerator<Owed['obligations'][num
   }
 }
 
-/** What others owe to this agent: what it waits for, the oldest first. spec: c2a#duties */
+/** One page of what others owe to this agent, the oldest first. spec: c2a#duties */
 export async function blocked(who: Who, page: ObligationPage): Promise<Owed> {
   await enterObligations(who.home);
   const found = await who.home.journal.blocking(who.name, { ...page, limit: page.limit + 1 });
@@ -51,7 +51,7 @@ export async function blocked(who: Who, page: ObligationPage): Promise<Owed> {
   return { obligations, count: obligations.length, more: found.length > page.limit };
 }
 
-/** What this agent may discharge for others: obligations that name it as their delegate, the oldest first. */
+/** The obligations of others that name this agent as their delegate, which it may discharge, the oldest first. */
 export async function delegated(who: Who, limit: number): Promise<Owed> {
   await enterObligations(who.home);
   const found = await who.home.journal.delegated(who.name, limit + 1);
@@ -60,8 +60,8 @@ export async function delegated(who: Who, limit: number): Promise<Owed> {
 }
 
 /**
- * A message to a role is offered to its members, and only a member that claims it owes the answer. It has a row so that the next member is
- * asked in time. spec: c2a#roles
+ * Leaves out offers. A message to a role is offered to its members, and only a member that claims it owes the answer. An offer has a row only
+ * so that the next member is asked in time. spec: c2a#roles
  */
 async function withoutOffers(home: Home, obligations: readonly Obligation[]): Promise<Obligation[]> {
   const owed: Obligation[] = [];
@@ -70,7 +70,7 @@ async function withoutOffers(home: Home, obligations: readonly Obligation[]): Pr
   return owed;
 }
 
-/** Was it offered to its reader as a member of a role, and not claimed? */
+/** Was the message offered to this reader as a member of a role, and not claimed? */
 export function isOffer({ state, ended }: Obligation, copy: Copy | null): boolean {
   return state === 'open' && ended === null && copy !== null && isOffered(copy);
 }
@@ -84,21 +84,21 @@ async function stillOpen(home: Home, obligations: readonly Obligation[]): Promis
   return open;
 }
 
-/** How many obligations of a reader are read. */
+/** How many obligations of a reader are searched for claims. */
 const LOOK = 200;
 
-/** What this reader has claimed and still owes. */
+/** The ids of the messages that this reader has claimed and still owes. */
 export async function claimedBy({ name, home }: Who): Promise<ReadonlySet<MessageId>> {
   const owed = await home.journal.owed(name, { limit: LOOK });
   return new Set(owed.filter(({ state }) => state === 'claimed').map(({ id }) => id));
 }
 
-/** The decision on a copy as its reader sees it: after a claim, may_respond becomes must_respond. spec: c2a#claims */
+/** The attention of a copy as its reader sees it: after a claim, may_respond becomes must_respond. spec: c2a#claims */
 export function asOwed(attention: Attention, isClaimed: boolean): Attention {
   return isClaimed && attention.policy === 'may_respond' ? { ...attention, policy: 'must_respond' } : attention;
 }
 
-/** This mail as its reader should read it now: what it has claimed must be answered, and what is not owed any more need not be. */
+/** This mail with the policy that holds now: a claimed message must be answered, and a message that is not owed any more may be. */
 export async function asOwedNow<T extends { message: Message; attention: Attention }>(
   who: Who,
   mail: readonly T[],

@@ -9,7 +9,7 @@ import type { Draft, Intent, Message } from '../message.ts';
 import { SendKey } from '../names.ts';
 import type { Acceptance } from '../ports/journal.ts';
 
-/** Gives an agent a role. False if it has it. A name is an agent or a role, never both. spec: message#names */
+/** Gives an agent a role. False if the agent already has it. A name is an agent or a role, never both. spec: message#names */
 export async function giveRole({ name, home }: Who, role: AgentName): Promise<boolean> {
   const { roles: before } = await extrasOf(home, name);
   await home.directory.amend(name, ({ roles }, everybody) => {
@@ -27,7 +27,7 @@ export async function giveRole({ name, home }: Who, role: AgentName): Promise<bo
   return !before.includes(role);
 }
 
-/** Takes a role from an agent. False if it did not have it. */
+/** Takes a role from an agent. False if the agent did not have it. */
 export async function takeRole({ name, home }: Who, role: AgentName): Promise<boolean> {
   const { roles: before } = await extrasOf(home, name);
   await home.directory.amend(name, ({ roles }) =>
@@ -69,12 +69,12 @@ export function refuseOtherOwner(
   throw new Refusal('not_found', `@${insteadOf} is not the owner; ${who}`);
 }
 
-/** Who is the owner here. More than one only if a record was changed by hand. */
+/** The names of the owners in this home. There is more than one only if a record was changed by hand. */
 export async function ownersOf(home: Home): Promise<AgentName[]> {
   return ownersIn(await home.directory.list());
 }
 
-/** Makes an agent the owner of a channel or a thread. False if it is already. Each has at most one owner. */
+/** Makes an agent the owner of a channel or a thread. False if it already is. Each channel and thread has at most one owner. */
 export async function own({ name, home }: Who, what: string): Promise<boolean> {
   const { owns: before = [] } = await extrasOf(home, name);
   await home.directory.amend(name, ({ owns = [] }, everybody) => {
@@ -130,20 +130,20 @@ export interface OwnerNotice {
   intent?: Intent;
 }
 
-/** Tells the owner, once per key. Without an owner the notice is kept and the result is false; `sendHeld` gives it to the next owner. */
+/** Sends the owner a notice, once per key. Without an owner the notice is kept and the result is false; `sendHeld` sends it to the next owner. */
 export async function tellOwner(workspace: Workspace, home: Home, notice: OwnerNotice): Promise<boolean> {
   const owner = await ownerOf(home);
   if (!owner) {
     const kept = noticeTo('owner', { ...notice, key: `${HELD}${notice.key}` });
     const isKept = await home.journal.underKey(HOST_NAME, kept.key);
-    if (!isKept) await home.journal.accept({ message: written(workspace, kept), copies: [], key: kept.key });
+    if (!isKept) await home.journal.accept({ message: composeOwn(workspace, kept), copies: [], key: kept.key });
     return false;
   }
-  await post(workspace, home, noticeTo(owner.name, notice), owner.name, TOLD);
+  await post(workspace, home, noticeTo(owner.name, notice), owner.name, NOTICE);
   return true;
 }
 
-/** Gives a new owner the notices that were kept. */
+/** Sends the owner the notices that were kept while there was none. Returns how many were sent. */
 export async function sendHeld(workspace: Workspace, home: Home): Promise<number> {
   const owner = await ownerOf(home);
   if (!owner) return 0;
@@ -152,13 +152,13 @@ export async function sendHeld(workspace: Workspace, home: Home): Promise<number
     const { key = '', intent } = message.parley ?? {};
     if (!key.startsWith(HELD)) continue;
     const notice = { key: key.slice(HELD.length), body: message.body, ...(intent && { intent }) };
-    const { first } = await post(workspace, home, noticeTo(owner.name, notice), owner.name, TOLD);
+    const { first } = await post(workspace, home, noticeTo(owner.name, notice), owner.name, NOTICE);
     if (first) sent += 1;
   }
   return sent;
 }
 
-/** Puts one message of Parley itself into one mailbox, with this attention. Once per key. */
+/** Stores a message of Parley itself in one mailbox, with this attention, once per key. */
 export async function post(
   workspace: Workspace,
   home: Home,
@@ -168,7 +168,11 @@ export async function post(
 ): Promise<Acceptance> {
   const earlier = await home.journal.underKey(HOST_NAME, draft.key);
   if (earlier) return { ...earlier, first: false };
-  return home.mailboxes.put({ message: written(workspace, draft), copies: [{ mailbox, attention }], key: draft.key });
+  return home.mailboxes.put({
+    message: composeOwn(workspace, draft),
+    copies: [{ mailbox, attention }],
+    key: draft.key,
+  });
 }
 
 /** A send key made from any text. */
@@ -176,8 +180,8 @@ export function sendKeyOf(text: string): SendKey {
   return SendKey.parse(text.replace(/\p{Cc}/gu, ' ').slice(0, 200));
 }
 
-/** It is shown, and needs no answer. */
-const TOLD: Attention = {
+/** The attention of a notice: it is shown and needs no answer. */
+const NOTICE: Attention = {
   directedness: 'to_me',
   policy: 'may_respond',
   injection: 'buffered',
@@ -188,7 +192,8 @@ function noticeTo(name: string, { key, body, thread, intent = 'fyi' }: OwnerNoti
   return { to: `@${name}`, body, intent, key: sendKeyOf(key), ...(thread && { thread }) };
 }
 
-function written(workspace: Workspace, draft: Partial<Draft> & Pick<Draft, 'to' | 'body'>): Message {
+/** Makes a message whose author is Parley itself. */
+function composeOwn(workspace: Workspace, draft: Partial<Draft> & Pick<Draft, 'to' | 'body'>): Message {
   const stamp = { id: workspace.newId(), from: HOST_NAME, ts: new Date(workspace.now()).toISOString() };
   return composeMessage({ priority: 'normal', intent: 'none', ...draft }, stamp);
 }

@@ -35,9 +35,9 @@ export interface Reacted {
 export interface Reaction {
   signal: Signal;
   eta?: string | undefined;
-  /** In the reactor's own words, after the signal. */
+  /** A text of the agent that reacts. It follows the signal. */
   note?: string | undefined;
-  /** Whose obligation it is about, if the author or delegate reacts. */
+  /** The agent whose obligation the reaction is about, if the author or delegate reacts. */
   recipient?: AgentName | undefined;
   key?: SendKey | undefined;
   /** The chat platform's id of the conversation, if a chat gives it. */
@@ -47,8 +47,8 @@ export interface Reaction {
 }
 
 /**
- * Reacts to a message with one signal, which starts no turn. The reaction is stored like a message, its author gets it quietly, and it
- * changes the obligation. A reaction to a message that is not here yet is kept and applied later. spec: c2a#signals
+ * Reacts to a message with one signal, which starts no turn. The reaction is stored like a message, the author of the message gets it
+ * quietly, and it changes the obligation. A reaction to a message that is not here yet is kept and applied later. spec: c2a#signals
  */
 export async function react(workspace: Workspace, who: Who, id: MessageId, reaction: Reaction): Promise<Reacted> {
   const seen = await visible([who], id).catch((error: unknown) => {
@@ -57,7 +57,7 @@ export async function react(workspace: Workspace, who: Who, id: MessageId, react
   });
   if (!seen) return { sent: await write(workspace, who, id, who.name, reaction), disposition: null, final: false };
   const { signal } = reaction;
-  // The same claim as `claim`: if two agents try, the second is told who was first.
+  // These signals also claim the message. If two agents try, the refusal tells the second who was first.
   if ((signal === 'claimed' || signal === 'working') && seen.recipients.includes(who.name))
     await claim(workspace, who, id);
   await enterObligations(seen.home);
@@ -73,19 +73,19 @@ export async function react(workspace: Workspace, who: Who, id: MessageId, react
   if (signal === 'declined') await home.journal.freeClaim(id, who.name);
   if (!concerned || !isKnownSignal(signal)) return { sent, disposition: null, final: false };
   const outcome = await apply(workspace, { name: concerned, home }, message, sent, signal);
-  if (signal === 'agree' && message.parley?.held) await allow(workspace, who, seen);
+  if (signal === 'agree' && message.parley?.held) await sendHeldText(workspace, who, seen);
   return { sent, ...outcome };
 }
 
-/** Only the yes of the person who was asked sends the held text. */
-async function allow(workspace: Workspace, { name }: Who, { home, message, recipients }: Seen): Promise<void> {
+/** Sends the held text of an approval request, if the person who was asked agrees. */
+async function sendHeldText(workspace: Workspace, { name }: Who, { home, message, recipients }: Seen): Promise<void> {
   if (!recipients.includes(name) || (await isAgent(home, name))) return;
   await sayHeld(workspace, home, message);
 }
 
 /**
- * Whose obligation a reaction is about: for a reader its own; for the author or delegate the agent that they name, or the only one. A
- * reaction of anybody else changes nobody's copy.
+ * The agent whose obligation a reaction is about: a reader reacts to its own; the author or delegate to that of the agent that they name, or
+ * of the only recipient. Undefined for anybody else, whose reaction changes no obligation.
  */
 function concernedBy(who: Who, { message, recipients }: Seen, { recipient }: Reaction): AgentName | undefined {
   const maySay = message.from === who.name || message.parley?.obligation?.delegate === who.name;
@@ -95,7 +95,7 @@ function concernedBy(who: Who, { message, recipients }: Seen, { recipient }: Rea
   return maySay && recipients.length === 1 ? recipients[0] : undefined;
 }
 
-/** If the author has no mailbox here, the reaction is stored with the agent that reacts. */
+/** Stores a reaction as a message to `to`. If `to` has no mailbox here, the message goes to the agent that reacts. */
 async function write(workspace: Workspace, who: Who, id: MessageId, to: string, reaction: Reaction): Promise<Sent> {
   const { signal, eta, note, recipient, conversation } = reaction;
   const key = reaction.key ?? sendKeyOf(`react/${id}/${signal}/${recipient ?? ''}/${eta ?? ''}`);
@@ -144,8 +144,8 @@ const EXCHANGE = 200;
 const SOON_MS = 60_000;
 
 /**
- * Applies a reaction to an obligation, with what follows. Null if nothing is owed. What follows is done first and the row stays due until
- * then, so a crash in between loses nothing.
+ * Applies a reaction to an obligation, and does what must follow (an escalation or a question back). Null if nothing is owed. The row stays
+ * due until the follow-up is done, so a crash in between loses nothing.
  */
 export async function applyReaction(
   workspace: Workspace,
@@ -168,7 +168,7 @@ export async function applyReaction(
   return home.journal.changeObligation(name, message.id, (open) => ({ ...open, state, tier, due }));
 }
 
-/** Applies a reaction that came before its message and needs more than a change of the row. True if there was one. */
+/** Applies a reaction that arrived before its message and needs a follow-up. True if there was one. */
 export async function applyLate(
   workspace: Workspace,
   home: Home,
@@ -185,18 +185,18 @@ export async function applyLate(
   return false;
 }
 
-/** The author now owes a clarification. Its answer ends that, and the paused obligation continues. */
+/** Makes the author owe a clarification. Its answer ends that obligation, and the paused one continues. */
 async function askBack(workspace: Workspace, home: Home, author: AgentName, reaction: Message): Promise<void> {
   const copy = await home.journal.copy(author, reaction.id);
-  if (!copy) return askForOther(workspace, home, author, reaction);
+  if (!copy) return postQuestion(workspace, home, author, reaction);
   const attention = { ...copy.attention, policy: 'must_respond' as const };
   await home.journal.reconsider(author, reaction.id, attention);
   const isPerson = (await home.directory.get(author))?.parley?.kind === 'human';
   await home.journal.addObligation(newObligation({ message: reaction, mailbox: author, attention, isPerson }));
 }
 
-/** The author was unknown when it reacted, so the question is sent now. */
-async function askForOther(workspace: Workspace, home: Home, author: AgentName, reaction: Message): Promise<void> {
+/** Sends the question back to an author that got no copy of the reaction, because it was unknown here at that time. */
+async function postQuestion(workspace: Workspace, home: Home, author: AgentName, reaction: Message): Promise<void> {
   if (!(await home.directory.get(author))) return;
   await post(
     workspace,

@@ -15,12 +15,12 @@ interface Candidate {
   open: number;
 }
 
-/** Who should answer a message that was offered to several agents; null if there is none. spec: c2a#roles */
+/** The agent that should answer a message that was offered to several; null if there is none. spec: c2a#roles */
 export function chooseResponder(candidates: readonly Candidate[], event: MessageId): AgentName | null {
   return rankResponders(candidates, event)[0] ?? null;
 }
 
-/** All of them in order: longest idle, fewest obligations, then by hash. */
+/** All candidates in order: longest idle, then fewest obligations, then by hash. */
 export function rankResponders(candidates: readonly Candidate[], event: MessageId): AgentName[] {
   const drawn = candidates.map((one) => ({ ...one, lot: lotOf(`${event} ${one.name}`) }));
   return drawn
@@ -32,7 +32,7 @@ function compare(a: number, b: number): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** A hash (FNV-1a) that is the same for one name and message in every process, and another for each message. */
+/** A hash (FNV-1a): the same in every process for one name and message, but different for each message. */
 function lotOf(text: string): number {
   let hash = 0x811c9dc5;
   for (let n = 0; n < text.length; n += 1) hash = Math.imul(hash ^ text.charCodeAt(n), 0x01000193);
@@ -47,7 +47,7 @@ const LATELY_MS = 60 * 60 * 1000;
 /** Counting obligations stops here. */
 const MANY = 100;
 
-/** Of the copies for the members of a role, one is announced. The others wait quietly and can be listed. */
+/** Chooses one of the copies for the members of a role to be announced. The others wait quietly and can be listed. */
 export async function oneResponder(home: Home, message: Message, copies: Copy[], now: number): Promise<Copy[]> {
   const offered = copies.filter(isOffered);
   if (offered.length < 2) return copies;
@@ -70,7 +70,7 @@ export async function reserve(home: Home, message: Message, copies: readonly Cop
   await home.journal.addObligation({ ...obligation, due: until });
 }
 
-/** Asks the next agent that the message was offered to. Null if there is none, or if somebody has claimed it. */
+/** Asks the next agent that the message was offered to. Null if there is none, or if an agent has claimed the message. */
 export async function passOn(
   _workspace: Workspace,
   home: Home,
@@ -98,12 +98,12 @@ export async function passOn(
   return copy.mailbox;
 }
 
-/** Was it offered to the members of a role? */
+/** Is this a copy that was offered to a member of a role? */
 export function isOffered({ attention }: Copy): boolean {
   return attention.reason === 'role_mention' && attention.policy === 'may_respond';
 }
 
-/** Agents that were seen lately come first, the longest idle one before the others. */
+/** The readers of these copies in order: agents that were seen lately come first, each group with the longest idle agent first. */
 async function ranked(home: Home, message: Message, copies: readonly Copy[], now: number): Promise<AgentName[]> {
   const candidates = [];
   for (const { mailbox } of copies) {

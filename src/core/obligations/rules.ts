@@ -6,32 +6,32 @@ import type { KnownSignal } from '../signal.ts';
 import { outcomeOf } from '../attention/reply-rules.ts';
 
 /**
- * What somebody owes for one copy. `reply`: an answer in any form ends it, and so does its deadline. `obligation`: only its author
- * or delegate discharges it; reading, answering and time do not. spec: c2a#duties
+ * What a reader owes for one copy. `reply`: an answer in any form ends it, and so does its deadline. `obligation`: only its author or delegate
+ * discharges it; reading, answering and time do not. spec: c2a#duties
  */
 export interface Obligation {
   id: MessageId;
   mailbox: AgentName;
-  /** Who waits for it. */
+  /** The author of the message, who waits for the answer. */
   from: string;
   kind: 'reply' | 'obligation';
   /** When the message was written (ms). Its age counts from here. */
   at: number;
-  /** `claimed`: somebody works on it. `deferred`: put off. `paused`: waits for its author. All are still owed. */
+  /** `claimed`: its reader works on it. `deferred`: put off. `paused`: waits for its author. All are still owed. */
   state: 'open' | 'claimed' | 'deferred' | 'paused';
-  /** When it is due next (ms); null if time changes nothing more. */
+  /** When the next step is due (ms); null if time changes nothing more. */
   due: number | null;
   /** The time between two reminders (ms): a third of the deadline, or an obligation's fixed interval. It never changes. */
   every: number;
   /** How many reminders there were. */
   returns: number;
-  /** 0: with its recipient. 1: with a coordinator. 2: with a person, where it stays until it is discharged. */
+  /** 0: only its reader knows of it. 1: escalated to a coordinator. 2: with a person, where it stays until it is discharged. */
   tier: 0 | 1 | 2;
-  /** It got more time; that happens once. */
+  /** It has got more time, which happens once. */
   extended: boolean;
-  /** Why it was deferred, or what is asked back, in its holder's words, masked. */
+  /** The reader's reason for a defer, or its question back, masked. */
   note: string | null;
-  /** How it ended. It never changes again. */
+  /** How it ended; null if it is open. An end never changes. */
   ended: { as: Disposition; at: number; by: Evidence } | null;
 }
 
@@ -52,12 +52,13 @@ export const RESERVED_MS = 60_000;
 /** The default time of a defer. */
 export const DEFER_MS = 30 * 60_000;
 
-/** Without a host, an answer that is later than this raises no alarm. */
+/** Without a host, an answer that is later than this is not escalated. */
 const LATE_MS = 24 * 60 * 60_000;
 
+/** The number of reminders before the escalation. */
 const RETURNS = { reply: 2, obligation: 3 } as const;
 
-/** Intervals by injection: louder messages get earlier reminders. */
+/** The interval of an obligation's reminders, by injection: louder messages get earlier reminders. */
 const FLAT_MS: Record<Injection, number> = {
   immediate: 60_000,
   buffered: 300_000,
@@ -95,7 +96,7 @@ export function newObligation(mail: {
   };
 }
 
-/** When the reply is late. After that its reader must read the thread first. */
+/** The time after which the reply is late. After it, the reader must read the thread before it answers. */
 export function deadlineOf({ at, every }: Pick<Obligation, 'at' | 'every'>): number {
   return at + 3 * every;
 }
@@ -105,12 +106,12 @@ export type ObligationStep = { do: 'return' | 'escalate' | 'expire' | 'nothing';
 /** The step that is due now, and the row after it. After a pause there is one reminder, not several. spec: c2a#duties */
 export function step(obligation: Obligation, now: number): ObligationStep {
   if (obligation.ended || obligation.due === null || now < obligation.due) return { do: 'nothing', obligation };
-  if (isOwedAgain(obligation)) return { do: 'return', obligation: returned(obligation, now) };
-  if (isAbove(obligation)) return { do: 'expire', obligation: expired(obligation, now) };
+  if (needsReminder(obligation)) return { do: 'return', obligation: returned(obligation, now) };
+  if (wasEscalated(obligation)) return { do: 'expire', obligation: expired(obligation, now) };
   return { do: 'escalate', obligation: escalated(obligation, now) };
 }
 
-/** The same without a host: what is late is escalated once, without reminders. Older rows stay as they are. */
+/** The step without a host: a late reply is escalated once, without reminders. Rows later than `LATE_MS` do not change. */
 export function stepIfLate(obligation: Obligation, now: number): ObligationStep {
   const { ended, due, tier, state } = obligation;
   const lateMs = now - deadlineOf(obligation);
@@ -118,7 +119,7 @@ export function stepIfLate(obligation: Obligation, now: number): ObligationStep 
   return isLate ? { do: 'escalate', obligation: escalated(obligation, now) } : { do: 'nothing', obligation };
 }
 
-/** What a signal does to an obligation, and what must follow. An ended one stays as it is. spec: c2a#signals */
+/** The obligation after a signal, and what must follow. An ended obligation does not change. spec: c2a#signals */
 export function onSignal(
   obligation: Obligation,
   signal: KnownSignal,
@@ -127,7 +128,7 @@ export function onSignal(
   intent: Intent,
 ): { obligation: Obligation; follow: 'nothing' | 'escalate' | 'ask_back' } {
   if (obligation.ended) return { obligation, follow: 'nothing' };
-  // The author and the delegate may say that it is done, no matter who did it.
+  // The author and the delegate may say that the work is done, no matter who did it.
   if (signal === 'done' && (by.isAuthor || by.isDelegate)) {
     const end = { as: 'responded', at, by: { signal, by: by.isAuthor ? 'author' : 'delegate' } } as const;
     return { obligation: { ...obligation, due: null, ended: end }, follow: 'nothing' };
@@ -138,7 +139,7 @@ export function onSignal(
     : onObligationSignal(obligation, signal, at);
 }
 
-/** Defers it. An obligation is deferred once, by one interval: otherwise its reader could defer it forever. */
+/** The row after a defer. An obligation is deferred once, by one interval: otherwise its reader could defer it forever. */
 export function deferredUntil(obligation: Obligation, until: number, note: string): Obligation {
   if (obligation.ended) return obligation;
   if (obligation.kind === 'obligation') return { ...extended(obligation), state: 'deferred', note };
@@ -167,7 +168,7 @@ function onReplySignal(
   return { obligation, follow: 'nothing' };
 }
 
-/** A reader's signal is evidence. "Not yet" gives more time, once; "not me" escalates it. */
+/** A reader's signal does not end an obligation. `working` and `queued` give more time, once; `declined` and `blocked` escalate it. */
 function onObligationSignal(obligation: Obligation, signal: KnownSignal, at: number): ReturnType<typeof onSignal> {
   switch (signal) {
     case 'working':
@@ -185,7 +186,7 @@ function onObligationSignal(obligation: Obligation, signal: KnownSignal, at: num
   }
 }
 
-/** Pauses it until its author answers, who is asked once. A row without a due time cannot pause. */
+/** Pauses the row until its author answers a question back, which is asked once. A row without a due time is not paused. */
 function pause(obligation: Obligation, until: number | null): ReturnType<typeof onSignal> {
   if (obligation.state === 'paused') return { obligation, follow: 'nothing' };
   if (isAtRest(obligation)) return { obligation, follow: 'ask_back' };
@@ -197,18 +198,18 @@ function extended(obligation: Obligation): Obligation {
   return { ...obligation, extended: true, due: obligation.due + obligation.every };
 }
 
-/** With a person, or escalated: time changes nothing more. */
+/** Is the row with a person, or escalated for good, so that time changes nothing more? */
 function isAtRest({ due, state }: Obligation): boolean {
   return due === null && state !== 'paused';
 }
 
-/** A deferred, claimed or paused reply gets one more reminder first. */
-function isOwedAgain({ kind, state, returns }: Obligation): boolean {
+/** Is the next step a reminder? A deferred, claimed or paused reply gets one more reminder before its escalation. */
+function needsReminder({ kind, state, returns }: Obligation): boolean {
   return returns < RETURNS[kind] || (kind === 'reply' && state !== 'open');
 }
 
-/** A reply is escalated once. */
-function isAbove({ kind, tier }: Obligation): boolean {
+/** Was the reply escalated already? A reply is escalated once. */
+function wasEscalated({ kind, tier }: Obligation): boolean {
   return kind === 'reply' && tier > 0;
 }
 
@@ -239,12 +240,12 @@ function expired(obligation: Obligation, now: number): Obligation {
   return { ...obligation, due: null, ended: { as: 'failed', at: now, by: { reason: 'expired' } } };
 }
 
-/** The next time. After a long delay the interval begins again, so two reminders are never close together. */
+/** The time from which the next interval counts. After a long delay it counts from now, so two reminders are never close together. */
 function startOf(due: number | null, every: number, now: number): number {
   return due !== null && now >= due && now - due < every / 2 ? due : now;
 }
 
 function deadlineMs({ parley }: Message, at: number): number {
-  const told = parley?.deadline === undefined ? NaN : Date.parse(parley.deadline) - at;
-  return told > 0 ? told : DEADLINE_MS;
+  const given = parley?.deadline === undefined ? NaN : Date.parse(parley.deadline) - at;
+  return given > 0 ? given : DEADLINE_MS;
 }

@@ -24,8 +24,8 @@ import { isOffered, passOn } from './responders.ts';
 const NAMED = 20;
 
 /**
- * Ends copies that nobody has taken since `before` (ms), and tells their senders in this home. A copy ends as failed, and only after its
- * notice was sent under a key, so a crash in between repeats nothing. Returns how many ended.
+ * Ends the copies that arrived before `before` (ms) and were not taken, and notifies their senders in this home. A copy ends as failed, and
+ * only after its notice was sent under a key, so a crash in between repeats nothing. Returns how many copies ended.
  */
 export async function expire(workspace: Workspace, reader: Who, before: number): Promise<number> {
   const pages = new WaitingPages(reader);
@@ -34,7 +34,7 @@ export async function expire(workspace: Workspace, reader: Who, before: number):
     const page = (await pages.next()).map(({ text }) => readMessage(JSON.parse(text))).filter((one) => one !== null);
     const old: Message[] = [];
     for (const message of page) {
-      // They are in order of arrival: after a young one there is no old one.
+      // The page is in order of arrival: after a young message there is no old one.
       if ((await arrivedAt(reader, message)) >= before) break;
       old.push(message);
     }
@@ -56,7 +56,7 @@ async function endAll(workspace: Workspace, reader: Who, old: Message[]): Promis
   if (held.length === 0) return 0;
   try {
     for (const [from, messages] of Map.groupBy(taken, (message) => message.from)) {
-      if (from !== RELAY_NAME) await notify(workspace, from, reader.name, messages);
+      if (from !== RELAY_NAME) await notifySender(workspace, from, reader.name, messages);
     }
   } catch (error) {
     await mailboxes.release(claim, held, { because: 'its sender could not be told' });
@@ -66,7 +66,7 @@ async function endAll(workspace: Workspace, reader: Who, old: Message[]): Promis
   return done ? held.length : 0;
 }
 
-async function notify(workspace: Workspace, from: string, reader: AgentName, messages: Message[]): Promise<void> {
+async function notifySender(workspace: Workspace, from: string, reader: AgentName, messages: Message[]): Promise<void> {
   const [first] = messages;
   if (!first) return;
   const ids = messages.slice(0, NAMED).map(({ id }) => id.slice(0, 8));
@@ -83,12 +83,12 @@ async function notify(workspace: Workspace, from: string, reader: AgentName, mes
       ...(messages.length === 1 && { thread: first.id }),
     });
   } catch (error) {
-    // The sender is gone, has no room, or was told before. The copies still end.
+    // The sender is gone, has no room, or was notified before. The copies still end.
     if (!(error instanceof Refusal)) throw error;
   }
 }
 
-/** By our own clock. Another program's message may have any time in it, so the time counts at which we found it. */
+/** The time of arrival by our own clock. Another program's message may contain any time, so the time at which we found its file counts. */
 async function arrivedAt(reader: Who, message: Message): Promise<number> {
   const found = (await receiptsOf(reader, message.id)).find(({ step }) => step === 'stored');
   return Date.parse(found?.at ?? message.ts);
@@ -101,7 +101,7 @@ const SOON_MS = 60_000;
 /** How many characters of a message its reminder quotes. */
 const TEXT_SHOWN = 2000;
 
-/** What only a host can do. */
+/** The acts that only a host can do. */
 export interface Acts {
   /** Offers the message to its reader again. False if no harness can show it now. */
   redeliver(obligation: Obligation): Promise<boolean>;
@@ -115,23 +115,23 @@ export interface Acts {
 export async function tick(workspace: Workspace, home: Home, now: number, act: Acts): Promise<number | null> {
   await enterObligations(home);
   await sendHeld(workspace, home);
-  const rising: Obligation[] = [];
+  const toEscalate: Obligation[] = [];
   for (;;) {
     const due = await home.journal.dueObligations(now, BATCH);
-    let moved = 0;
-    for (const obligation of due) if (await see(workspace, home, obligation, now, act, rising)) moved += 1;
-    // A row that did not change would be found again at once.
-    if (due.length < BATCH || moved === 0) break;
+    let changed = 0;
+    for (const obligation of due) if (await doStep(workspace, home, obligation, now, act, toEscalate)) changed += 1;
+    // If no row changed, the next query would find the same rows.
+    if (due.length < BATCH || changed === 0) break;
   }
-  // All together: each recipient gets one notice.
-  await escalate(workspace, home, rising);
-  for (const obligation of rising) await isUp(workspace, home, obligation, now);
+  // All together, so that each recipient gets one notice.
+  await escalate(workspace, home, toEscalate);
+  for (const obligation of toEscalate) await afterEscalation(workspace, home, obligation, now);
   return home.journal.nextDue();
 }
 
 /**
- * The same without a host: escalates, once each, what agents were shown and did not answer in time. There are no reminders, and nothing
- * fails. `isWorkedOn`: the turn that it began has not ended.
+ * The tick without a host: escalates each message once that an agent was shown and did not answer in time. There are no reminders, and
+ * nothing fails. `isWorkedOn`: the turn that the message began has not ended.
  */
 export async function raiseLate(
   workspace: Workspace,
@@ -140,25 +140,25 @@ export async function raiseLate(
   isWorkedOn: (obligation: Obligation) => boolean,
 ): Promise<void> {
   await enterObligations(home);
-  const rising: Obligation[] = [];
+  const toEscalate: Obligation[] = [];
   for (const { name, parley } of await home.directory.list()) {
     if (parley?.kind !== 'agent') continue;
     for (const obligation of await lateOf(home, name, now)) {
       if (isWorkedOn(obligation)) continue;
-      const done = await taken(home, obligation, now, stepIfLate);
-      if (done.do === 'escalate') rising.push(done.obligation);
+      const done = await takeStep(home, obligation, now, stepIfLate);
+      if (done.do === 'escalate') toEscalate.push(done.obligation);
     }
   }
-  await escalate(workspace, home, rising);
-  for (const obligation of rising) await isUp(workspace, home, obligation, now);
+  await escalate(workspace, home, toEscalate);
+  for (const obligation of toEscalate) await afterEscalation(workspace, home, obligation, now);
 }
 
-/** What this agent was shown and has not answered in time. */
+/** The obligations for messages that this agent was shown and has not answered in time. */
 async function lateOf(home: Home, name: AgentName, now: number): Promise<Obligation[]> {
   const late: Obligation[] = [];
   for (let after: Obligation | undefined, isRead = false; !isRead;) {
     const page = await home.journal.owed(name, { after, limit: BATCH });
-    // The row alone decides for most: it is not late, or too old.
+    // For most rows the row alone decides: it is not late, or too old.
     for (const obligation of page.filter((one) => stepIfLate(one, now).do === 'escalate')) {
       const copy = await home.journal.copy(name, obligation.id);
       if (copy?.state !== 'settled' || isOffer(obligation, copy)) continue;
@@ -171,45 +171,45 @@ async function lateOf(home: Home, name: AgentName, now: number): Promise<Obligat
   return late;
 }
 
-/** Does one step. Rows to escalate are added to `rising`. False if there was nothing to do, or another process did it. */
-async function see(
+/** Does the due step of one row. Adds rows to escalate to `toEscalate`. False if there was nothing to do, or another process did it. */
+async function doStep(
   workspace: Workspace,
   home: Home,
   obligation: Obligation,
   now: number,
   act: Acts,
-  rising: Obligation[],
+  toEscalate: Obligation[],
 ): Promise<boolean> {
   const message = await home.journal.message(obligation.id);
   const copy = await home.journal.copy(obligation.mailbox, obligation.id);
-  const stand = await obligationState(home, obligation, message);
-  if (stand === 'ended') return true;
-  if (stand === 'waiting') return waitOn(home, obligation, now);
+  const state = await obligationState(home, obligation, message);
+  if (state === 'ended') return true;
+  if (state === 'waiting') return postpone(home, obligation, now);
   if (copy && isOffered(copy) && (obligation.state === 'open' || obligation.state === 'claimed')) {
-    return lapse(workspace, home, obligation, message, now);
+    return endOffer(workspace, home, obligation, message, now);
   }
   if (message && (await applyLate(workspace, home, obligation, message))) return true;
-  const done = await taken(home, obligation, now);
+  const done = await takeStep(home, obligation, now);
   if (done.do === 'return') {
-    await comeBack(workspace, home, done.obligation, message, copy, act);
+    await remind(workspace, home, done.obligation, message, copy, act);
     const { state, returns, due } = done.obligation;
     await home.journal.changeObligation(obligation.mailbox, obligation.id, (open) =>
       isUntouched(open, now) ? { ...open, state, returns, due } : { ...open, returns },
     );
   }
-  if (done.do === 'escalate') rising.push(done.obligation);
+  if (done.do === 'escalate') toEscalate.push(done.obligation);
   if (done.do === 'expire') await afterEnd(home, done.obligation);
   return done.do !== 'nothing';
 }
 
-/** Its reader has answered. Until a chat has shown the answer, there are no reminders and no escalation. */
-async function waitOn(home: Home, { mailbox, id }: Obligation, now: number): Promise<true> {
+/** The reader has answered, but a chat must still show the answer. Until then there are no reminders and no escalation. */
+async function postpone(home: Home, { mailbox, id }: Obligation, now: number): Promise<true> {
   await home.journal.changeObligation(mailbox, id, (open) => ({ ...open, due: now + open.every }));
   return true;
 }
 
-/** Takes the due step; only one process can. Sending a notice may fail: until it is sent, the row is due again soon. */
-async function taken(home: Home, { mailbox, id }: Obligation, now: number, next = step): Promise<ObligationStep> {
+/** Takes the due step; only one process can. Sending a notice may fail, so the row is due again soon until the notice is sent. */
+async function takeStep(home: Home, { mailbox, id }: Obligation, now: number, next = step): Promise<ObligationStep> {
   let done: ObligationStep | undefined;
   await home.journal.changeObligation(mailbox, id, (open) => {
     done = next(open, now);
@@ -219,13 +219,13 @@ async function taken(home: Home, { mailbox, id }: Obligation, now: number, next 
   return done ?? { do: 'nothing', obligation: { mailbox, id } as Obligation };
 }
 
-/** Still as `taken` left it: its reader has neither claimed nor deferred it. */
+/** Is the row still as `takeStep` left it, because its reader has neither claimed nor deferred it? */
 function isUntouched({ due }: Obligation, now: number): boolean {
   return due === now + SOON_MS;
 }
 
-/** It was escalated. Its reader may still answer, after it has read the thread. */
-async function isUp(
+/** After an escalation: updates the row, and lets its reader still answer, after it has read the thread. */
+async function afterEscalation(
   workspace: Workspace,
   home: Home,
   { mailbox, id, kind, state, tier, due }: Obligation,
@@ -241,8 +241,8 @@ async function isUp(
   await home.journal.record(mailbox, id, receipt('reconsidered', workspace.now(), evidence));
 }
 
-/** The chosen agent did not take it, or its claim ended. The next agent is asked. */
-async function lapse(
+/** Ends an offer that the chosen agent did not take, or whose claim ended, and asks the next agent. */
+async function endOffer(
   workspace: Workspace,
   home: Home,
   obligation: Obligation,
@@ -260,23 +260,18 @@ async function lapse(
   return true;
 }
 
-/** Quiet times hold for reminders too, except for urgent mail of a person. spec: c2a#quiet-times */
-async function isLeftAlone(
-  home: Home,
-  { mailbox }: Obligation,
-  message: Message | null,
-  now: number,
-): Promise<boolean> {
+/** Is the reader in a quiet time? Quiet times hold for reminders too, except for urgent mail of a person. spec: c2a#quiet-times */
+async function wantsQuiet(home: Home, { mailbox }: Obligation, message: Message | null, now: number): Promise<boolean> {
   const quiet = (await home.directory.get(mailbox))?.parley?.quiet;
   if (!quiet || !(await isQuietAt(quiet, now))) return false;
   return message?.priority !== 'urgent' || (await isAgent(home, message.from));
 }
 
 /**
- * Reminds the same reader: a host offers the message again; otherwise a waiting copy is raised; otherwise a knock points to what was
- * shown before.
+ * Reminds the reader: a host offers the message again; else a waiting copy is raised; else a knock points to the message that was shown
+ * before.
  */
-async function comeBack(
+async function remind(
   workspace: Workspace,
   home: Home,
   obligation: Obligation,
@@ -286,7 +281,7 @@ async function comeBack(
 ): Promise<void> {
   const { mailbox, id, returns } = obligation;
   const now = workspace.now();
-  if (await isLeftAlone(home, obligation, message, now)) {
+  if (await wantsQuiet(home, obligation, message, now)) {
     const because = 'its reader wants quiet: nothing was shown';
     await home.journal.record(mailbox, id, receipt('reconsidered', now, { because, returns }));
     return;

@@ -15,21 +15,21 @@ export const AgentExtras = new Schema(() =>
     owner: v.optional(v.boolean()),
     /** Channels (`#name`) and exchanges (the id of their first message) that are assigned to this agent. */
     owns: v.optional(v.array(v.string())),
-    /** Its quiet time: always, until a time, or every day between two times of the home's clock. */
+    /** The quiet time: always, until a time, or every day between two times of the home's clock. */
     quiet: v.optional(Quiet.inner),
-    /** What its model answers in its window is not sent. */
+    /** The final texts of its model are not sent as captured answers. */
     capture: v.optional(v.literal('off')),
     /** Channels and exchanges that it was asked to leave: it gets their messages again when it is mentioned. */
     left: v.optional(v.array(v.string())),
     /** A person's name for display. */
     displayName: v.optional(v.pipe(v.string(), v.maxLength(200))),
-    /** Of the mailbox of a surface: which workspace it is, and whether two of its conversations use the same message ids. */
+    /** For the mailbox of a surface: its workspace, and whether two of its conversations use the same message ids. */
     surface: v.optional(
       v.object({ platform: v.string(), workspaceId: v.string(), repeatsIds: v.optional(v.literal(true)) }),
     ),
-    /** Channels to which it was subscribed because its session was bound with them. */
+    /** Channels to which the agent was subscribed because its session was bound with them. */
     joined: v.optional(v.array(v.string())),
-    /** Of a person at a surface: the platform's id of their DM with each agent. */
+    /** For a person at a surface: the platform's id of their DM with each agent. */
     dms: v.optional(v.record(v.string(), v.string())),
   }),
 );

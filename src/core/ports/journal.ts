@@ -6,7 +6,7 @@ import type { Obligations } from './obligations.ts';
 import type { Refusal } from '../refusal.ts';
 import type { SessionStore } from './session-store.ts';
 
-/** One recipient's copy, with the decision how that recipient sees it. */
+/** One recipient's copy, with its attention. */
 export interface Copy {
   mailbox: AgentName;
   attention: Attention;
@@ -21,7 +21,7 @@ export interface Entry {
   firstTried?: string | undefined;
   /** The message as JSON, if the caller already has it. */
   text?: string | undefined;
-  /** Its id was made for this entry, so no lookup is needed. */
+  /** The id was made for this entry, so no lookup is needed. */
   fresh?: true | undefined;
 }
 
@@ -30,7 +30,7 @@ export interface Acceptance {
   message: Message;
   copies: Copy[];
   first: boolean;
-  /** Its body was pruned, so a retry cannot be compared with it. */
+  /** The body was pruned, so a retry cannot be compared with it. */
   pruned?: boolean;
   /** Its sequence number, if it is new. */
   seq?: number;
@@ -51,18 +51,19 @@ export type CopyState = 'stored' | 'held' | 'settled' | 'gone';
 export interface CopyRecord extends Copy {
   id: MessageId;
   state: CopyState;
-  /** How often a reader began it and did not settle it. A release of an unseen copy does not count. */
+  /** How often a delivery of this copy was begun and not settled. A release of an unseen copy does not count. */
   attempt: number;
-  /** Its owner, and until when (ms). A held copy without an owner waits for that time. */
+  /** The owner of the claim. Null for a held copy that was released and waits again only at `until`. */
   owner: string | null;
-  /** Held by any caller that knows the owner's name, not by a running process. */
+  /** Any caller that knows the owner's name may end the copy, not only a running process. */
   bearer: boolean;
+  /** When the claim or the delay ends (ms). */
   until: number | null;
   disposition: Disposition | null;
   settledAt: string | null;
   settledBy: Evidence | null;
   keep: boolean;
-  /** It has no file: only the journal has its message. See MailboxJournal. */
+  /** The copy has no file: only the journal has its message. See MailboxJournal. */
   fileless?: boolean;
 }
 
@@ -72,11 +73,11 @@ export interface Settlement {
   by: Evidence;
   /** Keep the file in `cur/` instead of deleting it. */
   keep?: boolean;
-  /** The copy was in a shared mailbox, and this agent has it from now on: see `assign`. A `taker` in the evidence counts for nothing. */
+  /** The copy was in a shared mailbox and belongs to this agent from now on: see `assign`. A `taker` in the evidence is ignored. */
   taker?: AgentName;
 }
 
-/** Why a copy is `released` that its reader neither ended nor gave back. */
+/** The reason for a `released` copy that its reader neither ended nor gave back. */
 export const LEASE_ENDED = 'the reader died or let its lease run out';
 
 /** A message with its copies and their receipts. */
@@ -106,7 +107,7 @@ export interface HistoryRow {
 /** How many of a reader's last messages `unanswered` searches. */
 export const LAST_MESSAGES = 20;
 
-/** Queries about the past. They change nothing. */
+/** Queries about the past. They do not change anything. */
 export interface Records {
   /** The message under this id, or null. */
   message(id: MessageId): Promise<Message | null>;
@@ -131,11 +132,14 @@ export interface Records {
    * after it. Searches the last 20 messages that each of them got, so the length of the history does not matter.
    */
   unanswered(from: AgentName, to: AgentName, since: number): Promise<Message | null>;
-  /** Messages with all these words, or else with words that begin so; newest first. The first search after much mail takes a while and calls `onProgress`. */
+  /**
+   * Messages with all these words, or else with words that begin with them; newest first. The first search after much mail takes a while and
+   * calls `onProgress`.
+   */
   search(words: string, page: Page, onProgress?: (left: number) => void): Promise<HistoryRow[]>;
   /** One message with all its evidence; null if the id is unknown. */
   trace(id: MessageId): Promise<Trace | null>;
-  /** The receipts of these steps in all mailboxes since then (Unix ms), oldest first. Costs what was noted since then. */
+  /** The receipts of these steps in all mailboxes since `since` (Unix ms), oldest first. The cost depends only on the receipts since then. */
   receiptsSince(
     since: number,
     steps: readonly Receipt['step'][],
@@ -145,7 +149,7 @@ export interface Records {
 export interface JournalTroubles {
   /** Rows may be missing for files that exist: the journal is new or rebuilt, or the machine was restarted. */
   fresh: boolean;
-  /** A copy is held: it may be abandoned. */
+  /** A copy is held and may be abandoned. */
   held: boolean;
   /** A copy waits without a file. */
   unexported: boolean;
@@ -170,32 +174,32 @@ export interface Claimed {
   isScarce?: boolean;
 }
 
-/** What happened, with proof. Copies are claimed and settled by the mailboxes alone; see MailboxJournal. */
+/** Records what happened, with proof. Only `Mailboxes` claims and settles copies; see MailboxJournal. */
 export interface Journal extends Records, Obligations {
   /** The number of the newest message. */
   newest(): Promise<number>;
   /** One waiting copy, or null. */
   waitingCopy(mailbox: AgentName, id: MessageId): Promise<WaitingCopy | null>;
   /**
-   * What waits for this mailbox after this sequence number, in order: at most `limit`. Costs a page, not the history. `only`: those that
-   * do not wait quietly, those of them that are urgent, those for a digest, or those that a guard keeps for a digest; of the others no text is
-   * read.
+   * At most `limit` waiting copies of this mailbox after this sequence number, in order. Costs a page, not the history. `only`: those that do
+   * not wait quietly, those of them that are urgent, those for a digest, or those that a guard keeps for a digest. The texts of the others
+   * are not read.
    */
   waitingCopies(mailbox: AgentName, after: number, limit: number, only?: WaitingKind): Promise<WaitingCopy[]>;
-  /** The mailboxes whose names begin so and in which something waits or is held, by name. Costs as many as there are, whatever waits. */
+  /** The mailboxes that begin with `prefix` and have a waiting or held copy, by name. The cost depends only on the number of mailboxes. */
   mailboxesWithMail(prefix: string): Promise<AgentName[]>;
   /** Whether anything needs repair. One cheap query: every command runs it. */
   troubles(): Promise<JournalTroubles>;
-  /** Prompts for sessions, and what they answered. Closed with the journal. */
+  /** The prompts for sessions and their answers. Closed with the journal. */
   sessionStore(): SessionStore;
   /** Stores an entry in one transaction, or returns the entry that is already there under that sender and key. */
   accept(entry: Entry): Promise<Acceptance>;
   /** Changes how the recipient sees a waiting copy. */
   reconsider(mailbox: AgentName, id: MessageId, attention: Attention): Promise<void>;
   /**
-   * Gives a settled copy of a shared mailbox to the agent that took it: it has a copy that ended in the same way, the receipts, and what
-   * is owed. The copy of the shared mailbox stays settled, so that its file cannot come back. Nothing happens if it is not settled, or was
-   * taken by another agent.
+   * Gives a settled copy of a shared mailbox to the agent that took it: that agent gets a copy that ended in the same way, the receipts, and
+   * the obligation. The copy of the shared mailbox stays settled, so that its file cannot come back. Does nothing if the copy is not settled
+   * or was taken by another agent.
    */
   assign(mailbox: AgentName, id: MessageId, taker: AgentName): Promise<void>;
   /** Adds one proven step. */
@@ -215,7 +219,7 @@ export interface Journal extends Records, Obligations {
   close(): Promise<void>;
 }
 
-/** Which copy: the number of its message, and whose it is. */
+/** Identifies a copy: the sequence number of its message, and its mailbox. */
 export interface CopyNumber {
   seq: number;
   mailbox: AgentName;
@@ -228,13 +232,13 @@ export interface WaitingCopy extends Mail {
   quiet: boolean;
 }
 
-/** Which of the waiting copies are meant. */
+/** The kinds of waiting copies that a query can select. */
 export type WaitingKind = 'loud' | 'immediate' | 'digest' | 'kept';
 
-/** A waiting copy that somebody should write a file for. */
+/** A waiting copy that still needs a file. */
 export type Unexported = WaitingCopy & CopyNumber;
 
-/** A copy that waits or is held: whether it waits, and whether its file should be in the mailbox. */
+/** A copy that waits or is held. `hasFile`: its file should be in the mailbox. */
 export interface OpenCopy {
   seq: number;
   id: MessageId;
@@ -242,35 +246,34 @@ export interface OpenCopy {
   hasFile: boolean;
 }
 
-/** Before all copies. */
+/** The position before all copies. */
 export const FIRST: CopyNumber = { seq: 0, mailbox: '' as AgentName };
 
 /** Where a whole file of a copy was found: where it waits, as a draft, or nowhere. */
 export type FilePlace = 'exported' | 'draft' | 'nowhere';
 
 /**
- * The write half for mailboxes, which pair each step with their files; see mailboxes.ts. It decides which entry is new and which reader
- * wins.
+ * The write half, for `Mailboxes`, which does each step together with its files; see mailboxes.ts. It decides which entry is new and which
+ * reader wins.
  *
- * A copy is `stored` until one reader claims it (`held`). Then it is `settled`, or `stored` again if that reader releases it, dies, or
- * its lease runs out. `settled` is final. `gone` is the last known state: if the other program puts the file back, the copy can be
- * claimed again.
+ * A copy is `stored` until one reader claims it (`held`). Then it is `settled`, or `stored` again if that reader releases it or dies, or its
+ * lease ends. `settled` is final. `gone` is the last known state: if the other program puts the file back, the copy can be claimed again.
  *
- * A copy accepted together with others is *fileless*: only the journal has its message. While it waits it is also *unexported*:
- * somebody should write its file. It leaves that queue in one of two ways, and the journal lets only one of them happen:
- * a reader claims it and gets the message from the journal, so that it never has a file (put back, it is unexported again);
- * or the exporter, which wrote a draft of it, says `drafted`, and from then on it has a file like every other copy, if not one that was flushed.
+ * A copy that was accepted together with others is *fileless*: only the journal has its message. While it waits it is also *unexported*: the
+ * exporter should write its file. It leaves that queue in one of two ways, and the journal lets only one of them happen: a reader claims it
+ * and gets the message from the journal, so that it never has a file (if it is put back, it is unexported again); or the exporter, which
+ * wrote a draft of it, calls `drafted`. From then on it has a file like every other copy, but one that may not be flushed.
  */
 export interface MailboxJournal extends Journal {
   /** Makes rows for files without one, as waiting or as kept after reading. Existing rows stay unchanged. */
   adopt(entries: Entry[], as: 'stored' | 'kept'): Promise<void>;
   /** Of many racing claimers of one copy exactly one wins. The claim of a dead owner, or an expired one, can be won again. */
   claim(mailbox: AgentName, ids: MessageId[], owner: string, until: number): Promise<Claimed>;
-  /** Prolongs what this owner still holds. Returns how many copies that was. */
+  /** Renews the claims that this owner still holds. Returns how many copies these were. */
   renew(mailbox: AgentName, owner: string, until: number): Promise<number>;
   /**
-   * Settles the copies that this owner still holds, in one transaction, and returns their ids. `show` runs inside it, last: if it
-   * throws, nothing is settled. If this owner lost any of the ids, nothing is shown or settled, and the answer is null.
+   * Settles the copies that this owner still holds, in one transaction, and returns their ids. `show` runs as its last step: if it throws,
+   * nothing is settled. If this owner has lost any of the ids, nothing is shown or settled, and the result is null.
    */
   settle(
     mailbox: AgentName,
@@ -280,9 +283,9 @@ export interface MailboxJournal extends Journal {
     show?: () => void,
   ): Promise<MessageId[] | null>;
   /**
-   * Releases held copies: at once, or, with `until`, not before then. Returns the ids that this owner held. `putBack` runs inside, for
-   * each copy that waits again at once: if it throws, nothing is released. `begun`: its reader may have seen it, so it comes again with
-   * a higher `attempt`.
+   * Releases held copies: at once, or, with `until`, not before then. Returns the ids that this owner held. `putBack` runs inside the
+   * transaction for each copy that waits again at once: if it throws, nothing is released. `begun`: the reader may have seen the copies, so
+   * their `attempt` is higher.
    */
   release(
     mailbox: AgentName,
@@ -293,44 +296,44 @@ export interface MailboxJournal extends Journal {
     putBack?: (id: MessageId, attention: Attention) => void,
     begun?: boolean,
   ): Promise<MessageId[]>;
-  /** Held copies whose owner is dead, whose lease ran out, or whose delay is over. */
+  /** Held copies whose owner is dead, whose lease has ended, or whose delay is over. */
   abandoned(): Promise<CopyRecord[]>;
-  /** Makes one abandoned copy wait again, unless another process was faster. `putBack` runs inside, last. */
+  /** Makes one abandoned copy wait again, unless another process was faster. `putBack` runs as the last step of the transaction. */
   restore(copy: CopyRecord, putBack: () => void): Promise<boolean>;
   /** Records that every file has its row. */
   complete(): Promise<void>;
   /** Settles every waiting copy of a message as superseded, and returns the copies as they were before. */
   withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]>;
-  /** Records that this copy is gone: another program took it, or its file was no message. */
+  /** Records that this copy is gone: another program took it, or its file was not a message. */
   lost(mailbox: AgentName, id: MessageId, how?: 'taken_elsewhere' | 'set_aside'): Promise<void>;
   /**
-   * Accepts many entries as one act, each with its own outcome: a refusal of one never hurts the others. Their copies are
-   * unexported. What is accepted is on disk only after `flush`.
+   * Accepts many entries in one transaction, each with its own outcome: a refusal of one does not affect the others. Their copies are
+   * unexported. Accepted entries are on disk only after `flush`.
    */
   acceptTogether(entries: Entry[]): Promise<(Acceptance | Refusal)[]>;
-  /** Everything committed before this call is on disk when it returns. `alone`: nobody else waits for this thread meanwhile. */
+  /** Returns when everything that was committed before the call is on disk. `alone`: nothing else waits for this thread meanwhile. */
   flush(alone?: boolean): Promise<void>;
-  /** This process is asked by many at once. */
+  /** Prepares the journal for a process that serves many callers at once. */
   tuneForServer(cacheKb?: number): void;
-  /** The ids of the copies that are stored or held, each with whether its file should be in the mailbox. There may be very many. */
+  /** The ids of the copies that are stored or held. True: the file of the copy should be in the mailbox. There may be very many. */
   openIds(mailbox: AgentName): Promise<Map<MessageId, boolean>>;
-  /** The same copies page by page: those after a number, in order of arrival. */
+  /** The same copies page by page: those after a sequence number, in order of arrival. */
   openCopies(mailbox: AgentName, after: number, limit: number): Promise<OpenCopy[]>;
-  /** Copies without a file, oldest first, or those that were drafted and are not known to be exported. */
+  /** Copies without a file, oldest first; with `drafted`, copies that were drafted and are not known to be exported. */
   unexported(after: CopyNumber, limit: number, drafted?: boolean): Promise<Unexported[]>;
-  /** Nearly always zero where no relay runs. At most `limit` are counted. */
+  /** The number of copies without a file; counting stops at `limit`. Nearly always zero if no relay runs. */
   unexportedCount(limit: number): Promise<number>;
-  /** A draft of each of these is written: those that still wait may be published, and they alone. Returns which. */
+  /** Records that drafts of these copies are written. Returns for each whether it still waits: only then may its draft be published. */
   drafted(copies: CopyNumber[]): Promise<boolean[]>;
-  /** These drafted copies are published, or were taken before that. */
+  /** Records that these drafted copies are published, or were taken before that. */
   exported(copies: CopyNumber[]): Promise<void>;
-  /** Both at once, for a spool in which a draft is where readers look. Returns which of these still waited for that. */
+  /** Both at once, for a backend whose drafts are where readers look. Returns for each copy whether it still waited. */
   placed(copies: CopyNumber[]): Promise<boolean[]>;
   /**
-   * Enters mail that a relay of an older version answered and left beside the journal. Nothing happens where there is none, while its
-   * relay lives, or on a full disk: every open and every heal tries it. `isExporter`: the caller holds the export lock.
+   * Enters mail that a relay of an older version accepted and left beside the journal. Does nothing if there is none, while that relay runs,
+   * or on a full disk: every open and every heal tries again. `isExporter`: the caller holds the export lock.
    */
   importOldTray(isExporter?: boolean): void;
-  /** After a restart of the machine: asks for every exported copy that waits where its file is, and believes it. */
+  /** After a restart of the machine: asks `look` for every exported copy that waits where its file is, and records the answer. */
   recount(look: (copy: { mailbox: AgentName; id: MessageId; quiet: boolean }) => FilePlace): Promise<void>;
 }

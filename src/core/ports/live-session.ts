@@ -9,32 +9,32 @@ export interface LiveSession {
   client: string;
   /** The client's own id of the session. */
   id: string;
-  /** Where it works, absolute. */
+  /** The absolute path of the folder in which it works. */
   folder: string;
-  /** The process of its window, if it has one. `start` tells it from a later process with the same number. */
+  /** The process of its window, if it has one. `start` distinguishes it from a later process with the same pid. */
   pid?: number;
   start?: string;
   status: SessionStatus;
-  /** What it waits for, in the client's words. */
+  /** What the session waits for, in the client's words. */
   waitingFor?: string;
   /** The compaction after which the client waits for `showAgain`, in the client's words. */
   compaction?: string;
-  /** The client does not say whether a window still shows it. */
+  /** The client does not say whether a window still shows the session. */
   isUncertain?: true;
-  /** When its mail comes where no way is open now: `at the end of its turn`. Without it: with its next prompt. */
+  /** When mail reaches the session if no way is open now, such as `at the end of its turn`. Absent: with its next prompt. */
   mailComes?: string;
-  /** Its model has none of Parley's tools. */
+  /** The model of the session has none of Parley's tools. */
   hasNoTools?: true;
 }
 
 /**
  * What a client's record says about one message that was handed to one of its sessions.
- * `shown`: it was in a request to the model. `accepted`: the client has it and will show it. `trouble`: it
- * asked its model with it and got no answer, in the client's words. `needsTurn`: the conversation has it, and the model is not asked with it
- * until another turn begins, because the request failed, or the client was started again. Not where its user stopped the model.
- * `none`: the record does not have it. `isOver`: the client cannot have it any more, so it may be handed over again.
- * `declined`: the user of the client does not want it.
- * What a reader does not understand is `none` with `isOver` false.
+ * `shown`: the message was in a request to the model. `accepted`: the client has the message and will show it. `trouble`: the client's request
+ * to its model with the message failed, in the client's words. `needsTurn`: the conversation has the message, but the model sees it only when
+ * another turn begins, because the request failed or the client was started again; not set if the user stopped the model.
+ * `none`: the record does not have the message. `isOver`: the client cannot have it any more, so it may be handed over again.
+ * `declined`: the user of the client does not want the message.
+ * An entry that the reader does not understand is `none` with `isOver` false.
  */
 export type RecordedProof =
   | ShownProof
@@ -48,7 +48,7 @@ export interface ShownProof {
   turn?: MessageTurn;
 }
 
-/** The turn that a message began, and that nothing else joined. Absent where the message joined a turn, or shared one. */
+/** The turn that a message began alone. Absent if the message joined a turn or shares one. */
 export interface MessageTurn {
   id: string;
   /** Its end, once the record has it. `text` is the final text of the model. */
@@ -57,25 +57,25 @@ export interface MessageTurn {
 
 /** The running sessions of one client. */
 export interface LiveSessions {
-  /** Those that run now. Cheap: starts no process. */
+  /** The sessions that run now. Cheap: starts no process. */
   list(): Promise<LiveSession[]>;
-  /** Calls back when the list or a record may have changed. Returns how to stop. */
+  /** Calls `changed` when the list or a record may have changed. Returns a function that stops the calls. */
   watch(changed: () => void): () => void;
   /**
    * The ways that reach this session now, the best first. Each hands over one line or request per parcel, with the parcel's id, and
-   * waits until the record proves `shown`, or until it is known that nothing went in. One that types does so only in a terminal that we
-   * hold.
+   * waits until the record proves `shown`, or until it is certain that nothing was handed over. A way that types does so only in a terminal that
+   * Parley holds.
    */
   ways(session: LiveSession): readonly Way[];
   /**
-   * What the record says about this message. `session` has the pid and start of the process that it was handed to, where they are known: if
-   * that process has ended, what it had not shown is over, also if another process has the session now. `since`: it was not handed over
-   * before this time (Unix ms).
+   * What the record says about this message. `session` has the pid and start of the process that got the message, if they are known: if that
+   * process has ended without showing the message, the message is over, also if another process has the session now. `since`: the message
+   * was not handed over before this time (Unix ms).
    */
   proof(session: LiveSession, id: MessageId, since: number): Promise<RecordedProof>;
   /**
-   * Puts these before the model again with its next request, without a turn of their own: a compaction may have taken them out of its context.
-   * For a client that runs no hook after a compaction.
+   * Shows these messages to the model again with its next request, without starting a turn: a compaction may have removed them from its
+   * context. For a client that runs no hook after a compaction.
    */
   showAgain?(session: LiveSession, parcels: readonly Parcel[]): Promise<void>;
   close(): Promise<void>;

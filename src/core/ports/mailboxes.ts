@@ -4,13 +4,13 @@ import type { AgentName, MessageId } from '../names.ts';
 import type { Evidence } from '../receipt.ts';
 import type { Acceptance, CopyRecord, Entry, Mail, Settlement } from './journal.ts';
 
-/** A message that waits. Quiet ones are where no hook looks. */
+/** A message that waits. Hooks do not look at quiet messages. */
 export interface WaitingMessage {
   message: Message;
   quiet: boolean;
 }
 
-/** What a reader holds. It ends by `settle` or `release`; otherwise by the reader's death or at `until`. */
+/** The copies that a reader holds. A claim ends by `settle` or `release`, or else by the reader's death or at `until`. */
 export interface Claim {
   mailbox: AgentName;
   owner: string;
@@ -19,9 +19,9 @@ export interface Claim {
 }
 
 /**
- * Who holds a claim: this process (its death frees it at once), or anyone who knows the owner's name (only time frees it). A bearer that
- * must know its own after a restart says its name: the owner is then `bearer.<name>`, and several claims under it are one. With a
- * name, the death of `process` frees the copies too.
+ * The holder of a claim: this process (its death frees the copies at once), or any bearer of the owner's name (only time frees them). A bearer
+ * that must find its claims again after a restart gives a name: the owner is then `bearer.<name>`, and several claims under it are one. With
+ * a name, the death of `process` frees the copies too.
  */
 export interface Lease {
   ms: number;
@@ -29,7 +29,7 @@ export interface Lease {
   process?: number | undefined;
 }
 
-/** How a reader sees what is settled. `'shown'`: it has seen it already. Left out: it sees it only afterwards. */
+/** How the reader sees a settled copy. `'shown'`: it has already seen it. Left out: it sees it only afterwards. */
 export type Show = (() => void) | 'shown';
 
 export interface Watch {
@@ -38,23 +38,23 @@ export interface Watch {
 
 /** The reader's half: one agent's waiting messages. */
 export interface MailboxReader {
-  /** Everything waiting, oldest first. Claims nothing. Never half a message. */
+  /** All waiting messages, oldest first. Claims nothing. Never returns half a message. */
   peek(mailbox: AgentName): Promise<WaitingMessage[]>;
-  /** The ids of everything waiting, in no order; with `loudOnly` it costs nothing what waits quietly. Reads no message. */
+  /** The ids of all waiting messages, in no order. Reads no message. With `loudOnly`, quiet messages are left out and cost nothing. */
   ids(mailbox: AgentName, loudOnly?: boolean): Promise<MessageId[]>;
   /** One waiting message, or null. Claims nothing. */
   read(mailbox: AgentName, id: MessageId): Promise<WaitingMessage | null>;
   /**
-   * Claims these messages. Of many racing callers exactly one gets each; a copy lost to another is left out. Those that the
-   * caller has `read` while they waited need not be read again: a message never changes.
+   * Claims these messages. Of many racing callers exactly one gets each copy; a copy that another caller got is left out. Messages that the
+   * caller has already `read` are not read again: a message never changes.
    */
   claim(mailbox: AgentName, ids: MessageId[], lease: Lease, read?: ReadonlyMap<MessageId, Message>): Promise<Claim>;
   /** Prolongs a claim from now. False if it is no longer held. */
   renew(claim: Pick<Claim, 'mailbox' | 'owner'>, lease: Lease): Promise<boolean>;
   /**
-   * Ends held copies. `show` runs at the last moment at which it can still be undone: if it throws before anything was shown, the
-   * copies are released and the error goes on. What was shown and cannot be settled waits again too, with a higher `attempt`. Answers false, and shows nothing, if any of them is no longer held
-   * by this owner.
+   * Ends held copies. `show` runs at the last moment at which it can still be undone: if it throws before anything was shown, the copies are
+   * released and the error is thrown. Copies that were shown and cannot be settled wait again too, with a higher `attempt`. Returns false,
+   * and shows nothing, if this owner no longer holds all of the copies.
    */
   settle(
     claim: Pick<Claim, 'mailbox' | 'owner'>,
@@ -62,7 +62,7 @@ export interface MailboxReader {
     settlement: Settlement,
     show?: Show,
   ): Promise<boolean>;
-  /** Puts held copies back, at once or after a delay. `begun`: the reader may have seen them, so they come with a higher `attempt`. */
+  /** Makes held copies wait again, at once or after a delay. `begun`: the reader may have seen them, so their `attempt` is higher. */
   release(
     claim: Pick<Claim, 'mailbox' | 'owner'>,
     ids: MessageId[],
@@ -71,40 +71,40 @@ export interface MailboxReader {
     begun?: boolean,
   ): Promise<MessageId[]>;
   /**
-   * Calls back after anything loud may have arrived, at least once per arrival, until closed. Claims nothing. With the mail
-   * where the spool knows it; without it, the watcher looks for itself.
+   * Calls `onArrival` when a loud message may have arrived, at least once per arrival, until closed. Claims nothing. Passes the message if the
+   * backend knows it; otherwise the watcher reads it.
    */
   watch(mailbox: AgentName, onArrival: (mail?: Mail) => void): Watch;
 }
 
-/** Where messages wait between being sent and being taken. It owns the pairing with the journal: no caller glues the two. */
+/** Where messages wait between send and take. It keeps the files and the journal together: callers never combine the two. */
 export interface Mailboxes extends MailboxReader {
   /**
-   * Accepts an entry once per sender and key and leaves a copy in every mailbox. A copy never arrives twice, even after it
-   * was taken. Returns once every copy is durable. A crash half-way is finished by `heal`.
+   * Accepts an entry once per sender and key and leaves a copy in every mailbox. A copy never arrives twice, even after it was taken. Returns
+   * when every copy is durable. After a crash half-way `heal` finishes the work.
    */
   put(entry: Entry): Promise<Acceptance>;
   /**
-   * Reconciles a mailbox with what other programs did in it: what they left gets its row and its place, what they took is noted.
-   * What is in held/ that nobody holds waits again. Returns how many were new.
+   * Reconciles a mailbox with what other programs did in it: a file that they left gets its row and its place, and a file that they took is
+   * noted. A file in held/ that nobody holds waits again. Returns how many messages were new.
    */
   adopt(mailbox: AgentName): Promise<number>;
-  /** Moves a waiting copy out of a hook's sight. */
+  /** Moves a waiting copy to the quiet ones, which hooks do not look at. */
   lower(mailbox: AgentName, id: MessageId): Promise<void>;
   /**
-   * Moves a copy that waits quietly into a hook's sight, and tells who watches. Where it was decided that it is quiet, it is knocked
-   * for from now on. One that is held waits in sight once it is put back. True if it waited quietly until now.
+   * Moves a copy that waits quietly to where hooks look, and notifies watchers. If its attention was quiet, it is announced by a knock from
+   * now on. A held copy waits where hooks look once it is put back. True if the copy waited quietly until now.
    */
   raise(mailbox: AgentName, id: MessageId): Promise<boolean>;
-  /** Takes back the copies that nobody has taken yet, and says what each copy's state was. */
+  /** Withdraws the copies that nobody has taken yet. Returns the copies as they were before. */
   withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]>;
-  /** Finishes what dead processes left half done. Costs nothing when there is nothing. */
+  /** Finishes what dead processes left half done. Costs nothing if there is nothing to do. */
   heal(): Promise<void>;
-  /** Everything accepted has its file. */
+  /** Returns when every accepted copy that still waits has its file. */
   flush(): Promise<void>;
-  /** Files that could not be read as messages and were set aside, as paths. */
+  /** The paths of files that could not be read as messages and were set aside. */
   asides(): Promise<string[]>;
-  /** Removes a mailbox with everything that waits in it. */
+  /** Removes a mailbox with all its waiting messages. */
   remove(mailbox: AgentName): Promise<void>;
   close(): Promise<void>;
 }

@@ -3,7 +3,7 @@ import type { Message } from '../message.ts';
 import type { AgentName, MessageId } from '../names.ts';
 import type { CopyRecord } from './journal.ts';
 
-/** Which agent answers an event or an exchange that was offered to several. A reserved claim was assigned, not requested. */
+/** The agent that answers an event or an exchange that was offered to several. A reserved claim was assigned, not requested. */
 export interface EventClaim {
   key: MessageId;
   holder: AgentName;
@@ -19,7 +19,7 @@ export interface SessionRecord {
   roles: AgentName[];
   streams: string[];
   threads: MessageId[];
-  /** When it was last active (ms). */
+  /** When the session was last active (ms). */
   seen: number;
 }
 
@@ -32,7 +32,7 @@ export interface ObligationPage {
   limit: number;
 }
 
-/** A copy that may make an obligation. `alone`: its message is the only one of its exchange so far. */
+/** A copy that may need an obligation. `alone`: its message is the only one of its exchange so far. */
 export interface UnenteredCopy {
   copy: CopyRecord;
   message: Message;
@@ -89,7 +89,7 @@ export interface Obligations {
   claimEvent(claim: EventClaim, now: number): Promise<EventClaim>;
   /** The claim that is valid now, or null. */
   eventClaim(key: MessageId, now: number): Promise<EventClaim | null>;
-  /** Releases it, if this holder has it. */
+  /** Ends a claim. False if this holder did not have it. */
   freeClaim(key: MessageId, holder: AgentName): Promise<boolean>;
   /** This agent's valid claims, in order of expiry. */
   claimsOf(holder: AgentName, now: number): Promise<EventClaim[]>;

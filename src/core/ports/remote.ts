@@ -5,48 +5,48 @@ import type { Refusal } from '../refusal.ts';
 import { Schema } from '../schema.ts';
 import type { Described } from '../schema.ts';
 
-/** A draft that the other side has accepted. `first` is false if it knew the key. */
+/** The message that the other side has accepted. `first` is false if it already knew the key. */
 export interface Posted {
   message: Message;
   first: boolean;
 }
 
-/** What waits in the outbox, and why. */
+/** A message that waits in the outbox, and its state. */
 export interface OutboxRow {
   outgoing: OutgoingMessage;
   state: OutgoingState;
 }
 
-/** What a home on another machine can do that a folder cannot: there, the other side decides who gets a copy. */
+/** A home on another machine. The other side decides who gets a copy. */
 export interface Remote {
-  /** Its address, for people. */
+  /** The address of the other side, for people. */
   readonly url: string;
   /**
-   * Hands a draft over. What never left this machine is refused as `queued` and sent later, where there is an outbox; what may
-   * have arrived and was not answered is refused as `outcome_unknown`.
+   * Sends a draft. Throws a Refusal `queued` if the draft never left this machine and the outbox will send it later; throws
+   * `outcome_unknown` if it may have arrived and was not answered.
    */
   post(from: AgentName, draft: Draft): Promise<Posted>;
-  /** Fetches what is wanted and waits there: from now on it waits on this machine. Returns how many. */
+  /** Fetches the wanted messages that wait at the other side. From then on they wait on this machine. Returns how many. */
   bring(mailbox: AgentName, wanted: (message: Message) => boolean, patienceMs?: number): Promise<number>;
-  /** What the other side can prove of a message; null if it does not say. */
+  /** The other side's evidence for a message; null if it gives none. */
   trace(id: MessageId): Promise<unknown>;
-  /** What was written and is not known to have arrived, oldest first. */
+  /** The messages that were written and are not known to have arrived, oldest first. */
   outbox(): Promise<OutboxRow[]>;
-  /** Sends all of them that may be sent without asking anybody. Returns what keeps them from leaving, null if nothing does. */
+  /** Sends all messages of the outbox that need no decision of the user. Returns why messages could not be sent, or null. */
   sendOutbox(): Promise<Refusal | null>;
-  /** Sends one of them once more, by its key or id, even if it may have arrived. */
+  /** Sends one message of the outbox again, by its key or id, even if it may have arrived. */
   retry(name: string): Promise<Posted>;
-  /** Forgets one of them. */
+  /** Deletes one message of the outbox. */
   drop(name: string): Promise<void>;
-  /** The ids that the other side gave to what was queued here under an id that begins so. */
+  /** The ids that the other side gave to messages whose ids in the outbox began with `prefix`. */
   sentAs(prefix: string): Promise<MessageId[]>;
   /** The id under which a message was queued here, if the other side gave it another. */
   queuedAs(id: MessageId): Promise<MessageId | undefined>;
 }
 
 /**
- * How far a message came. `queued`: it never left this machine. `sending`: a process is sending it. `unknown`: it may have
- * arrived, nobody answered. `refused`: the relay said no when its sender was no longer there to hear it.
+ * The state of a message in the outbox. `queued`: it never left this machine. `sending`: a process is sending it. `unknown`: it may have
+ * arrived, but the relay did not answer. `refused`: the relay refused it after its sender had gone.
  */
 export type OutgoingState = 'queued' | 'sending' | 'unknown' | 'refused';
 
@@ -55,16 +55,16 @@ export const OutgoingMessage = new Schema(() =>
   v.object({
     v: v.literal(1),
     key: SendKey.inner,
-    /** Its id from the first moment on. A relay of ours keeps it. Messages of older versions have none. */
+    /** The id of the message. A Parley relay keeps it. Messages of older versions have none. */
     id: v.optional(MessageId.inner),
     from: AgentName.inner,
-    /** When it was written: the order in which messages leave. */
+    /** When it was written. Messages are sent in this order. */
     written: v.string(),
-    /** What the relay is told, word for word. */
+    /** The request to the relay, word for word. */
     content: v.looseObject({ to: v.string(), body: v.string() }),
-    /** The key was the sender's own: a repeat of it must find this message. */
+    /** The sender chose the key, so a send with the same key must find this message. */
     named: v.boolean(),
-    /** When it first left without an answer: a relay that lost its memory since then must not take a repeat for news. */
+    /** When it was first sent without an answer: a relay whose journal was rebuilt since then must not store a repeat as a new message. */
     tried: v.optional(v.string()),
     why: v.optional(v.string()),
   }),

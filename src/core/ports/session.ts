@@ -1,69 +1,69 @@
 import { Refusal } from '../refusal.ts';
 
 /**
- * One session of a client, as control needs it: seen from the client's own records, started, stopped, and given prompts of its user.
- * A screen is read only to forbid typing, never to learn what the session does.
+ * What control needs of one session of a client: read its state from the client's own records, start it, stop it, and give it prompts of its
+ * user. A driver reads the screen only to forbid typing, never to learn what the session does.
  */
 
-/** `waiting`: it asks its user something. `starting`: it may lose what is typed. */
+/** `waiting`: the session asks its user something. `starting`: the client may lose what is typed. */
 export type SessionStatus = 'active' | 'idle' | 'waiting' | 'starting' | 'stopped';
 
 export interface SessionState {
   status: SessionStatus;
-  /** What it waits for, in the client's words: `input needed`, `permission prompt`. */
+  /** What the session waits for, in the client's words: `input needed`, `permission prompt`. */
   waitingFor?: string;
   /** The client's own id of the conversation. */
   conversation?: string;
   pid?: number;
 }
 
-/** Which session is meant, and how it is started. Comes from the user's settings and from what the store remembers. */
+/** Identifies a session and says how to start it. Comes from the user's settings and from what the store remembers. */
 export interface SessionTarget {
   /** `myproject`, or `msi:backend` on another host. */
   name: string;
   host: string;
   /** The client, by the name of clients/clients.ts. */
   client: string;
-  /** Where the client is started, absolute. */
+  /** The absolute path of the folder in which the client is started. */
   folder: string;
   /** The client's program and the options that its user chose for it. */
   command: readonly string[];
   /** The conversation that this session had last; null if it never had one. */
   conversation: string | null;
-  /** Another session has the same folder: then a conversation or a client is not this one's for its folder alone. */
+  /** Another session has the same folder, so the folder alone does not prove that a conversation or a client belongs to this session. */
   sharesFolder?: boolean;
   startTimeoutMs: number;
 }
 
 /** A prompt of the user, ready for one client. */
 export interface Prompt {
-  /** Goes with the prompt where a client takes an id (Codex), and comes back in its record. */
+  /** The id of the prompt. A client that takes ids (Codex) repeats it in its record. */
   key: string;
-  /** As `prepare` returned it. */
+  /** The text as `prepare` returned it. */
   text: string;
-  /** An attempt before this one may have left it in the composer. Only then a draft with the same words is taken for it. */
+  /** An earlier attempt may have left the text in the composer. Only then a draft with the same words counts as this prompt. */
   isRetry?: boolean;
 }
 
-/** A place in a client's record. Only the driver that made it can read it; it survives a restart of this program. */
+/** A place in a client's record. Only the driver that made it can interpret it. It stays valid after a restart of this program. */
 export type RecordPlace = string;
 
-/** What the client wrote down. `turn` is the client's own id of it. `shared`: another prompt joined the turn, and the answer is to both. */
+/** An entry of the client's record. `turn` is the client's own id. `shared`: another prompt joined the turn, and the answer is to both. */
 export type TurnEvent =
   | { kind: 'prompt'; turn: string; text: string; at: number; key?: string }
   | { kind: 'end'; turn: string; how: 'done' | 'interrupted' | 'failed'; text: string; at: number; shared?: true };
 
 /**
- * What became of one attempt to submit a prompt. `submitted`: the client has acknowledged it. `left`: nothing went in. `unknown`: it may
- * have gone in, and only the client's record can tell; it must not be tried again before that. `isTaken`: it left the composer by our
- * Enter, so it is not tried again at all.
+ * The result of one attempt to submit a prompt. `submitted`: the client has acknowledged the prompt. `left`: nothing was typed. `unknown`: the
+ * prompt may have been typed, and only the client's record can tell; it must not be tried again before that. `isTaken`: our Enter removed
+ * the prompt from the composer, so it is not tried again at all.
  */
 export type Submission =
   | { outcome: 'submitted' }
   | { outcome: 'left'; because: string; retry: boolean }
   | { outcome: 'unknown'; because: string; isTaken?: boolean };
 
-/** One question of a dialog, and what may be chosen. */
+/** One question of a dialog, and its options. */
 export interface AskedQuestion {
   question: string;
   header: string;
@@ -73,21 +73,21 @@ export interface AskedQuestion {
 
 /** What a client asks its user in the dialog that is open now. */
 export interface OpenQuestion {
-  /** Names this very dialog. A later one with the same words has another. */
+  /** The id of this dialog. A later dialog with the same words has another id. */
   call: string;
-  /** `permission`, `plan`: to answer is to approve or to deny what the client is about to do. */
+  /** `permission`, `plan`: the answer approves or denies what the client is about to do. */
   kind: 'question' | 'permission' | 'plan';
   questions: readonly AskedQuestion[];
   /** When the dialog opened, Unix ms. */
   askedAt: number;
 }
 
-/** What was chosen for one question: options by their index, or words of one's own. */
+/** The answer to one question: options by their index, or a free text. */
 export type Choice = { options: readonly number[] } | { text: string };
 
 /**
- * What became of an answer. `answered`: the client's record has this very answer. `gone`: that dialog is not open any more, and another
- * answer closed it. `left`: it is open and not answered. `unknown`: only the client's record can tell.
+ * The result of an answer. `answered`: the client's record has exactly this answer. `gone`: the dialog is not open any more, and another
+ * answer closed it. `left`: the dialog is open and not answered. `unknown`: only the client's record can tell.
  */
 export type Answering =
   | { outcome: 'answered' }
@@ -95,11 +95,11 @@ export type Answering =
   | { outcome: 'left'; because: string }
   | { outcome: 'unknown'; because: string };
 
-/** The questions of one session. They come from the client's own records, so none is lost when this program restarts. */
+/** Reads and answers the questions of one session. They come from the client's own records, so none is lost when this program restarts. */
 export interface QuestionDriver {
   /** The dialog that is open now, or null. */
   open(): Promise<OpenQuestion | null>;
-  /** Answers this very dialog, with one choice for each of its questions. Nothing reaches a dialog that comes after it. */
+  /** Answers the dialog with this id, with one choice for each of its questions. The answer never reaches a later dialog. */
   answer(call: string, choices: readonly Choice[], signal: AbortSignal): Promise<Answering>;
 }
 
@@ -108,48 +108,52 @@ export interface ScreenOptions {
   styles?: boolean;
 }
 
-/** The host of a session does not answer. What the session does now is not known, and a prompt that it has may still be answered. */
+/** The host of a session does not answer. The state of the session is unknown, and a prompt that was typed may still be answered. */
 export class HostUnreachable extends Refusal {
   constructor(message: string) {
     super('unreachable', message);
   }
 }
 
-/** A driver of a session on another host throws HostUnreachable where that host does not answer, from every method but `submit`. */
+/** Controls one session. If the session is on another host that does not answer, every method except `submit` throws HostUnreachable. */
 export interface SessionDriver {
-  /** Absent: what this client asks can be seen and answered only where it runs. */
+  /** Absent: the questions of this client can be seen and answered only where it runs. */
   readonly questions?: QuestionDriver;
-  /** What the client says of itself now. Cheap: starts no process. */
+  /** The current state, from the client's own records. Cheap: starts no process. */
   state(): Promise<SessionState>;
-  /** Calls back when the state or the record may have changed. Calls at least once a second while a client runs. Returns how to stop. */
+  /**
+   * Calls `changed` when the state or the record may have changed, and at least once a second while a client runs. Returns a function that
+   * stops the calls.
+   */
   watch(changed: () => void): () => void;
-  /** The text as this client takes it as one prompt that is no command of its own. Throws a Refusal if it cannot be said. */
+  /** Changes a text so that this client takes it as one prompt and not as a command. Throws a Refusal if that is impossible. */
   prepare(text: string, options?: { raw?: boolean }): string;
   /** The end of the client's record. */
   place(): Promise<RecordPlace>;
   /**
-   * What was recorded since a place, in order, whole entries only; and the place behind it, which is the same if there was nothing. A place
-   * in an earlier conversation of the session leads on into the one that it has now.
+   * The events that were recorded since a place, in order, complete entries only, and the place after the last of them (the same place if
+   * there is none). From a place in an earlier conversation of the session, reading continues in the current conversation.
    */
   events(since: RecordPlace): Promise<{ events: TurnEvent[]; next: RecordPlace }>;
-  /** Whether the client recorded this prompt in this event. */
+  /** Whether the client recorded this prompt with this event. */
   isOurs(event: TurnEvent, prompt: Prompt): boolean;
-  /** One attempt. Puts nothing into anything but an idle session of this client with an empty composer. */
+  /** Makes one attempt. Types only into an idle session of this client with an empty composer. */
   submit(prompt: Prompt, signal: AbortSignal): Promise<Submission>;
-  /** For a client with a queue of its own: takes out a prompt that no turn has begun with. Nothing happens if it is not there. */
+  /** For a client with its own queue: removes a prompt that has not begun a turn. Does nothing if the prompt is not in the queue. */
   takeBack?(prompt: Prompt): Promise<void>;
   /**
-   * Starts the client and returns when it takes prompts: with the conversation that it had, else the newest of its folder, else a fresh one.
-   * Throws a Refusal `outcome_unknown` with the client's last line if it ends, and if it is not ready in time; any other code if nothing was started.
+   * Starts the client and returns when it takes prompts. The client resumes the conversation of the session, else the newest of the folder,
+   * else it begins a new one. Throws a Refusal `outcome_unknown` if the client ends, with its last line, or if it is not ready in time; any
+   * other code if nothing was started.
    */
   start(): Promise<{ started: 'resumed' | 'fresh' }>;
-  /** Ends the client and its terminal. Nothing happens if it does not run. */
+  /** Ends the client and its terminal. Does nothing if the client does not run. */
   stop(): Promise<void>;
-  /** The last lines of its terminal. Throws a Refusal if it does not run or has no terminal. */
+  /** The last lines of the session's terminal. Throws a Refusal if the client does not run or has no terminal. */
   screen(lines: number, options?: ScreenOptions): Promise<string>;
   /**
-   * Saves a file for the client to read, in the folder of the session, for this user only; its path there. A long file is saved in parts:
-   * each says where it begins, and follows the one before it.
+   * Saves a file for the client to read, in the folder of the session. Only this user can read the file. Returns its path there. A long
+   * file is saved in parts, in order: `offset` says where a part begins.
    */
   saveFile(name: string, bytes: Uint8Array, offset?: number): Promise<string>;
   close(): Promise<void>;

@@ -17,24 +17,24 @@ export const WAYS = [
 ] as const;
 export type WayName = (typeof WAYS)[number];
 
-/** One message in the words in which a model should see it. */
+/** One message, as the text that a model should see. */
 export interface Parcel {
   id: MessageId;
   text: string;
-  /** It asks something: where the client can, it begins a turn of its own, so that the answer is known. */
+  /** The message asks something. If the client can, it begins a separate turn with it, so that the answer is known. */
   ownTurn?: boolean;
-  /** Its body, as it is in the text, if that is one short line: for a client whose window shows only the first line of a text. */
+  /** The body as it is in the text, if it is one short line: for a client whose window shows only the first line of a text. */
   shortBody?: string | undefined;
-  /** Who wrote it, for a client that shows that beside the text. */
+  /** The author, for a client that shows it beside the text. */
   from?: string;
 }
 
 /**
- * What came of handing something to a client.
- * `taken`: the client itself says so, and the evidence is what it said.
- * `offered`: it was handed over and nothing proves that anybody took it: it is not handed over again by this way.
- * `left`: nothing was given to the client, not even half of it; it waits where it was. `retry`: it may go better later. `isDeclined`: the
- * user of the client looked at it and does not want it.
+ * The result of one try to hand messages to a client.
+ * `taken`: the client itself confirms it; the evidence is the client's own.
+ * `offered`: the messages were handed over, but nothing proves that they arrived. This way does not hand them over again.
+ * `left`: the client got nothing, not even a part. The messages wait where they were. `retry`: a later try may succeed. `isDeclined`: the
+ * user of the client saw the messages and does not want them.
  */
 export type Attempt =
   | { outcome: 'taken'; step: 'accepted' | 'shown'; evidence: Evidence }
@@ -44,8 +44,8 @@ export type Attempt =
 /** One way to put mail before the model of one session. A client's list of them, best first, is in clients/. */
 export interface Way {
   readonly name: WayName;
-  /** Hands these over, all or none. Nothing is left half done when `signal` says stop: then it answers `left`. */
+  /** Hands these messages over, all or none. If `signal` aborts, nothing is left half done, and the result is `left`. */
   attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt>;
-  /** Asks the model again with what its conversation has, where the client can do that without a text. */
+  /** Makes the model continue with its conversation, for a client that can do that without a text. */
   nudge?(signal: AbortSignal): Promise<Attempt>;
 }

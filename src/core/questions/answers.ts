@@ -3,15 +3,15 @@ import { EXPIRES_MS, answerRefusal, wordsOf } from './questions.ts';
 import type { SessionStore } from '../ports/session-store.ts';
 import type { AnsweredQuestions, AnswerEnd, AnswerRequest, PendingQuestions } from './questions.ts';
 
-/** What the answers of one session work with. */
+/** What `SessionAnswers` needs from outside. */
 export interface AnswerDeps {
   session: string;
-  /** The driver as it is now; undefined if its client's questions cannot be answered. */
+  /** The current driver; undefined if the questions of its client cannot be answered. */
   driver(): QuestionDriver | undefined;
-  /** The user lets programs approve what the client is about to do. */
+  /** Whether the user lets programs approve what the client is about to do. */
   mayApprove(): Promise<boolean>;
   store: Pick<SessionStore, 'record' | 'choices' | 'keepChoices'>;
-  /** Makes what was stored visible to those who read files. */
+  /** Writes what was stored to the history files. */
   publish(): Promise<void>;
   now(): number;
 }
@@ -22,25 +22,25 @@ interface Given {
 }
 
 /**
- * The answers to what one session asks. Several questions in one dialog are answered in any order; when the last answer is there, all of them
- * are entered in their order. Until then they are kept in the store: a caller that was told that its answer is kept need not give it
- * again after a restart.
+ * Answers the questions of one session. The questions of one dialog may be answered in any order. When the last answer arrives, all answers
+ * are entered in the order of the questions. Until then they are kept in the store, so a caller need not repeat a kept answer after a
+ * restart.
  *
- * One answer at a time: of two to the same question the first wins.
+ * One answer is handled at a time: of two answers to the same question the first wins.
  */
 export class SessionAnswers {
   /** Null until the store was read. */
   #given: Given | null = null;
-  /** The questions for which answers are being entered. */
+  /** The dialog into which answers are being entered. */
   #entering: OpenQuestion | null = null;
-  /** The set that was answered last. */
+  /** The dialog that was answered last. */
   #last: { open: OpenQuestion; answered: AnsweredQuestions } | null = null;
   #turn: Promise<unknown> = Promise.resolve();
   readonly #stop = new AbortController();
 
   constructor(readonly deps: AnswerDeps) {}
 
-  /** What was answered last from here. */
+  /** The questions that were answered last through `answer`. */
   get last(): AnsweredQuestions | null {
     return this.#last?.answered ?? null;
   }
@@ -51,7 +51,7 @@ export class SessionAnswers {
   }
 
   async answer(request: AnswerRequest): Promise<AnswerEnd> {
-    // While answers are entered the next dialog may open. Its questions are not meant by a request that came before.
+    // While answers are entered, the next dialog may open. A request that came before it does not mean that dialog.
     const meant = this.#entering ?? (await this.#open());
     const turn = this.#turn.then(() => this.#answer(meant, request));
     this.#turn = turn.catch(() => {});
@@ -86,7 +86,7 @@ export class SessionAnswers {
     }
     const end = await this.#enter(open, choices);
     if (end.outcome !== 'answered') {
-      // It can be answered again, if it is still open then.
+      // The question can be answered again if its dialog is still open.
       choices.delete(at);
       return end.outcome === 'gone' ? { outcome: 'none' } : { outcome: 'failed', because: end.because };
     }
@@ -115,7 +115,7 @@ export class SessionAnswers {
     await this.deps.store.keepChoices(this.deps.session, { call, choices: kept });
   }
 
-  /** What was chosen so far in a dialog, this one or one before. */
+  /** The choices so far, of the open dialog or of an earlier one. */
   async #loaded(): Promise<Given> {
     if (this.#given) return this.#given;
     const kept = await this.deps.store.choices(this.deps.session);
@@ -136,7 +136,7 @@ export class SessionAnswers {
     }
   }
 
-  /** Nothing waits; but a caller who is late by a moment is told that another one was first. */
+  /** The refusal if no question is open: `already_answered` for a late answer to the last dialog, else `none`. */
   #lastAnswered({ question, askedAt }: AnswerRequest): AnswerEnd {
     const last = this.#last?.open;
     const isMeant = last && (askedAt === undefined || Math.floor(last.askedAt / 1000) === askedAt);

@@ -1,18 +1,18 @@
 import type { Choice, OpenQuestion } from '../ports/session.ts';
 
-/** Older questions are not answered from here. Their dialogs stay open for the user at the terminal. */
+/** Questions older than this cannot be answered through control. Their dialogs stay open for the user at the terminal. */
 export const EXPIRES_MS = 5 * 60_000;
 
-/** The questions of a session that wait, and what was chosen so far: a choice or null for each. */
+/** The open questions of a session, and the choices so far: a choice or null for each question. */
 export interface PendingQuestions extends OpenQuestion {
   choices: readonly (Choice | null)[];
 }
 
-/** Questions that were answered from here, and what was chosen for each, in words. */
+/** Questions that were answered through control, and the choice for each, in words. */
 export interface AnsweredQuestions {
   call: string;
   words: string[];
-  /** Who gave the last answer, if they said so. */
+  /** The agent that gave the last answer, if it named itself. */
   agent?: string;
 }
 
@@ -21,32 +21,32 @@ export interface AnswerRequest {
   /** Index of the question, from 0. */
   question: number;
   choice: Choice;
-  /** Only these questions are meant: the Unix second in which they were asked. Without it, those that are open now. */
+  /** The Unix second in which the questions were asked: the answer is only for them. Absent: for the questions that are open now. */
   askedAt?: number | undefined;
   agent?: string | undefined;
   /** The user answers in person, and may approve what the client is about to do. */
   mayApprove?: boolean;
 }
 
-/** Why an answer is not taken. */
+/** Why an answer is refused. */
 export type AnswerRefusal =
   | { outcome: 'none' }
   | { outcome: 'already_answered' }
-  /** A permission or a plan, and the user has not allowed to approve from here. */
+  /** The question is a permission or a plan, and the user does not allow programs to approve. */
   | { outcome: 'approving_off' }
-  /** The largest index that there is. */
+  /** `last`: the largest valid index. */
   | { outcome: 'question_range'; last: number }
   | { outcome: 'option_range'; last: number }
   | { outcome: 'invalid'; because: string };
 
-/** `answered`: the client went on with it, or, if `left` questions of the set have no answer yet, it is kept until they have. */
+/** The result of an answer. `answered`: the client continued with it; or, while `left` questions have no answer yet, the answer is kept. */
 export type AnswerEnd =
   | { outcome: 'answered'; words: string; left: number }
   | AnswerRefusal
-  /** The dialog is still open, or that is not known. */
+  /** The dialog is still open, or its state is unknown. */
   | { outcome: 'failed'; because: string };
 
-/** Why this answer cannot be one to these questions; null if it can. */
+/** Why this answer does not fit these questions; null if it does. */
 export function answerRefusal(
   { kind, questions, choices }: PendingQuestions,
   { question: at, choice }: AnswerRequest,
@@ -68,7 +68,7 @@ export function answerRefusal(
   return null;
 }
 
-/** What was chosen, in words: `PostgreSQL`, `Ham, Nut`, or the text. */
+/** A choice in words: `PostgreSQL`, `Ham, Nut`, or the text. */
 export function wordsOf({ questions }: OpenQuestion, at: number, choice: Choice): string {
   if ('text' in choice) return choice.text;
   return choice.options.map((one) => questions[at]?.options[one]?.label ?? '').join(', ');

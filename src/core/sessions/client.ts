@@ -1,10 +1,10 @@
 import { reasonOf } from '../refusal.ts';
 import type { Prompt, SessionDriver, SessionTarget, Submission } from '../ports/session.ts';
 
-/** The driver of one session, made again when the settings of the session have changed. */
+/** Owns the driver of one session, and replaces it when the settings of the session change. */
 export class SessionClient {
   #driver: SessionDriver;
-  #made: SessionTarget;
+  #target: SessionTarget;
   #unwatch: () => void;
   #attempt: AbortController | null = null;
 
@@ -13,7 +13,7 @@ export class SessionClient {
     readonly make: (target: SessionTarget) => SessionDriver,
     readonly changed: () => void,
   ) {
-    this.#made = target;
+    this.#target = target;
     this.#driver = make(target);
     this.#unwatch = this.#driver.watch(changed);
   }
@@ -22,19 +22,19 @@ export class SessionClient {
     return this.#driver;
   }
 
-  /** Makes a driver for the target as it is now. With a conversation, also for that one: a client that starts goes on with it. */
-  async renew(target: SessionTarget, conversation: string | null = this.#made.conversation): Promise<void> {
+  /** Replaces the driver if the target or its conversation has changed. A client that starts resumes `conversation`. */
+  async renew(target: SessionTarget, conversation: string | null = this.#target.conversation): Promise<void> {
     const wanted = { ...target, conversation };
-    if (JSON.stringify(wanted) === JSON.stringify(this.#made)) return;
-    // One after the other: two drivers of one session could claim the same conversation.
+    if (JSON.stringify(wanted) === JSON.stringify(this.#target)) return;
+    // Close the old driver first: two drivers of one session could claim the same conversation.
     this.#unwatch();
     await this.#driver.close();
-    this.#made = wanted;
+    this.#target = wanted;
     this.#driver = this.make(wanted);
     this.#unwatch = this.#driver.watch(this.changed);
   }
 
-  /** One attempt. A driver that fails cannot tell whether the prompt went in. */
+  /** Makes one attempt. If the driver throws, nobody knows whether the prompt was typed, so the outcome is `unknown`. */
   async submit(prompt: Prompt): Promise<Submission> {
     const abort = new AbortController();
     this.#attempt = abort;
@@ -47,7 +47,7 @@ export class SessionClient {
     }
   }
 
-  /** Calls off the current attempt. */
+  /** Aborts the current attempt. */
   abort(): void {
     this.#attempt?.abort();
   }

@@ -33,7 +33,7 @@ class Play {
   readonly rig: ControlRig;
   #crash: () => void = () => {};
   #count = 0;
-  /** Those of this control. A crash leaves them without an end, and a control that closes may not take the last. */
+  /** The asks of this control. A crash leaves them without an end, and a control that is closing may refuse the last one. */
   #sends: Promise<unknown>[] = [];
 
   constructor(path: string) {
@@ -43,7 +43,7 @@ class Play {
 
   async begin(): Promise<void> {
     this.#open();
-    // From here on no turn of a person is missed.
+    // From here on every turn of a person must be recorded.
     await within(10_000, async () => (await this.rig.store.binding('web'))?.place != null);
   }
 
@@ -108,7 +108,7 @@ class Play {
     if (client.turn !== null && prompt) client.answer(echo(prompt.text));
   }
 
-  /** Everything that holds prompts up goes away, and every prompt gets its end. */
+  /** Removes everything that holds prompts up, and waits until every prompt has ended. */
   async finish(): Promise<void> {
     const client = this.rig.client();
     client.attempts.length = 0;
@@ -117,7 +117,7 @@ class Play {
     this.#answer();
     await Promise.all(this.#sends);
     await within(20_000, async () => (await this.rig.store.open()).length === 0);
-    // What is recorded now was read to the end of the record.
+    // The worker has now read the record to its end.
     await within(20_000, async () => (await this.rig.store.binding('web'))?.place === String(client.record.length));
   }
 

@@ -10,10 +10,10 @@ import type { TurnEvent } from '../ports/session.ts';
 const CHILD = `${import.meta.dir}/../../../test/support/control.child.ts`;
 const SESSIONS = ['web', 'api', 'docs', 'ops'];
 const KILLS = 10;
-/** Prompts for each session and life of the process. */
+/** How many prompts each process sends to each session. */
 const PROMPTS = 3;
 
-/** When it is killed and what goes wrong. A failure says it, to be tried again. */
+/** Decides when the process is killed and what goes wrong. A failure prints it, so that the run can be repeated. */
 const SEED = Number(process.env['CONTROL_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 const dice = seeded(SEED);
 
@@ -25,7 +25,7 @@ function recordOf(session: string): TurnEvent[] {
   return lines.map((line) => JSON.parse(line) as TurnEvent);
 }
 
-/** The clients answer every prompt, whether anybody listens or not. */
+/** The clients answer every prompt, also while no control runs. */
 function playClients(): () => void {
   const timer = setInterval(() => {
     for (const session of SESSIONS) {
@@ -55,7 +55,7 @@ afterEach(() => {
 });
 let isDone = false;
 
-it('after every kill -9 each prompt that was stored is answered in the history, and none was typed twice [CCC-49, CCC-54, CCC-84]', async () => {
+it('answers every stored prompt in the history after each kill -9, and types none twice [CCC-49, CCC-54, CCC-84]', async () => {
   for (const session of SESSIONS) writeFileSync(`${folder}/${session}.jsonl`, '');
   const journal = openSqliteJournal({ path, durability: 'normal' });
   const store = journal.sessionStore();

@@ -19,7 +19,7 @@ async function reaches(state: string): Promise<void> {
 
 describe('a stopped session', () => {
   it.each(['resumed', 'fresh'] as const)(
-    'is started for an ask, which says how: %s [CCC-43, CCC-176]',
+    'is started for an ask, which says how it was started: %s [CCC-43, CCC-176]',
     async (started) => {
       const client = rig.client();
       Object.assign(client, { isRunning: false, startsAs: started, reply: echo });
@@ -34,7 +34,7 @@ describe('a stopped session', () => {
     expect(await rig.control.send(aRequest())).toMatchObject({ status: 'submitted', started: 'resumed' });
   });
 
-  it('is started once for all that wait for it, and they are typed in order', async () => {
+  it('is started once for all waiting prompts, which are typed in order', async () => {
     const gate = Promise.withResolvers<void>();
     Object.assign(rig.client(), { isRunning: false, startGate: gate.promise, reply: echo });
     const ends = ['a', 'b', 'c'].map((text) => rig.control.ask(aRequest(text)));
@@ -45,7 +45,7 @@ describe('a stopped session', () => {
     expect(rig.client().typed).toEqual(['a', 'b', 'c']);
   });
 
-  it('that cannot be started ends every prompt that waited for it, with the reason [CCC-177]', async () => {
+  it('that cannot be started ends every waiting prompt with the reason [CCC-177]', async () => {
     const gate = Promise.withResolvers<void>();
     const because = 'No conversation found';
     Object.assign(rig.client(), { isRunning: false, startGate: gate.promise, startFailure: because });
@@ -58,7 +58,7 @@ describe('a stopped session', () => {
     expect(rig.client().typed).toEqual([]);
   });
 
-  it('whose client ends at once each time is not started for ever', async () => {
+  it('is not started again and again if its client ends at once each time', async () => {
     const client = rig.client();
     client.die();
     client.start = async () => {
@@ -69,7 +69,7 @@ describe('a stopped session', () => {
     expect(client.starts).toBe(3);
   });
 
-  it('does not start again what a person stops, and withdraws what waits for it', async () => {
+  it('is not started again after a person stopped it: its waiting prompts are withdrawn', async () => {
     rig.client().person('busy');
     const end = rig.control.ask(aRequest());
     await within(10_000, async () => (await rig.store.open()).length === 1);
@@ -78,7 +78,7 @@ describe('a stopped session', () => {
     expect(rig.client()).toMatchObject({ starts: 0, stops: 1, typed: [] });
   });
 
-  it('that is stopped while it starts for a send says so, and not that the client has the prompt', async () => {
+  it('that is stopped while it starts for a send ends the send as stopped, not as submitted', async () => {
     const gate = Promise.withResolvers<void>();
     Object.assign(rig.client(), { isRunning: false, startGate: gate.promise });
     const sent = rig.control.send(aRequest());
@@ -92,7 +92,7 @@ describe('a stopped session', () => {
   });
 
   it.each(['ends the start', 'comes too early to end the start'])(
-    'that is stopped while it starts does not run afterwards: the stop %s',
+    'that is stopped while it starts does not run afterwards (the stop %s)',
     async (how) => {
       const gate = Promise.withResolvers<void>();
       const client = rig.client();
@@ -118,7 +118,7 @@ describe('a restart', () => {
     expect(rig.client()).toMatchObject({ starts: 1, stops: 1 });
   });
 
-  it('shares the start that a prompt has begun [CCC-181]', async () => {
+  it('joins a start that a prompt has begun [CCC-181]', async () => {
     const gate = Promise.withResolvers<void>();
     Object.assign(rig.client(), { isRunning: false, startGate: gate.promise, reply: echo });
     const end = rig.control.ask(aRequest());
@@ -130,12 +130,12 @@ describe('a restart', () => {
     expect(rig.client()).toMatchObject({ starts: 1, stops: 0 });
   });
 
-  it('that fails says why', () => {
+  it('that fails throws the reason', () => {
     rig.client().startFailure = 'exit 1';
     expect(rig.control.restart('web')).rejects.toMatchObject({ message: 'exit 1' });
   });
 
-  it('keeps what waits in the queue', async () => {
+  it('keeps the queued prompts', async () => {
     rig.client().person('busy');
     const end = rig.control.ask(aRequest());
     await within(10_000, async () => (await rig.store.open()).length === 1);
@@ -173,7 +173,7 @@ describe('what a person types', () => {
     expect(answer).toMatchObject({ reply_to: typed?.id ?? 0 });
   });
 
-  it('becomes no history where that is switched off', async () => {
+  it('does not become history if the settings switch that off', async () => {
     rig.recordsTerminal = false;
     await rig.control.send(aRequest('first'));
     rig.client().answer('one');
@@ -185,7 +185,7 @@ describe('what a person types', () => {
     expect(await rig.history()).toEqual(['api: first', 'claude: one', 'api: second', 'claude: re: second']);
   });
 
-  it('is not recorded twice after a restart, and not missed while nobody looked', async () => {
+  it('is recorded once after a restart, also if it was typed while no control ran', async () => {
     await rig.control.sessions();
     await within(10_000, async () => (await rig.store.binding('web')) !== null);
     rig.client().person('one');
@@ -208,7 +208,7 @@ describe('what a person types', () => {
     expect(await rig.history()).toEqual([...all, 'api: ours', 'claude: re: ours', 'api: more', 'claude: re: more']);
   });
 
-  it('before anybody looked at the session is not recorded', async () => {
+  it('is not recorded if it was typed before control first saw the session', async () => {
     rig.client().person('old');
     rig.client().answer('older');
     rig.client().reply = echo;
@@ -218,7 +218,7 @@ describe('what a person types', () => {
 });
 
 describe('a watcher', () => {
-  it('gets the first state at once, and then changes only [CCC-117, CCC-119]', async () => {
+  it('gets the first state at once, and after that only changes [CCC-117, CCC-119]', async () => {
     const seen: string[] = [];
     const stop = rig.control.watch([], (session, state) => seen.push(`${session} ${state?.status}`));
     await within(10_000, async () => seen.length === 1);
@@ -235,7 +235,7 @@ describe('a watcher', () => {
     expect(seen).toHaveLength(4);
   });
 
-  it('hears of a turn that began and ended between two looks [CCC-119]', async () => {
+  it('is told of a turn that began and ended between two looks [CCC-119]', async () => {
     const seen: string[] = [];
     rig.control.watch([], (_session, state) => seen.push(`${state?.status}`));
     await within(10_000, async () => seen.length === 1);
@@ -245,7 +245,7 @@ describe('a watcher', () => {
     expect(seen).toEqual(['idle', 'active', 'idle']);
   });
 
-  it('that comes later gets the first state, too', async () => {
+  it('that is added later also gets the first state', async () => {
     await rig.control.send(aRequest());
     const seen: string[] = [];
     rig.control.watch(['web'], (_session, state) => seen.push(`${state?.status}`));
@@ -253,7 +253,7 @@ describe('a watcher', () => {
     expect(seen[0]).toBe('active');
   });
 
-  it('reports sessions that are made later, and those that are gone [CCC-18, CCC-118]', async () => {
+  it('is told of sessions that are added later and of removed ones [CCC-18, CCC-118]', async () => {
     const seen: string[] = [];
     rig.control.watch(['api'], (session, state) => seen.push(`${session} ${state?.status ?? 'is not there'}`));
     await within(10_000, async () => seen.length === 1);
@@ -264,7 +264,7 @@ describe('a watcher', () => {
     expect(seen).toEqual(['api is not there', 'api idle', 'api is not there']);
   });
 
-  it('that fails disturbs nobody', async () => {
+  it('that throws does not disturb the others', async () => {
     rig.control.watch([], () => {
       throw new Error('no');
     });
@@ -274,7 +274,7 @@ describe('a watcher', () => {
 });
 
 describe('the sessions', () => {
-  it('are all that are configured, each with its state', async () => {
+  it('are listed as configured, each with its state', async () => {
     rig.add('api').die();
     expect(await rig.control.sessions()).toMatchObject([
       { name: 'web', folder: '/project', state: { status: 'idle' } },
@@ -283,7 +283,7 @@ describe('the sessions', () => {
     expect(await rig.control.screen('web', 5)).toBe('5 lines of web');
   });
 
-  it('that do not answer are called stopped, and hold up nobody [CCC-35]', async () => {
+  it('that do not answer are listed as stopped, and do not delay the others [CCC-35]', async () => {
     rig.limits.closeMs = 10;
     rig.add('far').stateGate = new Promise(() => {});
     expect(await rig.control.sessions()).toMatchObject([
@@ -294,12 +294,12 @@ describe('the sessions', () => {
     expect(await rig.control.ask(aRequest())).toMatchObject({ outcome: 'answered' });
   });
 
-  it('that do nothing cost nothing: fifty of them are looked at when something happens', async () => {
+  it('that are idle cost nothing: fifty of them are read only when something happens', async () => {
     for (let n = 0; n < 50; n += 1) rig.add(`s${n}`);
     await rig.control.sessions();
     const looks = (): number => [...rig.clients.values()].reduce((sum, { looks }) => sum + looks, 0);
     await within(10_000, async () => [...rig.clients.values()].every((client) => client.looks >= 2));
-    // The first looks of all of them may take a while on a busy machine.
+    // On a busy machine it may take a while until all of them were read once.
     await within(10_000, async () => {
       const before = looks();
       await Bun.sleep(300);
@@ -307,7 +307,7 @@ describe('the sessions', () => {
     });
   });
 
-  it('answer while a removed one still has work in hand', async () => {
+  it('answer while the worker of a removed session is still closing', async () => {
     rig.limits.closeMs = 600_000;
     const gate = Promise.withResolvers<void>();
     rig.client().submitGate = gate.promise;
@@ -330,7 +330,7 @@ describe('the sessions', () => {
     expect(rig.overlaps).toBe(0);
   });
 
-  it('are followed on if their settings cannot be read for a while', async () => {
+  it('are still followed while their settings cannot be read', async () => {
     rig.client().person('busy');
     const end = rig.control.ask(aRequest());
     await within(10_000, async () => (await rig.store.open()).length === 1);
@@ -349,8 +349,8 @@ describe('the sessions', () => {
   });
 });
 
-describe('when the program ends', () => {
-  it('waiting asks learn of it, and the next program stores their answers [CCC-200]', async () => {
+describe('when control closes', () => {
+  it('waiting asks end as closed, and the next control stores their answers [CCC-200]', async () => {
     const end = rig.control.ask(aRequest());
     await reaches('submitted');
     await rig.control.close();
@@ -362,7 +362,7 @@ describe('when the program ends', () => {
     expect(rig.client().typed).toEqual(['hello']);
   });
 
-  it('nothing more is typed, and the next program types what waits', async () => {
+  it('nothing more is typed, and the next control types the queued prompts', async () => {
     rig.client().person('busy');
     const sent = await rig.control.send(aRequest('waits'));
     expect(sent).toMatchObject({ status: 'queued' });
@@ -376,7 +376,7 @@ describe('when the program ends', () => {
     expect(await rig.history()).toContain('claude: re: waits');
   });
 
-  it('it can be ended twice, and takes no more prompts', async () => {
+  it('it can be closed twice, and takes no more prompts', async () => {
     await rig.control.sessions();
     const { control } = rig;
     await control.close();
@@ -387,7 +387,7 @@ describe('when the program ends', () => {
 });
 
 describe('after a crash', () => {
-  it('before anything was typed, the prompt is typed once', async () => {
+  it('before anything was typed the prompt is typed once', async () => {
     rig.client().person('busy');
     const { control, crash } = rig.openMortal();
     void control.ask(aRequest());
@@ -400,7 +400,7 @@ describe('after a crash', () => {
     expect(rig.client().typed).toEqual(['hello']);
   });
 
-  it('just before it was typed, the silence of the record decides, and it is typed once', async () => {
+  it('just before the prompt was typed a silent record decides, and the prompt is typed once', async () => {
     const gate = Promise.withResolvers<void>();
     rig.client().submitGate = gate.promise;
     const { control, crash } = rig.openMortal();
@@ -415,7 +415,7 @@ describe('after a crash', () => {
   });
 
   it.each(['before', 'after'])(
-    'that came after it was typed, and %s it was recorded, it is not typed again',
+    'after a prompt was typed, and %s it was recorded, the prompt is not typed again',
     async (when) => {
       rig.client().attempts.push({ outcome: when === 'before' ? 'unrecorded' : 'submitted' });
       const { control, crash } = rig.openMortal();
@@ -431,7 +431,7 @@ describe('after a crash', () => {
     },
   );
 
-  it('during a turn that ended meanwhile, its end is found', async () => {
+  it('during a turn that ended meanwhile the end of the turn is found', async () => {
     const { control, crash } = rig.openMortal();
     void control.ask(aRequest());
     await reaches('submitted');
@@ -443,7 +443,7 @@ describe('after a crash', () => {
     await becomes('web', ['api: hello', 'claude: while nobody looked', 'human: and on', 'claude: they went']);
   });
 
-  it('that the client did not survive, the prompt has failed', async () => {
+  it('that also ended the client the prompt has failed', async () => {
     const { control, crash } = rig.openMortal();
     void control.ask(aRequest());
     await reaches('submitted');
@@ -454,7 +454,7 @@ describe('after a crash', () => {
     expect(rig.client().starts).toBe(0);
   });
 
-  it('a prompt of which the time is over is withdrawn', async () => {
+  it('a prompt whose deadline has passed is withdrawn', async () => {
     const line = { session: 'web', ts: 1, from: 'api', text: 'late' } as const;
     await rig.store.enqueue(line, { key: 'k', raw: false, at: 1, deadline: Date.now() - 1 });
     await rig.control.sessions();
@@ -477,7 +477,7 @@ describe('after a crash', () => {
 describe('a session whose host does not answer', () => {
   const because = 'host unreachable: nobody is there';
 
-  it('refuses a prompt with the reason, types nothing, and says so in the history [CCC-201]', async () => {
+  it('refuses a prompt with the reason, types nothing, and notes it in the history [CCC-201]', async () => {
     rig.client().hostTrouble = because;
     expect(await rig.control.ask(aRequest('ask'))).toEqual({ outcome: 'unreachable', because });
     expect(await rig.control.send(aRequest('send'))).toEqual({ outcome: 'unreachable', because });
@@ -485,7 +485,7 @@ describe('a session whose host does not answer', () => {
     expect([rig.client().typed, rig.client().starts]).toEqual([[], 0]);
   });
 
-  it('is stopped for those who list and watch, until it answers again', async () => {
+  it('is listed and watched as stopped until its host answers again', async () => {
     const seen: string[] = [];
     rig.control.watch(['web'], (_session, state) => void seen.push(state?.status ?? 'none'));
     await within(10_000, async () => seen.at(-1) === 'idle');
@@ -497,7 +497,7 @@ describe('a session whose host does not answer', () => {
     await within(10_000, async () => seen.at(-1) === 'idle');
   });
 
-  it('goes on with a prompt that the client has, and its answer is found', async () => {
+  it('keeps a prompt that the client has, and its answer is found later', async () => {
     const asked = rig.control.ask(aRequest());
     await reaches('submitted');
     rig.client().hostTrouble = because;

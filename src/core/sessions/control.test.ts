@@ -17,7 +17,7 @@ async function submitted(): Promise<void> {
 }
 
 describe('an ask', () => {
-  it('is answered with the answer to itself, which is stored with it', async () => {
+  it('gets the answer to its own prompt, which is stored with the prompt', async () => {
     rig.client().reply = echo;
     const end = await rig.control.ask(aRequest('hello'));
     expect(end).toMatchObject({ outcome: 'answered', reply: { from: 'claude', text: 're: hello' } });
@@ -27,7 +27,7 @@ describe('an ask', () => {
     expect(end).toMatchObject({ reply: answer ?? {} });
   });
 
-  it('at the same time as another is a prompt of its own, with its own answer [CCC-49, CCC-157]', async () => {
+  it('at the same time as another ask is a separate prompt with its own answer [CCC-49, CCC-157]', async () => {
     const ends = ['one', 'two', 'three'].map((text) => rig.control.ask(aRequest(text)));
     for (let n = 1; n <= 3; n += 1) {
       const text = (await rig.typed(n)).at(-1) ?? '';
@@ -39,14 +39,14 @@ describe('an ask', () => {
     expect(texts).toEqual(['re: one', 're: two', 're: three']);
   });
 
-  it('of each of many sessions gets its own answer', async () => {
+  it('to each of many sessions gets the answer of that session', async () => {
     for (let n = 0; n < 10; n += 1) rig.add(`s${n}`).reply = (text) => `s${n}: ${text}`;
     const asks = Array.from({ length: 100 }, (_, n) => rig.control.ask(aRequest(`q${n}`, { session: `s${n % 10}` })));
     const texts = (await Promise.all(asks)).map((end) => (end.outcome === 'answered' ? end.reply.text : end.outcome));
     expect(texts).toEqual(Array.from({ length: 100 }, (_, n) => `s${n % 10}: q${n}`));
   });
 
-  it('says of an answer, also in the history, that it is to a text of a person as well', async () => {
+  it('marks an answer as shared, also in the history, if it also answers a text of a person', async () => {
     const asked = rig.control.ask(aRequest('mine'));
     await rig.typed();
     rig.client().answerBoth('both');
@@ -67,13 +67,13 @@ describe('an ask', () => {
     expect(await rig.history()).toEqual(['api: hello', 'claude: later']);
   });
 
-  it('that is answered with nothing has an empty answer, which is stored [CCC-51]', async () => {
+  it('whose turn ends without text has an empty answer, which is stored [CCC-51]', async () => {
     rig.client().reply = () => '';
     expect(await rig.control.ask(aRequest())).toMatchObject({ outcome: 'answered', reply: { text: '' } });
     expect(await rig.history()).toEqual(['api: hello', 'claude: ']);
   });
 
-  it('that was not typed in time is withdrawn, and never typed [CCC-172]', async () => {
+  it('that was not typed before its deadline is withdrawn and never typed [CCC-172]', async () => {
     rig.client().person('a long turn');
     const end = await rig.control.ask(aRequest('late', { deadline: Date.now() + 20 }));
     expect(end).toEqual({ outcome: 'withdrawn' });
@@ -84,7 +84,7 @@ describe('an ask', () => {
     expect(rig.client().typed).toEqual(['next']);
   });
 
-  it('that was typed in time ends for its caller, and its answer is stored when it comes [CCC-45, CCC-172]', async () => {
+  it('that was typed before its deadline times out for its caller, and its answer is stored when it comes [CCC-45, CCC-172]', async () => {
     // On a busy machine the first may not be typed in time.
     for (const ms of [100, 1000, 10_000]) {
       if ((await rig.control.ask(aRequest('slow', { deadline: Date.now() + ms }))).outcome === 'timeout') break;
@@ -102,7 +102,7 @@ describe('an ask', () => {
     expect(rig.logged.join()).toContain('disk full');
   });
 
-  it('is answered after its answer was made visible to those who read files [CCC-187]', async () => {
+  it('returns only after its answer was written to the history files [CCC-187]', async () => {
     const seen: string[][] = [];
     rig.publish = async () => void seen.push(await rig.history());
     rig.client().reply = echo;
@@ -110,11 +110,11 @@ describe('an ask', () => {
     expect(seen.at(-1)).toEqual(['api: hello', 'claude: re: hello']);
   });
 
-  it('for a session that nobody configured is refused', () => {
+  it('to a session that is not configured is refused', () => {
     expect(rig.control.ask(aRequest('x', { session: 'nobody' }))).rejects.toMatchObject({ code: 'not_found' });
   });
 
-  it('keeps the fields of its line', async () => {
+  it('keeps the extra fields of its history line', async () => {
     rig.client().reply = echo;
     await rig.control.ask(
       aRequest('x', { from: 'human', agent: '', username: 'me', fields: { type: 'voice', path: '/v' } }),
@@ -126,13 +126,13 @@ describe('an ask', () => {
 });
 
 describe('a send', () => {
-  it('returns when the client has it, with the id of its own line [CCC-53, CCC-59]', async () => {
+  it('returns when the client has the prompt, with the id of its history line [CCC-53, CCC-59]', async () => {
     const sent = await rig.control.send(aRequest('go'));
     expect(sent).toMatchObject({ outcome: 'sent', status: 'submitted' });
     expect(await rig.store.message('id' in sent ? sent.id : 0)).toMatchObject({ text: 'go', from: 'api' });
   });
 
-  it('while the session is busy is queued, and typed later, in order [CCC-60]', async () => {
+  it('to a busy session is queued and typed later, in order [CCC-60]', async () => {
     rig.client().person('a long turn');
     const texts = ['1', '2', '3', '4', '5'];
     for (const text of texts) {
@@ -145,7 +145,7 @@ describe('a send', () => {
     expect(await rig.typed(5)).toEqual(texts);
   });
 
-  it('does not touch what a person has typed so far, and goes in when that is gone [CCC-158]', async () => {
+  it('leaves the draft of a person alone, and is typed when the draft is gone [CCC-158]', async () => {
     rig.client().draft = 'half a sent';
     expect(await rig.control.send(aRequest('api'))).toMatchObject({ status: 'queued', because: 'somebody types' });
     expect(await rig.control.queue('web')).toMatchObject([{ text: 'api', state: 'queued', because: 'somebody types' }]);
@@ -154,7 +154,7 @@ describe('a send', () => {
     expect(await rig.typed()).toEqual(['api']);
   });
 
-  it('waits behind a dialog, and its reason can be seen [CCC-159]', async () => {
+  it('waits behind a dialog, and the queue shows the reason [CCC-159]', async () => {
     rig.client().dialog = 'permission prompt';
     const because = 'the session waits for its user: permission prompt';
     expect(await rig.control.send(aRequest())).toMatchObject({ status: 'queued', because });
@@ -163,24 +163,24 @@ describe('a send', () => {
     expect(await rig.typed()).toEqual(['hello']);
   });
 
-  it('to a session of which nothing can be learned returns all the same', async () => {
+  it('to a session whose state cannot be read still returns', async () => {
     rig.limits.closeMs = 10;
     rig.client().stateGate = new Promise(() => {});
     expect(await rig.control.send(aRequest())).toMatchObject({ outcome: 'sent', status: 'queued' });
   });
 
-  it('that the client refuses has failed, and the history says so [CCC-189]', async () => {
+  it('that the client refuses fails, and the history says so [CCC-189]', async () => {
     rig.client().attempts.push({ outcome: 'refused', because: 'too long' });
     expect(await rig.control.send(aRequest())).toEqual({ outcome: 'failed', because: 'too long' });
     expect(await rig.history()).toEqual(['api: hello (failed)']);
   });
 
-  it('that cannot be said to the client has failed, and was never typed', async () => {
+  it('whose text the driver cannot prepare fails and is never typed', async () => {
     expect(await rig.control.send(aRequest('/status'))).toEqual({ outcome: 'failed', because: 'this is a command' });
     expect(rig.client().typed).toEqual([]);
   });
 
-  it('of a command on purpose that begins no turn says so [CCC-173]', async () => {
+  it('of a raw command that begins no turn says so [CCC-173]', async () => {
     rig.client().attempts.push({ outcome: 'ignored' });
     expect(await rig.control.ask(aRequest('/compact', { raw: true }))).toEqual({
       outcome: 'failed',
@@ -189,13 +189,13 @@ describe('a send', () => {
     expect(rig.client().typed).toEqual(['/compact']);
   });
 
-  it('with which no turn begins is taken out of the queue of its client before it is called failed', async () => {
+  it('that begins no turn is taken out of the queue of its client before it fails', async () => {
     rig.client().attempts.push({ outcome: 'ignored' });
     expect(await rig.control.ask(aRequest('deploy'))).toEqual({ outcome: 'failed', because: 'no turn' });
     expect(rig.client().takenBack).toEqual(['deploy']);
   });
 
-  it('that the client records only when nobody waits for it any more keeps its answer, and is no line of a person', async () => {
+  it('that the client records only after it failed keeps its answer, and is not recorded as a person’s', async () => {
     rig.client().attempts.push({ outcome: 'unrecorded' });
     expect(await rig.control.ask(aRequest('deploy'))).toEqual({ outcome: 'failed', because: 'no turn' });
     rig.client().recordLate();
@@ -206,7 +206,7 @@ describe('a send', () => {
     expect(reply?.reply_to).toBe(prompt?.id ?? 0);
   });
 
-  it('has its answer in the history, also if a person types in between [CCC-171]', async () => {
+  it('has its answer in the history, also if a person types meanwhile [CCC-171]', async () => {
     const sent = await rig.control.send(aRequest('question'));
     rig.client().answer('to the question');
     rig.client().person('mine');
@@ -216,8 +216,8 @@ describe('a send', () => {
   });
 });
 
-describe('a prompt of which the driver cannot tell whether it went in', () => {
-  it.each(['unknown', 'throws'] as const)('and that did is answered, and not typed again (%s)', async (outcome) => {
+describe('a prompt that may have been typed', () => {
+  it.each(['unknown', 'throws'] as const)('and was typed is answered and not typed again (%s)', async (outcome) => {
     rig.client().attempts.push({ outcome, wentIn: true });
     const end = rig.control.ask(aRequest());
     await rig.typed();
@@ -227,14 +227,14 @@ describe('a prompt of which the driver cannot tell whether it went in', () => {
     expect(rig.client().typed).toEqual(['hello']);
   });
 
-  it('and that did not is typed again after some silence of the record', async () => {
+  it('and was not typed is typed again when the record stays silent', async () => {
     rig.client().attempts.push({ outcome: 'unknown', wentIn: false });
     rig.client().reply = echo;
     expect(await rig.control.ask(aRequest())).toMatchObject({ outcome: 'answered' });
     expect(rig.client().typed).toEqual(['hello']);
   });
 
-  it('waits for the record while the session does something, and is typed when that is over', async () => {
+  it('is not typed again while the session is busy, but after that', async () => {
     const meanwhile = (): void => rig.client().person('something else');
     rig.client().attempts.push({ outcome: 'unknown', wentIn: false, meanwhile });
     const end = rig.control.ask(aRequest());
@@ -247,7 +247,7 @@ describe('a prompt of which the driver cannot tell whether it went in', () => {
     expect(rig.client().typed).toEqual(['hello']);
   });
 
-  it('and that left the composer is not typed again, however late the record has it', async () => {
+  it('and left the composer is not typed again, however late it is recorded', async () => {
     rig.client().attempts.push({ outcome: 'taken' });
     const asked = rig.control.ask(aRequest('deploy'));
     expect(await asked).toMatchObject({ outcome: 'failed', because: 'the client took it and did not record it' });
@@ -258,14 +258,14 @@ describe('a prompt of which the driver cannot tell whether it went in', () => {
     expect(rig.client().typed).toEqual(['deploy']);
   });
 
-  it('and that stayed in the composer gets the Enter that is missing', async () => {
+  it('and stayed in the composer gets the missing Enter', async () => {
     rig.client().attempts.push({ outcome: 'stranded' });
     rig.client().reply = echo;
     expect(await rig.control.ask(aRequest())).toMatchObject({ outcome: 'answered' });
     expect(rig.client().typed).toEqual(['hello']);
   });
 
-  it('and that may be in the composer when its time is over has failed, and was not withdrawn', async () => {
+  it('and may be in the composer at its deadline fails and is not withdrawn', async () => {
     rig.client().attempts.push({ outcome: 'stranded' });
     const sent = rig.control.send(aRequest('hello', { deadline: Date.now() + 600_000 }));
     await within(10_000, async () => rig.client().draft === 'hello');
@@ -300,17 +300,17 @@ describe('a turn', () => {
     expect(await rig.history()).toEqual(['api: hello (interrupted)']);
   });
 
-  it('that failed in the client ends the ask with its words', async () => {
+  it('that failed in the client ends the ask with the words of the client', async () => {
     expect(await cut(() => rig.client().failTurn('no credit'))).toEqual({ outcome: 'failed', because: 'no credit' });
   });
 
-  it('ends with the client, and the history says so [CCC-180]', async () => {
+  it('ends when the client ends, and the history says so [CCC-180]', async () => {
     expect(await cut(() => rig.client().die())).toEqual({ outcome: 'stopped' });
     const [line] = await rig.store.history({ session: 'web', after: 0, limit: 9 });
     expect(line).toMatchObject({ text: 'hello', status: 'failed', error: 'session stopped' });
   });
 
-  it('ends with the client, also if its record says that it was cut off', async () => {
+  it('ends as stopped when the client ends, also if the record says that the turn was interrupted', async () => {
     const end = await cut(() => {
       rig.client().record.push({ kind: 'end', turn: 'web turn 1', how: 'interrupted', text: '', at: 0 });
       rig.client().die();
@@ -323,7 +323,7 @@ describe('a turn', () => {
     expect(rig.client().state().status).toBe('idle');
   });
 
-  it('ends if another process of the client is there in place of the one that had it', async () => {
+  it('ends if another process of the client has replaced the one that had the prompt', async () => {
     const end = await cut(() => {
       rig.client().pid += 1;
       rig.client().set({ turn: null });
@@ -331,7 +331,7 @@ describe('a turn', () => {
     expect(end).toEqual({ outcome: 'stopped' });
   });
 
-  it('whose end the client never records is over when the session was quiet for long; a late answer is stored', async () => {
+  it('without a recorded end is over when the session was quiet for long; a late answer is still stored', async () => {
     const { turn, end } = { turn: 'web turn 1', end: cut(() => rig.client().set({ turn: null })) };
     expect(await end).toEqual({ outcome: 'interrupted' });
     rig.client().set({ turn });
@@ -340,7 +340,7 @@ describe('a turn', () => {
     expect(await rig.history()).toEqual(['api: hello (interrupted)', 'claude: late']);
   });
 
-  it('that ended before the client did is answered', async () => {
+  it('that ended just before its client is answered', async () => {
     const end = await cut(() => {
       rig.client().record.push({ kind: 'end', turn: 'web turn 1', how: 'done', text: 'just so', at: 0 });
       rig.client().die();
@@ -351,7 +351,7 @@ describe('a turn', () => {
 
 describe('a store that fails for a moment', () => {
   it.each(['begin', 'submitted', 'answer', 'open'] as const)(
-    'over %s delays a prompt, which is typed once and answered all the same',
+    'in %s only delays a prompt, which is still typed once and answered',
     async (name) => {
       rig.client().reply = echo;
       await rig.control.ask(aRequest('before'));
@@ -368,7 +368,7 @@ describe('a store that fails for a moment', () => {
 });
 
 describe('the queue', () => {
-  it('can be seen, and a prompt can be taken back before it is typed', async () => {
+  it('lists its prompts, and a prompt can be withdrawn before it is typed', async () => {
     rig.client().person('busy');
     const end = rig.control.ask(aRequest('mine'));
     await within(10_000, async () => (await rig.control.queue('web')).length === 1);
@@ -379,19 +379,19 @@ describe('the queue', () => {
     expect(await rig.control.queue()).toEqual([]);
   });
 
-  it('does not give back what was typed', async () => {
+  it('does not withdraw a prompt that was typed', async () => {
     const sent = await rig.control.send(aRequest());
     expect(await rig.control.cancel('id' in sent ? sent.id : 0)).toBe(false);
   });
 
-  it('drops a prompt of which the time is over, also if nobody waits for it', async () => {
+  it('withdraws a prompt whose deadline has passed, also if no caller waits for it', async () => {
     rig.client().person('busy');
     await rig.control.send(aRequest('x', { deadline: Date.now() + 200 }));
     await within(10_000, async () => (await rig.history()).includes('api: x (withdrawn)'));
     expect(await rig.store.open()).toEqual([]);
   });
 
-  it('gets no prompt of a session that was removed while the prompt was being stored', async () => {
+  it('keeps no prompt whose session was removed while the prompt was being stored', async () => {
     const { store, targets } = rig;
     const enqueue = store.enqueue.bind(store);
     store.enqueue = async (...args) => {
@@ -407,7 +407,7 @@ describe('the queue', () => {
     expect(rig.client().typed).toEqual(['new']);
   });
 
-  it('of a session that was removed is not typed into a later one of that name', async () => {
+  it('of a removed session is not typed into a later session of the same name', async () => {
     rig.client().person('busy');
     const end = rig.control.ask(aRequest('old'));
     await within(10_000, async () => (await rig.control.queue()).length === 1);

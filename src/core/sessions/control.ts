@@ -5,41 +5,41 @@ import type { AnsweredQuestions, AnswerEnd, AnswerRequest, PendingQuestions } fr
 import { SessionWorker } from './worker.ts';
 import { withLimit } from '../wait.ts';
 
-/** What the control of sessions works with. */
+/** What session control needs from outside. */
 export interface ControlDeps {
   store: SessionStore;
-  /** Every session that is configured, read again at each call: other processes change it. */
+  /** All configured sessions. Each call reads the settings again, because other processes change them. */
   targets(): Promise<SessionTarget[]>;
   driver(target: SessionTarget): SessionDriver;
-  /** Makes what was stored visible to those who read files. Awaited before any answer. */
+  /** Writes what was stored to the history files. Control awaits it before it returns an answer. */
   publish(): Promise<void>;
-  /** A turn that a person began at the keyboard becomes history, too. */
+  /** Whether turns that a person starts at the keyboard become history too. */
   recordsTerminal(): Promise<boolean>;
-  /** The user lets those who answer questions approve permissions and plans, too. Absent: never. */
+  /** Whether the user allows callers of `answer` to approve permissions and plans too. Absent: no. */
   mayApprove?(): Promise<boolean>;
   now(): number;
   log(event: string, facts: Record<string, string | number | boolean>): void;
-  /** Only tests give others. */
+  /** Set only by tests. */
   limits?: Partial<ControlLimits>;
 }
 
 /** Times in ms. */
 export interface ControlLimits {
-  /** If the record of a quiet session is silent for so long, a prompt was not typed. */
+  /** A prompt counts as not typed if the session was quiet for this long and its record does not have the prompt. */
   silenceMs: number;
-  /** If the end of a turn is not recorded so long after the session became quiet, it does not come any more. */
+  /** A turn counts as over if the session was quiet for this long and its record has no end of the turn. */
   lostMs: number;
-  /** The first pause after a prompt was left out; later ones are longer, up to four times. */
+  /** The first pause after the driver could not type a prompt. Later pauses are longer, up to four times this. */
   retryMs: number;
-  /** `send` waits so long for a session that runs. */
+  /** How long `send` waits for a running session to take the prompt. */
   sendMs: number;
-  /** How often settings are read for sessions that were made or removed. */
+  /** How often the settings are read to find added and removed sessions. */
   targetsMs: number;
-  /** How long a state may take. */
+  /** How long reading the state of a session may take. */
   stateMs: number;
-  /** How long `send` waits for a host that may not answer. */
+  /** How long `send` waits for the first state of a session: its host may not answer. */
   hostMs: number;
-  /** How long `close` waits for a submission. */
+  /** How long `close` waits for an attempt in progress. */
   closeMs: number;
 }
 
@@ -54,10 +54,10 @@ const LIMITS: ControlLimits = {
   closeMs: 1500,
 };
 
-/** Of each text in the queue. There may be many, and long ones. */
+/** How many characters of each text `queue` returns: there may be many long texts. */
 const QUEUE_CHARACTERS = 1000;
 
-/** A prompt of somebody, for a session. */
+/** A prompt that a person or a program gives to a session. */
 export interface PromptRequest {
   session: string;
   text: string;
@@ -65,19 +65,20 @@ export interface PromptRequest {
   agent?: string;
   username?: string;
   raw?: boolean;
-  /** The time (Unix ms) after which it is not typed, and nobody waits for its answer; null: it waits as long as it must. */
+  /** The time (Unix ms) after which the prompt is not typed and its caller no longer waits for the answer. null: no deadline. */
   deadline: number | null;
-  /** Fields of its line in the history: a voice message, a photo. */
+  /** More fields for its line in the history, as for a voice message or a photo. */
   fields?: Partial<SessionMessage>;
-  /** Called with its id as soon as it is stored. */
+  /** Called with the id of the prompt as soon as the prompt is stored. */
   stored?: (id: number) => void;
 }
 
 export type Started = 'resumed' | 'fresh';
 
 /**
- * How an ask or a send ends. `not_started`: the client could not be started. `unreachable`: its host does not answer, and nothing was typed. `withdrawn`: it was never typed. `timeout`: it was typed, and the
- * answer will be in the history. `stopped`: the client ended during the turn. `closed`: this program ends; the next one follows the prompt, whose message has this id.
+ * How a prompt ends for its caller. `not_started`: the client could not be started. `unreachable`: the host does not answer, and nothing was
+ * typed. `withdrawn`: the prompt was never typed. `timeout`: the prompt was typed, and the answer will be in the history. `stopped`: the
+ * client ended during the turn. `closed`: this process ends; the next one continues with the prompt, whose message has this id.
  */
 export type PromptEnd =
   | { outcome: 'answered'; reply: SessionMessage; started?: Started }
@@ -90,56 +91,56 @@ export type PromptEnd =
   | { outcome: 'stopped' }
   | { outcome: 'closed'; id: number };
 
-/** What somebody who waits for a prompt is told. */
+/** What the caller of a prompt hears while it waits. */
 export type PromptUpdate = { outcome: 'submitted'; started?: Started } | PromptEnd;
 
-/** How far a prompt is when `send` returns. */
+/** The state of a prompt when `send` returns. */
 export type PromptSent =
   | { outcome: 'sent'; id: number; status: 'queued' | 'submitted'; because?: string; started?: Started }
   | Extract<PromptEnd, { outcome: 'not_started' | 'unreachable' | 'failed' | 'stopped' | 'interrupted' }>;
 
-/** The sessions of this user: what control, chats and commands do with them. Unknown names throw a Refusal `not_found`. */
+/** What the control API, chats and commands can do with this user's sessions. Unknown names throw a Refusal `not_found`. */
 export interface SessionControl {
-  /** Every configured session and its state; one that does not answer within 1.5 s is `stopped`. */
+  /** All configured sessions and their states. A session whose state is not known within 1.5 s is `stopped`. */
   sessions(): Promise<(SessionTarget & { state: SessionState })[]>;
-  /** Sends and waits for the answer to this very prompt. */
+  /** Sends a prompt and waits for the answer to exactly this prompt. */
   ask(request: PromptRequest): Promise<PromptEnd>;
-  /** Stores a prompt, starts the session if it must, and returns. */
+  /** Stores a prompt, starts the session if it is stopped, and returns without the answer. */
   send(request: PromptRequest): Promise<PromptSent>;
-  /** Ends the client and starts it again with its conversation. Calls at the same time share one start. Throws why it did not start. */
+  /** Ends the client and starts it again with its conversation. Calls at the same time share one start. Throws if the client does not start. */
   restart(session: string): Promise<{ started: Started }>;
   /** Ends the client. Prompts that were not typed are withdrawn. */
   stop(session: string): Promise<void>;
   screen(session: string, lines: number, options?: ScreenOptions): Promise<string>;
-  /** Saves a file in the folder of the session, also on its host, for its client to read. Its path there. */
+  /** Saves a file for the client to read, in the folder of the session on the session's host. Returns its path there. */
   saveFile(session: string, name: string, bytes: Uint8Array): Promise<string>;
-  /** What the session asks its user now, if it does; for 5 minutes from when it asked. */
+  /** The questions that the session asks its user now, or null. They are listed for 5 minutes after the session asked. */
   questions(session: string): Promise<PendingQuestions | null>;
-  /** Answers one question of those that are open. What was chosen becomes history when the client has gone on with it. */
+  /** Answers one of the open questions. The choices become history when the client has continued with them. */
   answer(session: string, request: AnswerRequest): Promise<AnswerEnd>;
-  /** The questions that were answered last through `answer`, since this program runs. */
+  /** The questions that were answered last through `answer` in this process. */
   answered(session: string): Promise<AnsweredQuestions | null>;
-  /** Prompts without an end, oldest first, with the beginning of their texts and the reason why they wait. */
+  /** Open prompts, oldest first, each with the beginning of its text and the reason why it waits. */
   queue(session?: string): Promise<StoredPrompt[]>;
-  /** Takes back a prompt that was not typed yet. False: too late. */
+  /** Withdraws a prompt that was not typed yet. False if it is too late. */
   cancel(id: number): Promise<boolean>;
   /**
-   * Calls at once with the state of each session, and then at each change of status. `sessions` empty: all, also those made later. A state of
-   * null: there is no such session now. Returns how to stop.
+   * Calls `changed` at once with the state of each named session, and then at each change of status. An empty list names all sessions, also
+   * later ones. State null: this session does not exist now. Returns a function that stops the calls.
    */
   watch(sessions: readonly string[], changed: (session: string, state: SessionState | null) => void): () => void;
-  /** Waiting asks end as `closed`; stored prompts are followed again at the next start. */
+  /** Ends waiting calls as `closed`. The next process continues with the stored prompts. */
   close(): Promise<void>;
 }
 
 interface Watcher {
   names: ReadonlySet<string> | null;
   changed(session: string, state: SessionState | null): void;
-  /** What it was told last. */
-  told: Map<string, string>;
+  /** The status that the watcher last got, by session. */
+  shown: Map<string, string>;
 }
 
-/** Opens the control of the configured sessions, and goes on with the prompts that the last one left. */
+/** Opens control of the configured sessions, and continues with prompts that an earlier process left open. */
 export function openControl(deps: ControlDeps): SessionControl {
   return new Control(deps);
 }
@@ -147,15 +148,17 @@ export function openControl(deps: ControlDeps): SessionControl {
 class Control implements SessionControl {
   readonly #limits: ControlLimits;
   readonly #workers = new Map<string, SessionWorker>();
-  /** Those of removed sessions that have work under way still. */
+  /** Workers of removed sessions that are still closing, by session. */
   readonly #closing = new Map<string, Promise<void>>();
-  readonly #waiting = new Map<number, (news: PromptUpdate) => void>();
+  /** Callers that wait for a prompt, by its id. */
+  readonly #callers = new Map<number, (update: PromptUpdate) => void>();
   readonly #watchers = new Set<Watcher>();
   #syncing: Promise<void> = Promise.resolve();
   #nextSync: Promise<void> | null = null;
   /** The settings were read at least once. */
   #isRead = false;
-  #trouble = '';
+  /** The last error of reading the settings. The same error is logged only once. */
+  #lastError = '';
   #timer: ReturnType<typeof setTimeout> | undefined;
   #isClosed = false;
 
@@ -180,8 +183,8 @@ class Control implements SessionControl {
 
   async ask(request: PromptRequest): Promise<PromptEnd> {
     const { promise, resolve } = Promise.withResolvers<PromptEnd>();
-    const { id, forget } = await this.#enqueue(request, (news) => {
-      if (news.outcome !== 'submitted') resolve(news);
+    const { id, forget } = await this.#enqueue(request, (update) => {
+      if (update.outcome !== 'submitted') resolve(update);
     });
     try {
       if (request.deadline === null) return await promise;
@@ -198,15 +201,15 @@ class Control implements SessionControl {
     try {
       const { stateMs, hostMs, sendMs } = this.#limits;
       const began = this.deps.now();
-      let news: PromptUpdate | null = null;
+      let update: PromptUpdate | null = null;
       let isUp = false;
-      while (news === null && !isUp) {
-        news = await withLimit(promise, sendMs);
+      while (update === null && !isUp) {
+        update = await withLimit(promise, sendMs);
         const status = worker.state?.status ?? 'stopped';
         const isLate = this.deps.now() - began > (worker.state ? stateMs : hostMs);
         isUp = !worker.isStarting && (status !== 'stopped' || isLate);
       }
-      return await this.#sent(id, worker, news);
+      return await this.#sent(id, worker, update);
     } finally {
       forget();
     }
@@ -259,7 +262,7 @@ class Control implements SessionControl {
 
   watch(sessions: readonly string[], changed: Watcher['changed']): () => void {
     const names = sessions.length > 0 ? new Set(sessions) : null;
-    const watcher: Watcher = { names, changed, told: new Map() };
+    const watcher: Watcher = { names, changed, shown: new Map() };
     this.#watchers.add(watcher);
     const first = (): void => {
       for (const [name, { state }] of this.#workers) if (state) this.#show(watcher, name, state);
@@ -273,13 +276,13 @@ class Control implements SessionControl {
     this.#isClosed = true;
     clearTimeout(this.#timer);
     this.#watchers.clear();
-    for (const [id, hear] of this.#waiting) hear({ outcome: 'closed', id });
+    for (const [id, notify] of this.#callers) notify({ outcome: 'closed', id });
     await this.#syncing.catch(() => {});
     await Promise.all([...this.#closing.values(), ...[...this.#workers.values()].map((worker) => worker.close())]);
   }
 
-  /** Stores a prompt. `hear` is told what becomes of it, from its first news on. */
-  async #enqueue(request: PromptRequest, hear: (news: PromptUpdate) => void) {
+  /** Stores a prompt. `notify` gets every update of it. */
+  async #enqueue(request: PromptRequest, notify: (update: PromptUpdate) => void) {
     const worker = await this.#worker(request.session);
     const { session, text, from, agent, username, raw = false, deadline, fields } = request;
     const at = this.deps.now();
@@ -293,15 +296,15 @@ class Control implements SessionControl {
       ...(username && { username }),
     };
     const { id } = await this.deps.store.enqueue(line, { key: crypto.randomUUID(), raw, at, deadline });
-    this.#waiting.set(id, hear);
-    // It was removed meanwhile. A later session of that name must not get the prompt.
+    this.#callers.set(id, notify);
+    // The session was removed meanwhile. A later session of that name must not get the prompt.
     if (this.#workers.get(session) !== worker) await this.#drop(id, 'withdrawn');
     request.stored?.(id);
-    const forget = (): void => void this.#waiting.delete(id);
-    // The worker may have ended it before we listened.
+    const forget = (): void => void this.#callers.delete(id);
+    // The worker may have ended the prompt before the caller was registered.
     const end = await this.#endOf(id);
-    if (end) hear(end);
-    if (this.#isClosed) hear({ outcome: 'closed', id });
+    if (end) notify(end);
+    if (this.#isClosed) notify({ outcome: 'closed', id });
     worker.wake();
     await this.#publish();
     return { id, worker, forget };
@@ -315,7 +318,7 @@ class Control implements SessionControl {
     return reply && { outcome: 'answered', reply };
   }
 
-  /** The time of an ask is over: what was not typed is withdrawn, and what was typed is followed without its caller. */
+  /** The deadline of `ask` has passed. A prompt that was not typed is withdrawn; the worker follows a typed one without its caller. */
   async #expire(id: number): Promise<PromptEnd> {
     try {
       const isWithdrawn = await this.deps.store.end(id, 'withdrawn', 'it was not typed in time');
@@ -328,15 +331,15 @@ class Control implements SessionControl {
     }
   }
 
-  async #sent(id: number, worker: SessionWorker, news: PromptUpdate | null): Promise<PromptSent> {
+  async #sent(id: number, worker: SessionWorker, update: PromptUpdate | null): Promise<PromptSent> {
     const prompt = await this.deps.store.prompt(id);
-    switch (news?.outcome) {
+    switch (update?.outcome) {
       case 'failed':
       case 'not_started':
       case 'unreachable':
       case 'stopped':
       case 'interrupted':
-        return news;
+        return update;
       case 'withdrawn':
         return { outcome: 'failed', because: prompt?.because ?? 'withdrawn' };
       case undefined:
@@ -348,14 +351,14 @@ class Control implements SessionControl {
       }
       case 'submitted':
       case 'answered': {
-        const { started } = news;
+        const { started } = update;
         return { outcome: 'sent', id, status: 'submitted', ...(started && { started }) };
       }
     }
   }
 
   async #worker(session: string): Promise<SessionWorker> {
-    if (this.#isClosed) throw new Refusal('unreachable', 'the control of sessions ends; try again when it runs');
+    if (this.#isClosed) throw new Refusal('unreachable', 'session control is closing; try again when it runs');
     await this.#sync();
     const worker = this.#workers.get(session);
     if (!worker) throw new Refusal('not_found', 'session not found');
@@ -365,16 +368,16 @@ class Control implements SessionControl {
   async #poll(): Promise<void> {
     try {
       await this.#sync();
-      this.#trouble = '';
+      this.#lastError = '';
     } catch (error) {
       const because = reasonOf(error);
-      if (because !== this.#trouble) this.deps.log('settings_trouble', { because });
-      this.#trouble = because;
+      if (because !== this.#lastError) this.deps.log('settings_trouble', { because });
+      this.#lastError = because;
     }
     if (!this.#isClosed) this.#timer = setTimeout(() => void this.#poll(), this.#limits.targetsMs);
   }
 
-  /** Reads the settings. A reading that has not begun yet serves all who ask before it does. */
+  /** Reads the settings again. All calls that arrive before the next read begins share that read. */
   #sync(): Promise<void> {
     this.#nextSync ??= this.#syncing
       .catch(() => {})
@@ -393,7 +396,7 @@ class Control implements SessionControl {
     for (const [name, worker] of this.#workers) {
       if (targets.has(name)) continue;
       this.#workers.delete(name);
-      this.#closeBeside(name, worker);
+      this.#closeInBackground(name, worker);
       for (const watcher of this.#watchers) this.#show(watcher, name, null);
       isRemoved = true;
     }
@@ -402,7 +405,7 @@ class Control implements SessionControl {
     for (const [name, target] of targets) {
       const worker = this.#workers.get(name);
       if (!worker) {
-        // Two of one name at once could claim the same conversation.
+        // Two workers of one name could claim the same conversation.
         await this.#closing.get(name);
         this.#workers.set(name, this.#newWorker(target));
       } else if (JSON.stringify(worker.target) !== JSON.stringify(target)) {
@@ -412,8 +415,8 @@ class Control implements SessionControl {
     }
   }
 
-  /** Nobody waits for the work that a removed session has under way. */
-  #closeBeside(name: string, worker: SessionWorker): void {
+  /** Closes the worker of a removed session, without waiting for work in progress. */
+  #closeInBackground(name: string, worker: SessionWorker): void {
     const closed = worker
       .close()
       .catch((error: unknown) => this.deps.log('session_trouble', { session: name, because: reasonOf(error) }))
@@ -440,22 +443,22 @@ class Control implements SessionControl {
       ...this.deps,
       limits: this.#limits,
       publish: () => this.#publish(),
-      tell: (id, news) => this.#tell(id, news),
+      tell: (id, update) => this.#tell(id, update),
       stateChanged: (session, state) => {
         for (const watcher of this.#watchers) this.#show(watcher, session, state);
       },
     });
   }
 
-  #tell(id: number, news: PromptUpdate): void {
-    this.#waiting.get(id)?.(news);
+  #tell(id: number, update: PromptUpdate): void {
+    this.#callers.get(id)?.(update);
   }
 
   #show(watcher: Watcher, session: string, state: SessionState | null): void {
     const isNamed = watcher.names?.has(session) ?? true;
     const text = state ? `${state.status} ${state.waitingFor ?? ''}` : '';
-    if (!isNamed || watcher.told.get(session) === text) return;
-    watcher.told.set(session, text);
+    if (!isNamed || watcher.shown.get(session) === text) return;
+    watcher.shown.set(session, text);
     try {
       watcher.changed(session, state);
     } catch (error) {
@@ -463,7 +466,7 @@ class Control implements SessionControl {
     }
   }
 
-  /** Files that cannot be written must not keep an answer back. They are written later. */
+  /** A history file that cannot be written must not hold back an answer. It is written later. */
   async #publish(): Promise<void> {
     try {
       await this.deps.publish();

@@ -3,7 +3,7 @@ import { temporaryHome } from '../../../test/support/home.ts';
 import { openHome } from '../../store/home.ts';
 import { PromptQueue } from './queue.ts';
 
-it('a long queue is looked through without its texts, and ends by its deadlines [CCC-204]', async () => {
+it('a long queue is read without its texts, and its prompts are withdrawn at their deadlines [CCC-204]', async () => {
   const store = openHome('parley', temporaryHome(), 'normal', true).journal.sessionStore();
   for (const deadline of [null, 50, 200]) {
     const line = { session: 'web', ts: 1, from: 'api', text: `until ${deadline}` } as const;

@@ -7,17 +7,17 @@ export interface QueueDeps {
   store: SessionStore;
   publish(): Promise<void>;
   now(): number;
-  /** For those who wait for this prompt. */
-  tell(id: number, news: PromptUpdate): void;
+  /** Tells the caller that waits for this prompt. */
+  tell(id: number, update: PromptUpdate): void;
 }
 
-/** The prompts of one session: which are open, and how each ends, in the store and for those who wait for it. */
+/** The prompts of one session: finds the open ones, and ends each in the store and for the caller that waits for it. */
 export class PromptQueue {
-  /** There may be open prompts in the store. */
+  /** The store may have open prompts. */
   #hasWork = true;
   readonly #started = new Map<number, Started>();
 
-  /** `ended` is called with each prompt that ends, `lookIn` with the time until the next deadline. */
+  /** Calls `ended` with each prompt that ends, and `lookIn` with the time until the next deadline. */
   constructor(
     readonly session: string,
     readonly deps: QueueDeps,
@@ -25,12 +25,12 @@ export class PromptQueue {
     readonly lookIn: (ms: number) => void,
   ) {}
 
-  /** A prompt was stored. */
+  /** Call this when a prompt was stored. */
   wake(): void {
     this.#hasWork = true;
   }
 
-  /** The oldest prompt without an end, if there is one. Those of which the time is over are withdrawn. */
+  /** The oldest open prompt, or an empty list. Withdraws queued prompts whose deadline has passed. */
   async open(): Promise<StoredPrompt[]> {
     for (const { id } of await this.#all()) {
       const prompt = await this.deps.store.prompt(id);
@@ -43,11 +43,11 @@ export class PromptQueue {
     return (await this.#all()).filter(({ state }) => state === 'queued');
   }
 
-  /** Without their texts: there may be many, and this is asked at each step. */
+  /** All open prompts, without their texts: there may be many, and the worker asks at each step. */
   async #all(): Promise<StoredPrompt[]> {
     if (!this.#hasWork) return [];
     const found = this.deps.store.open(this.session, 0);
-    // What is stored from here on comes with a wake of its own.
+    // A prompt that is stored after this line calls `wake` itself.
     this.#hasWork = false;
     const open: StoredPrompt[] = [];
     for (const prompt of await this.#orAgain(found)) {
@@ -69,12 +69,12 @@ export class PromptQueue {
     }
   }
 
-  /** The session was started for all that wait now. */
+  /** Notes how the session was started, for all prompts that wait now. */
   async startedAs(started: Started): Promise<void> {
     for (const { id } of await this.queued()) this.#started.set(id, started);
   }
 
-  /** The client has it. */
+  /** The client has the prompt. */
   async submitted(id: number, turn: string | null): Promise<void> {
     await this.deps.store.submitted(id, turn);
     this.deps.tell(id, { outcome: 'submitted', ...this.#startOf(id) });

@@ -8,24 +8,28 @@ export interface RecordReaderDeps {
   now(): number;
 }
 
+/** How many late turns and missed prompts are remembered, each. */
 const MOST_LATE = 100;
 
 /**
- * Reads a client's record, from a place that it remembers, and makes history of the turns that a person began.
+ * Reads a client's record from a remembered place, and stores the turns that a person began as history.
  *
- * The remembered place moves only while no turn is open: after a crash an open turn is read again from its beginning. What was stored
- * before the crash is not stored twice, because the store knows the turns that it has.
+ * The remembered place moves only while no turn is open, so after a crash an open turn is read again from its beginning. Nothing is stored
+ * twice, because the store knows the turns that it has.
  */
 export class RecordReader {
   #place: RecordPlace | null = null;
   #bound: SessionBinding = { conversation: null, place: null };
-  /** The conversation in which the place is. */
+  /** The conversation that `#place` is in. */
   #placeIn: string | null = null;
-  /** Open turns that are none of ours, with the line of their prompt. */
+  /** Open turns that a person began, each with the id of the prompt's line. */
   readonly #open = new Map<string, number>();
-  /** Turns of which we do not expect an end any more, with the line of their prompt. If it comes, it is still stored. */
+  /** Turns whose end is no longer expected, each with the id of the prompt's line. If the end comes, it is still stored. */
   readonly #late = new Map<string, number>();
-  /** Prompts of ours that failed because the record did not have them, by their line. If one comes, its turn is not a person's. */
+  /**
+   * Prompts of ours that failed because the record did not have them, by the id of their line. If one appears in the record later, a person
+   * did not begin its turn.
+   */
   readonly #missed = new Map<number, Prompt>();
 
   constructor(
@@ -42,29 +46,29 @@ export class RecordReader {
     return this.#place;
   }
 
-  /** What the store remembers of the session. */
+  /** Loads the conversation and the place that the store remembers for the session. */
   async load(): Promise<void> {
     this.#bound = (await this.deps.store.binding(this.session)) ?? this.#bound;
     this.#placeIn = this.#bound.conversation;
   }
 
-  /** Reads on from this place; without one, from where it was left; where nothing is known, from the end. */
+  /** Sets the place to read from: `from`, else the remembered place, else the end of the record. */
   async open(driver: SessionDriver, from: RecordPlace | null): Promise<void> {
     this.#place = from ?? this.#bound.place ?? (await driver.place());
   }
 
-  /** Keeps the conversation that the session has now. */
+  /** Stores the conversation that the session has now. */
   async follow({ conversation }: SessionState): Promise<void> {
     if (conversation === undefined || conversation === this.#bound.conversation) return;
     await this.#bind({ ...this.#bound, conversation });
   }
 
-  /** Hands on what was recorded since, in order. `take` says whether an event is of a prompt of ours. Returns how many there were. */
+  /** Reads the new events in order. `take` returns whether an event belongs to a prompt of ours. Returns the number of events. */
   async read(driver: SessionDriver, take: (event: TurnEvent) => Promise<boolean>): Promise<number> {
     const { events, next } = await driver.events(this.place);
     let lines = 0;
     for (const event of events) {
-      if (!(await take(event)) && !this.#isMissed(driver, event)) lines += await this.#other(event);
+      if (!(await take(event)) && !this.#isMissed(driver, event)) lines += await this.#store(event);
     }
     this.#place = next;
     if (lines > 0) await this.deps.publish();
@@ -72,8 +76,8 @@ export class RecordReader {
   }
 
   /**
-   * Remembers the place, unless a turn is open. Only while no prompt of ours is open. `isOver`: turns that are open now have no end in
-   * the record. Returns false if a turn is open.
+   * Stores the place, unless a turn is open; then returns false. Call this only while no prompt of ours is open. `isOver`: no end of the
+   * open turns is expected any more.
    */
   async keep(isOver: boolean): Promise<boolean> {
     if (isOver) {
@@ -85,26 +89,26 @@ export class RecordReader {
     return true;
   }
 
-  /** Goes to the end of the record, if the session has another conversation than before. */
+  /** Moves to the end of the record if the conversation of the session has changed. */
   async anchor(driver: SessionDriver): Promise<void> {
     if (this.#placeIn === this.#bound.conversation) return;
     this.#place = await driver.place();
     this.#placeIn = this.#bound.conversation;
   }
 
-  /** Nobody waits for the end of this turn any more. */
+  /** The end of this turn is no longer expected. */
   leave(turn: string, line: number): void {
     if (this.#late.size >= MOST_LATE) this.#late.clear();
     this.#late.set(turn, line);
   }
 
-  /** This prompt has failed, because it is not in the record. */
+  /** This prompt failed because the record does not have it. */
   missed(line: number, prompt: Prompt): void {
     if (this.#missed.size >= MOST_LATE) this.#missed.clear();
     this.#missed.set(line, prompt);
   }
 
-  /** The client has ended, and what is not in its record does not come any more. */
+  /** The client has ended, so a missed prompt cannot appear in its record any more. */
   forgetMissed(): void {
     this.#missed.clear();
   }
@@ -117,8 +121,8 @@ export class RecordReader {
     return true;
   }
 
-  /** A turn of a person, or a late one of ours. Returns the number of lines that were stored. */
-  async #other(event: TurnEvent): Promise<number> {
+  /** Stores an event of a person's turn, or of a late turn. Returns the number of stored lines. */
+  async #store(event: TurnEvent): Promise<number> {
     const { turn, text } = event;
     if (event.kind === 'prompt') {
       if (!(await this.deps.recordsTerminal())) return 0;

@@ -1,9 +1,9 @@
 import type { SessionState, TurnEvent } from '../ports/session.ts';
 
-/** Tells those who watch a session of its states, and of a turn also if it began and ended between two looks. */
+/** Reports the states of a session to its watchers. Reports `active` also for a turn that began and ended between two looks. */
 export class TurnWatch {
   #state: SessionState | null = null;
-  /** A turn that the record has, and during which the session was not seen active yet. */
+  /** A turn that is in the record but during which the session was not seen as `active` yet. */
   #unseen: string | null = null;
 
   constructor(readonly changed: (state: SessionState) => void) {}

@@ -12,51 +12,52 @@ import { TurnWatch } from './turn-watch.ts';
 
 export interface WorkerDeps extends Omit<ControlDeps, 'targets' | 'limits'> {
   limits: ControlLimits;
-  /** For those who wait for this prompt. */
-  tell(id: number, news: PromptUpdate): void;
+  /** Tells the caller that waits for this prompt. */
+  tell(id: number, update: PromptUpdate): void;
   stateChanged(session: string, state: SessionState): void;
 }
 
 /** The prompt that may be in the client now. */
 interface Current {
   prompt: StoredPrompt;
-  /** As the driver prepared it. */
+  /** The text as the driver prepared it. */
   text: string;
   turn: string | null;
-  /** Only the record can tell whether it was typed. */
+  /** Only the record can tell whether the prompt was typed. */
   isUnknown: boolean;
-  /** It left the composer, so it is not typed again. */
+  /** The prompt left the composer, so it is not typed again. */
   isTaken?: boolean;
-  /** The process that has it. */
+  /** The client process that may have the prompt. */
   pid?: number | undefined;
 }
 
-/** A prompt that may have gone in and left no trace is tried so often. */
+/** How often a prompt is tried that may have been typed but is not in the record. Also how often a client is started that takes no prompt. */
 const MOST_TRIES = 3;
-/** After an error of the store or the driver. */
-const TROUBLE_MS = 1000;
-const VAIN = 'the client ends as soon as it was started';
+/** The pause after an error of the store or the driver. */
+const ERROR_PAUSE_MS = 1000;
+const ENDS_AT_ONCE = 'the client ends as soon as it is started';
 
 /**
- * Gives one session its prompts, one after the other, oldest first, and stores what it answers.
+ * Gives one session its prompts one at a time, oldest first, and stores the answers.
  *
  * queued → submitting → submitted → answered, or failed; queued → withdrawn.
  *
- * `queued`: nothing was typed. When the session is idle, the head of the queue is begun; a stopped session is started first, and if that
- * fails, all prompts that waited for it fail. If the driver leaves a prompt out because of a dialog, a draft or a busy client, it is
- * queued again with the reason. A crash changes nothing: it waits in the store.
+ * `queued`: nothing was typed. When the session is idle, the worker begins with the oldest prompt. It starts a stopped session first; if the
+ * start fails, all queued prompts fail. If the driver cannot type because of a dialog, a draft or a busy client, the prompt is queued again
+ * with the reason. After a crash the prompt still waits in the store.
  *
- * `submitting`: committed with the place where the record ended, and then handed to the driver. A crash leaves it open whether it was
- * typed, as does a driver that says `unknown`. The record from that place decides: if the prompt is there, it is `submitted`. If the session
- * was quiet for `silenceMs` and the record is silent, it is tried again. It stays `submitting` for that, because its text may be in the
- * composer: there it gets the Enter that is missing, and it is never called withdrawn. If the client has ended, its composer went with it,
- * and the prompt is queued again. The driver types into an empty composer only, so a text that was left there is never joined to the next.
+ * `submitting`: the state is committed together with the place where the record ended; then the driver gets the prompt. After a crash, or
+ * if the driver returns `unknown`, nobody knows whether the prompt was typed. The record after that place decides: if it has the prompt, the
+ * prompt is `submitted`. If the session is quiet for `silenceMs` and the record has nothing, the driver tries again. The prompt stays
+ * `submitting` meanwhile, because its text may be in the composer: the retry then presses the missing Enter, and the prompt is never
+ * reported as withdrawn. If the client has ended, its composer is gone too, and the prompt is queued again. The driver types only into an
+ * empty composer, so a text that was left there is never joined to the next prompt.
  *
- * `submitted`: the client has it. Its turn ends with the end event of that turn: `answered`, or `failed` if it was interrupted, failed, or
- * if the client stopped. A crash leaves it in the record: the next worker reads on from the place, and finds the same end.
+ * `submitted`: the client has the prompt. The end event of its turn decides: `answered`, or `failed` if the turn was interrupted or failed,
+ * or if the client stopped. After a crash the next worker reads the record from the stored place and finds the same end.
  *
- * `answered`, `failed`, `withdrawn` are final, and stored in one commit with the line of the history that says so. If the record has a prompt
- * only after it failed for want of a turn, that turn is not a person's, and its answer is stored as the answer to the prompt.
+ * `answered`, `failed` and `withdrawn` are final. Each is committed together with its line of the history. If a prompt appears in the record
+ * after it failed because no turn began, its turn does not count as a person's, and its answer is stored as the answer to the prompt.
  */
 export class SessionWorker {
   readonly #wakeup = new Wakeup();
@@ -64,21 +65,23 @@ export class SessionWorker {
   readonly #queue: PromptQueue;
   readonly #client: SessionClient;
   readonly #watched: TurnWatch;
-  /** What the session asks, and the answers to it. */
+  /** The questions of the session, and the answers to them. */
   readonly answers: SessionAnswers;
   #state: SessionState | null = null;
-  /** Since when the session is idle or stopped, and the record silent. */
+  /** Since when the session has been idle or stopped without a new event in its record. */
   #quietSince = 0;
   #current: Current | null = null;
   #isLoaded = false;
   #starting: Promise<{ started: Started }> | null = null;
   readonly #tries = new Map<number, number>();
-  /** Starts since a client took a prompt. */
+  /** Starts of the client since it last took a prompt. */
   #startsWithoutPrompt = 0;
-  #trouble = '';
+  /** The last error of the loop. The same error is logged only once. */
+  #lastError = '';
+  /** The time before which no prompt is typed. */
   #notBefore = 0;
   #pauseMs = 0;
-  #turn: Promise<unknown> = Promise.resolve();
+  #lastAction: Promise<unknown> = Promise.resolve();
   #isClosing = false;
   /** The store may be closed by now. */
   #isClosed = false;
@@ -109,7 +112,7 @@ export class SessionWorker {
     return this.#client.driver;
   }
 
-  /** As it was seen last; null before the first look. */
+  /** The state that was read last; null before the first read. */
   get state(): SessionState | null {
     return this.#state;
   }
@@ -118,15 +121,15 @@ export class SessionWorker {
     return this.#starting !== null || this.#state?.status === 'starting';
   }
 
-  /** Why the head of its queue waits. */
+  /** Why the oldest prompt waits. */
   get reason(): string | null {
-    if (this.#starting) return 'the session starts';
+    if (this.#starting) return 'the session is starting';
     if (this.#current) return 'the session works on an earlier prompt';
-    if (!this.#state) return this.#trouble || null;
+    if (!this.#state) return this.#lastError || null;
     const { status, waitingFor } = this.#state;
     if (status === 'active') return 'the session is busy';
     if (status === 'waiting') return `the session waits for its user: ${waitingFor ?? 'a dialog is open'}`;
-    return status === 'starting' ? 'the session starts' : null;
+    return status === 'starting' ? 'the session is starting' : null;
   }
 
   look(): Promise<SessionState> {
@@ -137,18 +140,18 @@ export class SessionWorker {
     return this.#driver;
   }
 
-  /** A prompt was stored, or the settings of the session have changed. */
+  /** Call this when a prompt was stored or the settings of the session have changed. */
   wake(): void {
     this.#queue.wake();
     this.#wakeup.notify();
   }
 
-  /** Ends the client and starts it again. Shares a start that is under way. */
+  /** Ends the client and starts it again. If a start is in progress, returns that one. */
   restart(): Promise<{ started: Started }> {
     return this.#start(true);
   }
 
-  /** Ends the client. What waits for it is withdrawn: it would start the client again. */
+  /** Ends the client and withdraws the queued prompts, which would start it again. */
   async stop(): Promise<void> {
     this.#client.abort();
     const starting = this.#starting;
@@ -158,7 +161,7 @@ export class SessionWorker {
         await this.#queue.withdraw(id, 'session stopped', { outcome: 'stopped' });
       }
     });
-    // A start that was under way may have opened a terminal since.
+    // A start that was in progress may have opened a terminal meanwhile.
     if (starting) {
       await starting.catch(() => {});
       await this.#exclusive(() => this.#stopNow());
@@ -166,7 +169,7 @@ export class SessionWorker {
     this.#wakeup.notify();
   }
 
-  /** Takes no more work, lets a submission under way finish, and leaves the client alone. */
+  /** Takes no more work, waits at most `closeMs` for work in progress, and leaves the client running. */
   async close(): Promise<void> {
     if (!this.#isClosing) {
       this.#isClosing = true;
@@ -185,28 +188,28 @@ export class SessionWorker {
     while (!this.#isClosing) {
       try {
         await this.#exclusive(() => this.#step());
-        this.#trouble = '';
+        this.#lastError = '';
       } catch (error) {
         if (this.#isClosed) return;
         const because = reasonOf(error);
-        if (because !== this.#trouble) this.deps.log('session_trouble', { session: this.target.name, because });
-        this.#trouble = because;
-        this.#wakeup.notifyIn(TROUBLE_MS);
-        if (error instanceof HostUnreachable) await this.#exclusive(() => this.#lost(because)).catch(() => {});
+        if (because !== this.#lastError) this.deps.log('session_trouble', { session: this.target.name, because });
+        this.#lastError = because;
+        this.#wakeup.notifyIn(ERROR_PAUSE_MS);
+        if (error instanceof HostUnreachable) await this.#exclusive(() => this.#hostLost(because)).catch(() => {});
       }
       if (!this.#isClosing) await this.#wakeup.next();
     }
   }
 
-  /** One at a time: a look of the loop, a start, a stop. */
+  /** Runs one action at a time: a step of the loop, a start or a stop. */
   #exclusive<T>(act: () => Promise<T>): Promise<T> {
-    const result = this.#turn.then(act);
-    this.#turn = result.catch(() => {});
+    const result = this.#lastAction.then(act);
+    this.#lastAction = result.catch(() => {});
     return result;
   }
 
-  /** What is in the client goes on there, and its record tells the end. What was not typed does not wait for the host. */
-  async #lost(because: string): Promise<void> {
+  /** The host does not answer. A typed prompt continues there, and the record will have its end. Queued prompts fail. */
+  async #hostLost(because: string): Promise<void> {
     this.#state = null;
     this.#watched.looked({ status: 'stopped' });
     await this.#failQueued({ outcome: 'unreachable', because });
@@ -230,7 +233,7 @@ export class SessionWorker {
     await this.#next(open, state);
   }
 
-  /** After a start of this program: reads on where the last one stopped. */
+  /** Continues where the last process stopped. */
   async #load(): Promise<void> {
     await this.#record.load();
     await this.#client.renew(this.target, this.#record.conversation ?? this.target.conversation);
@@ -247,7 +250,7 @@ export class SessionWorker {
     try {
       text = this.#driver.prepare(text, { raw: prompt.raw });
     } catch {
-      // It was typed before the settings forbade it.
+      // The settings forbid this text by now, but it may have been typed before.
     }
     return { prompt, text, turn: prompt.turn, isUnknown: prompt.state === 'submitting' };
   }
@@ -270,7 +273,7 @@ export class SessionWorker {
     if (count > 0) this.#quietSince = this.deps.now();
   }
 
-  /** True if the event is of the prompt that the client has. */
+  /** True if the event belongs to the current prompt. */
   async #take(event: TurnEvent): Promise<boolean> {
     const current = this.#current;
     if (!current) return false;
@@ -291,66 +294,70 @@ export class SessionWorker {
     return true;
   }
 
-  /** A client that was killed after the last look has ended its turn, too. */
+  /** Asks the driver too: the client may have been killed after the last look. */
   async #isStopped(): Promise<boolean> {
     return this.#state?.status === 'stopped' || (await this.#driver.state()).status === 'stopped';
   }
 
-  /** What becomes of the current prompt if the record says no more of it. */
+  /** Decides about the current prompt when the record says nothing new about it. */
   async #follow(current: Current, state: SessionState): Promise<void> {
     const { prompt, turn, isUnknown, isTaken } = current;
     const { silenceMs, lostMs } = this.deps.limits;
-    // A command of the client may open a panel; then no turn begins.
+    // A raw prompt may be a command that opens a panel of the client. Then no turn begins.
     const isPanel = prompt.raw && turn === null && state.status === 'waiting';
     const quiet = this.#quietMs(isPanel ? { ...state, status: 'idle' } : state);
     current.pid ??= state.pid;
-    // A client that was started again since does not know of it.
+    // A client that was started again does not have the prompt.
     const isGone = state.status === 'stopped' || (state.pid !== undefined && state.pid !== current.pid);
     if (turn === null && isUnknown) {
       const limit = isTaken ? lostMs : silenceMs;
       if (quiet < limit) return this.#lookAfter(limit, quiet);
-      return isGone ? this.#giveBack(current, 'it was not typed') : this.#again(current);
+      return isGone ? this.#requeue(current, 'it was not typed') : this.#retry(current);
     }
     if (isGone) return this.#cutOff(current, 'session stopped', 'stopped');
     const limit = turn === null && prompt.raw ? silenceMs : lostMs;
     if (quiet < limit) return this.#lookAfter(limit, quiet);
-    if (turn === null) return this.#lose(current, 'no turn');
+    if (turn === null) return this.#failWithoutTurn(current, 'no turn');
     return this.#cutOff(current, 'interrupted', 'interrupted');
   }
 
-  /** The turn has no end in the record. If one comes all the same, it is still stored. */
+  /** Fails the prompt because no end of its turn is expected any more. If the record has one later, it is still stored. */
   async #cutOff(current: Current, because: string, outcome: 'stopped' | 'interrupted'): Promise<void> {
     const { prompt, turn } = current;
     if (turn !== null) this.#record.leave(turn, prompt.id);
-    // A client that has ended may be past answering.
+    // A client that has ended may not answer any more.
     else await this.#takeBack(current).catch(() => {});
     await this.#queue.fail(prompt.id, because, { outcome });
   }
 
-  /** It may have been typed, the record does not have it, and the client has ended. */
-  async #giveBack(current: Current, because: string): Promise<void> {
+  /** Queues a prompt again that may have been typed: the record does not have it, and the client has ended. */
+  async #requeue(current: Current, because: string): Promise<void> {
     const { id, raw } = current.prompt;
-    if (raw) return this.#lose(current, 'no turn');
+    if (raw) return this.#failWithoutTurn(current, 'no turn');
     if (this.#triesOf(id) >= MOST_TRIES)
-      return this.#lose(current, `the client did not record it, ${MOST_TRIES} times`);
+      return this.#failWithoutTurn(current, `the client did not record it, ${MOST_TRIES} times`);
     await this.deps.store.requeue(id, because);
     this.#current = null;
   }
 
-  /** It may have been typed, and the record does not have it. Its text may still be in the composer. */
-  async #again(current: Current): Promise<void> {
+  /** Tries a prompt again that may have been typed: the record does not have it, and its text may still be in the composer. */
+  async #retry(current: Current): Promise<void> {
     const { id, raw, deadline } = current.prompt;
-    if (raw) return this.#lose(current, 'no turn');
-    if (current.isTaken) return this.#lose(current, 'the client took it and did not record it');
+    if (raw) return this.#failWithoutTurn(current, 'no turn');
+    if (current.isTaken) return this.#failWithoutTurn(current, 'the client took it and did not record it');
     const left = 'its text may still be in the composer';
     if (this.#triesOf(id) >= MOST_TRIES)
-      return this.#lose(current, `the client did not record it, ${MOST_TRIES} times; ${left}`);
-    if (deadline !== null && this.deps.now() >= deadline) return this.#lose(current, `its time is over; ${left}`);
+      return this.#failWithoutTurn(current, `the client did not record it, ${MOST_TRIES} times; ${left}`);
+    if (deadline !== null && this.deps.now() >= deadline)
+      return this.#failWithoutTurn(current, `its deadline has passed; ${left}`);
     await this.#attempt(current, true);
   }
 
-  /** It fails without a turn. The client must not begin one later, and if it does, that is not a person's. */
-  async #lose(current: Current, because: string): Promise<void> {
+  /**
+   * Fails a prompt that began no turn. The driver takes it back, so that the client does not begin one later. If the client does, that turn
+   * does not count as a person's.
+   */
+  async #failWithoutTurn(current: Current, because: string): Promise<void> {
     const { id, key } = current.prompt;
     await this.#takeBack(current);
     this.#record.missed(id, { key, text: current.text });
@@ -365,12 +372,12 @@ export class SessionWorker {
     return this.#tries.get(id) ?? 0;
   }
 
-  /** For how long the session has been doing nothing, and recorded nothing. */
+  /** How long the session has been idle or stopped without a new event (ms); -1 if it is neither. */
   #quietMs({ status }: SessionState): number {
     return status === 'idle' || status === 'stopped' ? this.deps.now() - this.#quietSince : -1;
   }
 
-  /** A turn that has no end in the record when the client stopped, or was quiet for long, gets none. */
+  /** Stores the place of the record. If the client stopped or was quiet for `lostMs`, no end of an open turn is expected any more. */
   async #keepPlace(state: SessionState): Promise<void> {
     const { lostMs } = this.deps.limits;
     const quiet = this.#quietMs(state);
@@ -378,18 +385,19 @@ export class SessionWorker {
     if (!isKept) this.#lookAfter(lostMs, quiet);
   }
 
-  /** Looks again when the session has been quiet for this long. While it is not, its next change is the time to look. */
+  /** Looks again when the session will have been quiet for `ms`. While it is not quiet, its next change wakes the loop. */
   #lookAfter(ms: number, quiet: number): void {
     if (quiet >= 0) this.#wakeup.notifyIn(ms - quiet);
   }
 
   async #next([head]: StoredPrompt[], { status, pid }: SessionState): Promise<void> {
     if (!head) return;
-    // Another process has it.
-    if (head.state !== 'queued') return this.#wakeup.notifyIn(TROUBLE_MS);
+    // Another process submits this prompt.
+    if (head.state !== 'queued') return this.#wakeup.notifyIn(ERROR_PAUSE_MS);
     if (status === 'stopped') {
       this.#startsWithoutPrompt += 1;
-      if (this.#startsWithoutPrompt > MOST_TRIES) return this.#failQueued({ outcome: 'not_started', because: VAIN });
+      if (this.#startsWithoutPrompt > MOST_TRIES)
+        return this.#failQueued({ outcome: 'not_started', because: ENDS_AT_ONCE });
       this.#start(false).catch(() => {});
       return;
     }
@@ -429,7 +437,7 @@ export class SessionWorker {
       this.#startsWithoutPrompt = 0;
       await this.#queue.submitted(id, null);
     } else if (submission.retry) {
-      // An attempt before this one may have left it in the composer.
+      // An earlier attempt may have left the text in the composer, so the prompt stays `submitting`.
       if (isRetry) return;
       await this.deps.store.requeue(id, submission.because);
       this.#current = null;
@@ -437,7 +445,7 @@ export class SessionWorker {
     } else await this.#queue.fail(id, submission.because);
   }
 
-  /** A dialog or a draft may stay for long: the driver is not asked all the time. */
+  /** Waits longer after each failed attempt: a dialog or a draft may stay for long. */
   #pause(): void {
     const { retryMs } = this.deps.limits;
     this.#pauseMs = Math.min(this.#pauseMs * 2 || retryMs, retryMs * 4);
@@ -482,7 +490,8 @@ export class SessionWorker {
     await this.#read();
     const current = this.#current;
     if (!current) return;
-    if (current.turn === null && current.isUnknown) await this.#giveBack(current, 'the session was stopped before');
+    if (current.turn === null && current.isUnknown)
+      await this.#requeue(current, 'the session was stopped before it was typed');
     else await this.#cutOff(current, 'session stopped', 'stopped');
   }
 }

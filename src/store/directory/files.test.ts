@@ -41,7 +41,7 @@ describe('the files directory, beyond the contract,', () => {
     expect(new Set((await directory.get(bob))?.subscriptions).size).toBe(20);
   });
 
-  it('knows an agent, and counts it in, while another program writes its record in place', async () => {
+  it('finds and counts an agent while another program writes its record in place', async () => {
     const root = temporaryHome();
     const directory = new FilesDirectory(root, Date.now);
     await directory.register(bob, 'foreign');
@@ -86,7 +86,7 @@ describe('the files directory, beyond the contract,', () => {
     expect(readdirSync(`${root}/agents`)).toEqual(['bob.json']);
   });
 
-  it('neither hangs on a pipe nor stumbles over a folder or a dead link in place of a record', async () => {
+  it('neither waits for a pipe nor fails on a folder or a dead link in place of a record', async () => {
     const root = temporaryHome();
     const directory = new FilesDirectory(root, Date.now);
     await directory.register(alice, 'agent');

@@ -23,7 +23,7 @@ export type RecordChange = (record: AgentRecord) => Partial<AgentRecord> | null;
 interface Writing {
   /** Caches of other processes must see it at once. */
   isMarked?: boolean;
-  /** Probably what will be written. */
+  /** Used if the text to write is the same. */
   draft?: FlushedDraft | undefined;
 }
 
@@ -112,7 +112,7 @@ export class FilesDirectory implements Directory {
 
   async close(): Promise<void> {}
 
-  /** Makes this record, or, if its agent has one, notes there that it was seen. */
+  /** Makes this record. If the agent has one, updates its `lastSeen` instead. */
   protected enter(record: AgentRecord, draft?: FlushedDraft): AgentRecord {
     const { name, lastSeen } = record;
     return this.files.locked(() => {
@@ -143,7 +143,7 @@ export class FilesDirectory implements Directory {
 
   #write(name: AgentName, text: string, { isMarked = false, draft }: Writing): AgentRecord {
     const record = recordFrom(name, text);
-    if (!record) throw new Error(`the record of ${name} could not be read as it was to be written`);
+    if (!record) throw new Error(`the new record of ${name} is not a valid record`);
     this.files.write(name, text, draft);
     this.written(name, record, isMarked ? this.files.markChange() : undefined);
     return record;

@@ -128,7 +128,7 @@ export class RecordWatch {
   async #lookAtSome(): Promise<number> {
     const isAll = !this.#hasSeenAll || this.#isAsleep || !this.#events?.areTrusted;
     if (isAll) this.#round = null;
-    const heard = this.#events;
+    const events = this.#events;
     let spent = 0;
     for (const name of [...this.#doubtful, ...this.#linked].slice(0, SLICE)) this.#lookAt(name);
     do {
@@ -138,7 +138,7 @@ export class RecordWatch {
       else spent += value;
       await new Promise((resolve) => setImmediate(resolve));
     } while (isAll ? this.#round : !this.#round && !this.#closed);
-    if (isAll) this.#hasSeenAll = heard === this.#events;
+    if (isAll) this.#hasSeenAll = events === this.#events;
     return spent;
   }
 
@@ -193,7 +193,7 @@ export class RecordWatch {
     this.#unfollow();
     if (!stat || !this.#options.events) return;
     try {
-      const watcher = watch(this.files.folder, { persistent: false }, (_kind, file) => this.#heard(file));
+      const watcher = watch(this.files.folder, { persistent: false }, (_kind, file) => this.#onFileEvent(file));
       watcher.on('error', () => this.#unfollow());
       this.#events = { watcher, folder, areTrusted: platform.tellsOfChanges(this.files.folder) };
       this.#hasSeenAll = false;
@@ -207,7 +207,8 @@ export class RecordWatch {
     this.#events = null;
   }
 
-  #heard(file: string | null): void {
+  /** Handles a file event. Null: the system does not name the file. */
+  #onFileEvent(file: string | null): void {
     if (this.#closed) return;
     const name = file === null ? null : nameOf(file);
     if (name) this.#touched.add(name);
@@ -217,6 +218,7 @@ export class RecordWatch {
     this.#settling ??= setTimeout(() => this.#settled(), SETTLE_MS);
   }
 
+  /** Reads the records that changed a moment ago, a slice at a time. */
   #settled(): void {
     this.#settling = undefined;
     const some = [...this.#touched].slice(0, SLICE);

@@ -36,7 +36,7 @@ export function amended(
   if (!parley)
     throw new Refusal(
       'not_yours',
-      `@${name} was made by another program, which keeps no roles and no policy; nothing was changed`,
+      `@${name} was made by another program, so it has no roles and no policy here; nothing was changed`,
     );
   const changed = change(parley, all);
   if (!changed) return null;
@@ -44,15 +44,15 @@ export function amended(
   return JSON.stringify({ ...written, parley: { ...written.parley, ...changed } }, null, 2);
 }
 
-/** As other Backchannel programs write it. */
+/** The text of a record, formatted as other Backchannel programs write it. */
 export function recordText(record: AgentRecord): string {
   return JSON.stringify(record, null, 2);
 }
 
-/** Some file systems ignore case, and people do too: names that differ only by case would share a mailbox. */
+/** Refuses a new name that can be confused with another one. Names that differ only by case would share a mailbox on some file systems. */
 export function refuseLikeness(name: AgentName, taken: AgentName[], records: AgentRecord[]): void {
   if (name.toLowerCase() === HOST_NAME)
-    throw new Refusal('name_taken', `under "${HOST_NAME}" Parley itself writes; pick another name`);
+    throw new Refusal('name_taken', `"${HOST_NAME}" is reserved for Parley itself; pick another name`);
   const alike = taken.find((other) => other !== name && other.toLowerCase() === name.toLowerCase());
   if (alike) throw new Refusal('name_taken', `"${name}" differs from "${alike}" only by case; pick another name`);
   const holder = records.find((record) => record.parley?.roles.includes(name));

@@ -47,7 +47,7 @@ directoryContract('watched', async () => {
   };
 });
 
-/** Shows its files, so that tests can count what is done to them. */
+/** A watched directory that exposes its files, so that tests can count the calls. */
 class ShownDirectory extends WatchedDirectory {
   declare readonly files: RecordFiles;
 }
@@ -85,7 +85,7 @@ describe('the watched directory, beyond the contract,', () => {
     ['file events', true],
     ['no file events', false],
   ])('on a file system with %s', (_what, events) => {
-    it('sees what others add, change, replace and remove', async () => {
+    it('sees records that other programs add, change, replace and remove', async () => {
       mkdirSync(`${root}/agents`);
       const directory = aDirectory(Date.now, { events });
       expect(await directory.list()).toEqual([]);
@@ -111,7 +111,7 @@ describe('the watched directory, beyond the contract,', () => {
       await within(20_000, async () => (await signsIn(directory, 'token of bob')) === 'bob');
     });
 
-    it('sees what another Parley program does', async () => {
+    it('sees changes of another Parley program', async () => {
       const directory = aDirectory(Date.now, { events, lookMs: 50 });
       const other = new FilesDirectory(root, Date.now);
       await directory.register(alice, 'agent', hashOf('first'));
@@ -124,7 +124,7 @@ describe('the watched directory, beyond the contract,', () => {
       await within(20_000, async () => (await directory.get(alice)) === null);
     });
 
-    it('knows at the next question what another Parley program has subscribed, however soon that is', async () => {
+    it('sees a subscription of another Parley program at the very next query', async () => {
       const directory = aDirectory(Date.now, { events });
       const other = new FilesDirectory(root, Date.now);
       await directory.register(alice, 'agent');
@@ -137,7 +137,7 @@ describe('the watched directory, beyond the contract,', () => {
       }
     });
 
-    it('knows, where it is exact, what another program has just noted of an agent', async () => {
+    it('sees, if it is exact, any change of another program in `get` at once', async () => {
       const directory = aDirectory(Date.now, { events, exact: true });
       const other = new FilesDirectory(root, Date.now);
       await directory.register(alice, 'agent');
@@ -147,7 +147,7 @@ describe('the watched directory, beyond the contract,', () => {
       }
     });
 
-    it('begins without a folder, and follows it when it comes, goes and comes again', async () => {
+    it('begins without a folder, and follows it when it is made, removed and made again', async () => {
       const directory = aDirectory(Date.now, { events, lookMs: 50 });
       expect(await directory.get(bob)).toBeNull();
       expect(existsSync(`${root}/agents`)).toBe(false);
@@ -161,7 +161,7 @@ describe('the watched directory, beyond the contract,', () => {
       await within(20_000, async () => (await directory.list()).length === 2);
     });
 
-    it('tells a second change within the same moment from the first', async () => {
+    it('sees a second change in the same moment as the first', async () => {
       plant('bob');
       const directory = aDirectory(Date.now, { events, lookMs: 50 });
       expect(await signsIn(directory, 'token of bob')).toBe('bob');
@@ -170,7 +170,7 @@ describe('the watched directory, beyond the contract,', () => {
     });
   });
 
-  it('sees also what is changed under another name of the same file, among very many agents', async () => {
+  it('sees a change through another link to the same file, among very many agents', async () => {
     for (let n = 0; n < 350; n += 1) plant(`agent-${n}`);
     plant('zoe');
     renameSync(`${root}/agents/zoe.json`, `${root}/zoe`);
@@ -180,13 +180,13 @@ describe('the watched directory, beyond the contract,', () => {
     const directory = aDirectory();
     expect(await signsIn(directory, 'token of zoe')).toBe('zoe');
     for (const name of ['zoe', 'bob']) {
-      // In the folder that is watched nothing happens.
+      // The watched folder itself does not change.
       writeFileSync(`${root}/${name}`, JSON.stringify({ name, tokenHash: hashOf(`another of ${name}`) }));
       await within(20_000, async () => (await signsIn(directory, `another of ${name}`)) === name);
     }
   });
 
-  it('looks at few records at a time where the system tells of every change, and at all of them in turn [BC-C14]', async () => {
+  it('scans records in small slices where the system reports every change, and all of them in turn [BC-C14]', async () => {
     for (let n = 0; n < 1000; n += 1) plant(`agent-${n}`);
     const files = new RecordFiles(root);
     const looks: AgentName[][] = [];
@@ -208,12 +208,12 @@ describe('the watched directory, beyond the contract,', () => {
     expect(first).toBe(1000);
     if (platform.tellsOfChanges(root)) {
       expect(Math.max(...later)).toBe(100);
-      // The last of a round may be fewer.
+      // The last slice of a round may be smaller.
       expect(new Set(looks.slice(1, 12).flat()).size).toBe(1000);
     } else expect(Math.min(...later)).toBe(1000);
   });
 
-  it('lets a link that leads nowhere but to itself hide nobody [BC-C7]', async () => {
+  it('still lists all other agents if a record is a link to itself [BC-C7]', async () => {
     plant('bob');
     Bun.spawnSync(['ln', '-s', 'round.json', `${root}/agents/round.json`]);
     const directory = aDirectory();
@@ -221,7 +221,7 @@ describe('the watched directory, beyond the contract,', () => {
     expect(await directory.unreadable()).toHaveLength(1);
   });
 
-  it('looks before it answers anyone who asks after a long silence', async () => {
+  it('scans before it answers the first query after a long pause', async () => {
     plant('bob');
     const directory = aDirectory(Date.now, { events: false, lookMs: 10, napMs: 1 });
     await directory.list();
@@ -230,7 +230,7 @@ describe('the watched directory, beyond the contract,', () => {
     expect(await signsIn(directory, 'another')).toBe('bob');
   });
 
-  it('lets one unreadable record hide nobody: all others sign in [BC-C7]', async () => {
+  it('still finds all other agents by token if one record is unreadable [BC-C7]', async () => {
     plant('alice');
     plant('carol');
     mkdirSync(`${root}/agents/folder.json`);
@@ -253,7 +253,7 @@ describe('the watched directory, beyond the contract,', () => {
     expect(await signsIn(directory, 'token of alice')).toBe('alice');
   });
 
-  it('still knows an agent whose record is being written, and notices when it stays half', async () => {
+  it('still finds an agent whose record is being written, and reports a record that stays half written', async () => {
     plant('bob');
     const directory = aDirectory();
     expect(await signsIn(directory, 'token of bob')).toBe('bob');
@@ -266,7 +266,7 @@ describe('the watched directory, beyond the contract,', () => {
     await within(20_000, async () => (await signsIn(directory, 'token of bob')) === 'bob');
   });
 
-  it('takes no file for a record whose name is nobody’s', async () => {
+  it('takes no file for a record if its name is no valid agent name', async () => {
     mkdirSync(`${root}/agents`);
     const strange = [
       'a b.json',
@@ -287,7 +287,7 @@ describe('the watched directory, beyond the contract,', () => {
     await within(20_000, async () => (await directory.list()).length === 1);
   });
 
-  it('knows agents apart whose names differ only by case, and makes no more of them', async () => {
+  it('tells agents apart whose names differ only by case, and registers no further one', async () => {
     plant('bob');
     plant('Bob');
     const directory = aDirectory();
@@ -299,7 +299,7 @@ describe('the watched directory, beyond the contract,', () => {
     expect(await signsIn(directory, 'token of bob')).toBe('bob');
   });
 
-  it('makes one of two agents that come at once and differ only by case', async () => {
+  it('registers one of two agents at once whose names differ only by case', async () => {
     const directory = aDirectory();
     const both = [directory.register(bob, 'agent'), directory.register(AgentName.parse('Bob'), 'agent')];
     const done = await Promise.allSettled(both);
@@ -311,7 +311,7 @@ describe('the watched directory, beyond the contract,', () => {
     for (let n = 0; n < 10_000; n += 1) plant(`agent-${n}`, { subscriptions: [`#team-${n % 1000}`] });
     const directory = aDirectory();
     expect(await directory.list()).toHaveLength(10_000);
-    // Nothing but memory can answer now, until the next look.
+    // From now on only memory can answer, until the next scan.
     renameSync(`${root}/agents`, `${root}/elsewhere`);
     let found = 0;
     for (let n = 0; n < 10_000; n += 1) {
@@ -322,7 +322,7 @@ describe('the watched directory, beyond the contract,', () => {
     expect(await directory.subscribers(ChannelName.parse('#team-7'))).toHaveLength(10);
   });
 
-  it('loses none of 1,000 who register at once, here and in another program, and leaves no draft behind', async () => {
+  it('loses none of 1,000 agents registered at once, here and in another program, and leaves no draft behind', async () => {
     const directory = aDirectory();
     const other = new FilesDirectory(root, Date.now);
     const many = Array.from({ length: 1000 }, (_, n) => AgentName.parse(`agent-${n}`));
@@ -334,7 +334,7 @@ describe('the watched directory, beyond the contract,', () => {
     expect(readdirSync(`${root}/agents`).sort()).toEqual(many.map((name) => `${name}.json`).sort());
   });
 
-  it('keeps all subscribes that come here and from 2 other processes at once [BC-C6]', async () => {
+  it('keeps all concurrent subscriptions of this and 2 other processes [BC-C6]', async () => {
     const directory = aDirectory();
     await directory.register(bob, 'agent', hashOf('token of bob'));
     const children = [0, 1].map((n) => {
@@ -348,7 +348,7 @@ describe('the watched directory, beyond the contract,', () => {
     expect(await signsIn(directory, 'token of bob')).toBe('bob');
   });
 
-  it('notes in memory at once that an agent was here, and on disk later, but before it is closed', async () => {
+  it('records in memory at once that an agent was seen, and on disk later, at the latest when it is closed', async () => {
     const clock = aClock();
     const directory = aDirectory(clock.now);
     const { lastSeen } = await directory.register(bob, 'agent', hashOf('token of bob'));
@@ -384,7 +384,7 @@ describe('the watched directory, beyond the contract,', () => {
     expect(scans).toBe(0);
   });
 
-  it('sees what another program changed just before a change of its own', async () => {
+  it('sees a change that another program made just before a change of its own', async () => {
     const directory = aDirectory(Date.now, { events: false, lookMs: 600_000 });
     const other = new FilesDirectory(root, Date.now);
     for (const name of [alice, bob]) await directory.register(name, 'agent');
@@ -417,8 +417,8 @@ describe('the watched directory, beyond the contract,', () => {
     expect(readdirSync(`${root}/agents`)).toHaveLength(many.length);
   });
 
-  describe('while a record of it is on its way to the disk', () => {
-    /** Another program does this after the draft is flushed and before it is published. */
+  describe('while it writes a record', () => {
+    /** Runs an act of another program after the draft is flushed and before it is published. */
     function meanwhile(directory: ShownDirectory, act: (other: FilesDirectory) => unknown): void {
       const { files } = directory;
       const withDraft = files.withDraft.bind(files);
@@ -429,7 +429,7 @@ describe('the watched directory, beyond the contract,', () => {
         });
     }
 
-    it('keeps what another program changes in that record [BC-C6]', async () => {
+    it('keeps a change that another program makes in that record [BC-C6]', async () => {
       const clock = aClock();
       const directory = aDirectory(clock.now);
       await directory.register(bob, 'agent', hashOf('token of bob'));
@@ -445,7 +445,7 @@ describe('the watched directory, beyond the contract,', () => {
       expect(readdirSync(`${root}/agents`)).toEqual(['bob.json']);
     });
 
-    it('does not bring it back when another program removes it', async () => {
+    it('does not make it again if another program removes it', async () => {
       const clock = aClock();
       const directory = aDirectory(clock.now);
       await directory.register(bob, 'agent');
@@ -466,7 +466,7 @@ describe('the watched directory, beyond the contract,', () => {
     });
   });
 
-  it('does not bring a record back by noting that its agent was here', async () => {
+  it('does not make a removed record again by saving when its agent was seen', async () => {
     const clock = aClock();
     const directory = aDirectory(clock.now);
     await directory.register(bob, 'agent');
@@ -477,7 +477,7 @@ describe('the watched directory, beyond the contract,', () => {
     expect(readdirSync(`${root}/agents`)).toEqual([]);
   });
 
-  it('hands out records that nobody can change by mistake', async () => {
+  it('returns frozen records', async () => {
     const directory = aDirectory();
     await directory.register(bob, 'agent', hashOf('token of bob'));
     const record = await directory.get(bob);

@@ -11,8 +11,8 @@ import { newRecord, recordText, refuseLikeness, rewritten } from './rules.ts';
 
 /** How long a record stays valid after it becomes unreadable: another program may be writing it. */
 const HALF_WRITTEN_MS = 300;
-/** So many `lastSeen` times are saved at once: their flushes share what the disk does. */
-const TOGETHER = 16;
+/** `lastSeen` times saved at once: concurrent flushes share the work of the disk. */
+const SAVES_AT_ONCE = 16;
 
 /**
  * The records on disk, cached in memory: right for a long-running program. After the first query only an unknown name reads the disk,
@@ -141,7 +141,7 @@ export class WatchedDirectory extends FilesDirectory {
     while (this.#unsavedSeen.size > 0) {
       // Requests go first.
       await new Promise((resolve) => setImmediate(resolve));
-      const some = [...this.#unsavedSeen].slice(0, TOGETHER);
+      const some = [...this.#unsavedSeen].slice(0, SAVES_AT_ONCE);
       for (const [name] of some) this.#unsavedSeen.delete(name);
       await Promise.all(some.map(([name, at]) => this.#saveSeenAt(name, at)));
     }

@@ -9,10 +9,10 @@ import { isExported, LogFile } from './log.ts';
 import { create, idFileOf, migrate } from './meta.ts';
 import { MIGRATIONS } from './schema.ts';
 
-/** How long a writer waits for others before it gives up. */
+/** How long a writer waits for the lock before it fails. */
 export const PATIENCE_MS = 10_000;
 
-/** True if the file is no readable ledger. */
+/** True if the error says that the journal is damaged. */
 export function isDamage(error: unknown): boolean {
   return /^SQLITE_(NOTADB|CORRUPT)/.test(codeOf(error) ?? '');
 }
@@ -22,7 +22,7 @@ export function isFullLedger(error: unknown): boolean {
   return codeOf(error)?.startsWith('SQLITE_') === true && isDiskFull(error);
 }
 
-/** Retries while other processes hold the lock, up to a limit. */
+/** Retries while other processes hold the lock, for at most `PATIENCE_MS`. */
 export function patiently<T>(act: () => T): T {
   const end = performance.now() + PATIENCE_MS;
   for (;;) {
@@ -36,38 +36,38 @@ export function patiently<T>(act: () => T): T {
 
 export interface LedgerOptions {
   path: string;
-  /** `full` flushes every commit; `normal` relies on the flushed message file, from which a lost row is made again. */
+  /** `full` flushes every commit. `normal` does not: a lost row is made again from the message file, which is flushed. */
   durability: 'normal' | 'full';
   migrations?: readonly string[];
-  /** Leases run by this clock. */
+  /** The clock of leases. */
   now?: () => number;
 }
 
 /**
- * SQLite waits for its lock in naps that grow to 100 ms, so that those who came last get it first, and some waited for over a
- * second. We let it give up after three short naps and begin again. While a journal is made it waits by itself.
+ * SQLite waits for its lock with pauses that grow to 100 ms, so that the newest waiters get it first and others waited for over a second.
+ * With this timeout it fails after three short pauses, and `patiently` tries again. Only while the journal is opened does SQLite do all the waiting.
  */
 const SHORT_NAPS = 'PRAGMA busy_timeout = 5';
-/** How long the write-ahead log may be before the next to open the journal empties it. */
+/** The length of the write-ahead log above which the next process that opens the journal empties it. */
 const LOG_BYTES = 400_000;
-/** For a server the log may have 64 MB: mostly the exporter makes a checkpoint before that, and no sender waits for it. */
+/** In a server the log may grow to 64 MB: usually the exporter makes a checkpoint before that, so no sender waits for one. */
 const RARE_CHECKPOINTS = 'PRAGMA wal_autocheckpoint = 32000';
-/** In the usual 2 MB there is no room for the last page of each of a thousand mailboxes. */
+/** The default of 2 MB has no room for the last page of each of a thousand mailboxes. */
 const SERVER_CACHE_KB = 8000;
 
-// The runtime keeps twenty prepared statements and makes every further one again, each time: a host has more, and needs them all.
+// By default Bun caches only twenty prepared statements. A host uses more of them all the time.
 Database.MAX_QUERY_CACHE_SIZE = 200;
 
 /**
- * One SQLite file, held the way several processes need it: writers queue for the lock, a file that was replaced under us is
- * opened again, a newer format is refused and left alone, and a damaged one is kept beside a fresh one.
+ * One SQLite file that several processes use. Writers wait for the lock. A file that was replaced meanwhile is opened again. A newer
+ * format is refused and left alone. A damaged file is kept beside a new one.
  */
 export class JournalConnection {
   readonly now: () => number;
   /** Room for readers on a full disk. */
   readonly reserve: Reserve;
   #db: Database;
-  /** Which file we have open, or are opening. */
+  /** The inode of the open file. */
   #inode: number | undefined;
   #log: LogFile | undefined;
   readonly #migrations: readonly string[];
@@ -80,12 +80,12 @@ export class JournalConnection {
     this.#db = this.#open();
   }
 
-  /** For who flushes it or lays it out. */
+  /** The write-ahead log, for callers that flush it. */
   get log(): LogFile {
     return (this.#log ??= new LogFile(`${this.options.path}-wal`));
   }
 
-  /** Runs `look` on the journal as it is. A cursor never leaves it: an open one would hold the write-ahead log. */
+  /** Runs `look` without a transaction of ours. `look` must not return a cursor: an open one would keep the write-ahead log from being restarted. */
   read<T>(look: (db: Database) => T): T {
     return this.#guarded(() => {
       this.#follow();
@@ -94,14 +94,14 @@ export class JournalConnection {
   }
 
   /**
-   * Runs `act` alone among all writers, as one transaction. On a full disk it is run a second time, in the room of the reserve: reading
-   * and settling must go on.
+   * Runs `act` as one transaction; no other writer runs meanwhile. On a full disk it runs a second time after the reserve was deleted, so
+   * that reading and settling still work.
    */
   write<T>(act: (db: Database) => T): T {
     return this.#guarded(() => this.reserve.orSpend(() => this.#transact(act), isFullLedger));
   }
 
-  /** The same for new mail, and for what can be done in smaller parts: it is refused while the disk has no room for the reserve. */
+  /** Like `write`, for new mail and for large work that can be split: fails while the disk has no room for the reserve. */
   writeNew<T>(act: (db: Database) => T): T {
     return this.#guarded(() => {
       this.reserve.fill();
@@ -112,27 +112,27 @@ export class JournalConnection {
   #transact<T>(act: (db: Database) => T): T {
     this.#follow();
     const db = this.#db;
-    // IMMEDIATE: a deferred transaction that turns into a writer fails at once instead of waiting. `query` keeps the statement.
+    // IMMEDIATE: a deferred transaction that becomes a writer fails at once instead of waiting. `query` caches the statement.
     patiently(() => db.query('BEGIN IMMEDIATE').run());
     try {
       const result = act(db);
       db.query('COMMIT').run();
       return result;
     } catch (error) {
-      // After a full disk SQLite has rolled back by itself.
+      // After a full disk SQLite has already rolled back.
       if (db.inTransaction) db.run('ROLLBACK');
       throw error;
     }
   }
 
-  /** Runs what removes, after which nothing of what it removed is left in the files. */
+  /** Runs a removal, and leaves nothing of the removed data in the files. */
   erase<T>(act: () => T): T {
     this.#follow();
     const db = this.#db;
     db.run('PRAGMA secure_delete = ON');
     try {
       const result = act();
-      // The index of words keeps removed ones until its parts are merged.
+      // The search index keeps removed words until its parts are merged.
       this.write((ledger) => ledger.run("INSERT INTO words (words) VALUES ('optimize')"));
       db.run('PRAGMA wal_checkpoint(TRUNCATE)');
       return result;
@@ -141,7 +141,7 @@ export class JournalConnection {
     }
   }
 
-  /** The same as `writeNew`, and on disk when it returns. */
+  /** Like `writeNew`, and the transaction is on disk when it returns. */
   writeFlushed<T>(act: (db: Database) => T): T {
     this.#follow();
     const db = this.#db;
@@ -153,13 +153,13 @@ export class JournalConnection {
     }
   }
 
-  /** This process is asked by many at once. */
+  /** Sets the cache and the checkpoints for a process with many concurrent callers. */
   tuneForServer(cacheKb = SERVER_CACHE_KB): void {
     this.#tuning = `${RARE_CHECKPOINTS}; PRAGMA cache_size = -${cacheKb}`;
     this.#db.run(this.#tuning);
   }
 
-  /** After a flush of the log that failed: all of it is copied into the journal, which is flushed; if that cannot be done now, nothing changes. */
+  /** Call after a flush of the log failed. Copies the whole log into the journal with a flush. If that is not possible now, the log still counts as failed. */
   restartLog(): void {
     const sql = 'PRAGMA wal_checkpoint(RESTART)';
     const row = this.read((db) => db.query<{ busy: number; log: number; checkpointed: number }, []>(sql).get());
@@ -171,7 +171,7 @@ export class JournalConnection {
     this.#db.close();
   }
 
-  /** A journal that was moved or rebuilt would swallow our writes without an error: compare inodes first. */
+  /** Opens the journal again if another file has its place: writes to the old file would be lost without an error. */
   #follow(): void {
     if (inodeOf(this.options.path) === this.#inode) return;
     this.#log?.forget();
@@ -189,8 +189,8 @@ export class JournalConnection {
   }
 
   /**
-   * While one process opens the journal, makes it, or moves a damaged one aside, no other does either: otherwise one could take
-   * the fresh file of another for the damaged one, or open the log of one with the file of the other.
+   * Runs `act` while no other process opens the journal, makes it, or moves a damaged one aside. Otherwise a process could move a new file
+   * aside as the damaged one, or open the log of one file with the other.
    */
   #alone<T>(act: () => T): T {
     return locked(`${this.options.path}.lock`, act);
@@ -225,27 +225,27 @@ export class JournalConnection {
   }
 
   /**
-   * Commands end without closing the journal (see libc.ts), and one that opens it alone takes its write-ahead log for new from
-   * the first page on: without this nobody would ever empty it, and every start would read a longer one.
+   * Empties a long write-ahead log. Commands end without closing the journal (see `exitNow` in libc.ts), so nothing else would ever
+   * empty it, and every start would read a longer one.
    */
   #emptyLog(db: Database): void {
     const log = statSync(`${this.options.path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
     if (log < LOG_BYTES) return;
-    // A relay's log is always long, and its own affair: no command should copy it, and the relay should not wait for one.
+    // The exporter of a relay makes the checkpoints: no command should copy its long log, and the relay should not wait for a command.
     if (isExported(this.options.path)) {
       db.run('PRAGMA wal_autocheckpoint = 0');
       return;
     }
-    // Others at work go on undisturbed; then the next command does it.
+    // Do not wait for other processes: if the log is in use, the next command empties it.
     db.run('PRAGMA busy_timeout = 0');
     try {
       db.run('PRAGMA wal_checkpoint(TRUNCATE)');
     } catch {
-      // On a full disk it stays as long as it is, and reading goes on.
+      // On a full disk the log keeps its length, and reading still works.
     }
   }
 
-  /** From nothing, or from an older format. */
+  /** Makes a new journal, or migrates an older format. */
   #make(db: Database, from: number): void {
     const order = { path: this.options.path, steps: this.#migrations, version: () => this.#version(db), now: this.now };
     if (from === 0) create(db, order);
@@ -267,7 +267,7 @@ export class JournalConnection {
     return version;
   }
 
-  /** What this journal's meta row `life` says once every file has its row, in this life of the journal and of the machine. */
+  /** The value of the meta row `life` if every file has its row in this generation of the journal and since this boot. */
   get life(): string {
     return `${platform.bootId()} ${readText(idFileOf(this.options.path))}`;
   }
@@ -280,19 +280,19 @@ export class JournalConnection {
     }
   }
 
-  /** Puts the damaged journal beside its place, and says where. */
+  /** Renames the damaged journal, and returns a text that says where it is. */
   #moveAside(): string {
     const { path } = this.options;
     const kept = `${path}.damaged-${Date.now()}`;
     return this.#alone(() => {
-      // Another process may have put a fresh one in its place already.
+      // Another process may have replaced it already.
       if (inodeOf(path) !== this.#inode) return 'another process has set it aside';
       for (const part of ['', '-wal', '-shm']) if (existsSync(path + part)) renameSync(path + part, kept + part);
       return `it is kept as ${kept}`;
     });
   }
 
-  /** SQLite's errors in our words. A damaged journal is kept beside a fresh one, which is filled from the files. */
+  /** Turns SQLite's errors into ours. Moves a damaged journal aside; the next command makes a new one from the files. */
   #explained(error: unknown): unknown {
     const { path } = this.options;
     if (!isDamage(error)) return explained(error, path, 'nothing was changed');
@@ -303,7 +303,7 @@ export class JournalConnection {
   }
 }
 
-/** Asked before every transaction, and nearly always there. To say `throwIfNoEntry` takes longer than to ask without. */
+/** Called before every transaction. The file nearly always exists, and `throwIfNoEntry` would make the call slower. */
 function inodeOf(path: string): number | undefined {
   try {
     return statSync(path).ino;

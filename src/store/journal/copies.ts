@@ -16,8 +16,8 @@ import { GONE, HELD, SETTLED, STORED } from './schema.ts';
 
 /** The evidence for a copy that is gone. */
 const LOST: Record<'taken_elsewhere' | 'set_aside', Evidence> = {
-  taken_elsewhere: { seen: 'the file was gone when we came to take it' },
-  set_aside: { seen: 'the file was no message any more; see `parley doctor`' },
+  taken_elsewhere: { seen: 'the file was gone when we tried to take it' },
+  set_aside: { seen: 'the file was no longer a message; see `parley doctor`' },
 };
 
 /** A copy that was released. */
@@ -202,7 +202,7 @@ export class SqliteCopies extends SqliteExportQueue {
   }
 }
 
-/** The column. Its `taker` is written by `assign` alone: in the evidence it would look as if an agent had the copy. */
+/** The text for the column `settled_by`. Only `assign` writes a `taker` there: a `taker` in the evidence would look like an assigned copy. */
 function settledBy(by: Evidence): string {
   return JSON.stringify({ ...by, taker: undefined });
 }
@@ -225,7 +225,7 @@ function assign(db: Database, mailbox: AgentName, id: MessageId, taker: AgentNam
   db.query('UPDATE OR REPLACE duties SET mailbox = ? WHERE id = ? AND mailbox = ?').run(taker, id, mailbox);
 }
 
-/** The state of a copy as bare values: to make an object of each row costs as much as the update. */
+/** The state of a copy as an array: making an object of each row would cost as much as the update. */
 type CopyValues = [
   seq: number,
   state: number,
@@ -244,8 +244,8 @@ const TAKE_AGAIN = `UPDATE copies SET state = ${HELD}, owner = ?, until = ?, att
   WHERE seq = ? AND mailbox = ?`;
 
 /**
- * Claims what it can of these ids, inside the caller's transaction. A read followed by an update by number takes half the time of one
- * statement that does both.
+ * Claims as many of these ids as possible, inside the caller's transaction. A read and then an update by sequence number take half the
+ * time of one statement that does both.
  */
 function claim(
   db: Database,

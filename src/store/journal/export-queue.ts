@@ -13,7 +13,7 @@ import type {
 import { SETTLED, STORED } from './schema.ts';
 import { SqliteSending } from './send.ts';
 
-/** How many copies are looked after in one transaction when all are. */
+/** Copies per transaction of `recount`. */
 const BATCH = 200;
 
 const QUIETLY = ['tool_mailbox', 'digest', 'silent'].map((how) => `instr(c.attention, ' ${how} ')`).join(' + ');
@@ -30,7 +30,7 @@ const WAITING = {
 const OPEN = `SELECT c.seq, m.id, c.state = ${STORED}, c.state = ${STORED} AND NOT (${FILELESS})
   FROM copies c CROSS JOIN messages m ON m.seq = c.seq
   WHERE c.mailbox = ? AND c.seq > ? AND c.settled_at IS NULL AND c.state < ${SETTLED} ORDER BY c.seq LIMIT ?`;
-/** From one name to the next in the index of open copies: those between are passed over, however many they are. */
+/** Jumps from one mailbox name to the next in the index of open copies, so the number of copies does not matter. */
 const WITH_MAIL = `WITH RECURSIVE box (name) AS (
     SELECT min(mailbox) FROM copies WHERE settled_at IS NULL AND mailbox >= ?1 AND mailbox < ?2
     UNION ALL
@@ -56,9 +56,9 @@ interface WaitingRow {
 }
 
 /**
- * `copies.late` is 0 for a copy whose file was flushed before it was accepted; 1 for one whose file comes later and is never
- * flushed; 2 for one that has none: it is held, or ended there. `unfiled` has a row for every copy that waits without a
- * file (`drafted` 0), and for those that are just being published (`drafted` 1).
+ * `copies.late` is 0 for a copy whose file was flushed before the copy was accepted; 1 for one whose file is written later and never
+ * flushed; 2 for one that is held, or has ended, without a file. `unfiled` has a row for every copy that waits without a file
+ * (`drafted` 0) or is just being published (`drafted` 1).
  */
 export class SqliteExportQueue extends SqliteSending {
   async flush(alone?: boolean): Promise<void> {
@@ -70,7 +70,7 @@ export class SqliteExportQueue extends SqliteSending {
     this.connection.tuneForServer(cacheKb);
   }
 
-  /** Copies the log into the journal as far as nobody has to wait for it. */
+  /** Copies as much of the log into the journal as is possible without waiting for readers or writers. */
   checkpoint(): void {
     this.connection.read((db) => db.query('PRAGMA wal_checkpoint(PASSIVE)').get());
   }
@@ -146,7 +146,7 @@ export class SqliteExportQueue extends SqliteSending {
     let last: [string, number] = ['', 0];
     let rows: WaitingRow[];
     do {
-      // Look and mark in one act: meanwhile nobody can claim, and nobody can say that a draft is written.
+      // Look and mark in one transaction: no process can claim a copy, or record a draft, in between.
       rows = this.connection.write((db) => {
         const page = db.query<WaitingRow, [string, number]>(LATE).all(...last);
         for (const row of page) recountOne(db, row, look({ ...waitingFrom(row), mailbox: row.mailbox }));
@@ -162,11 +162,11 @@ function recountOne(db: Database, row: WaitingRow, found: FilePlace): void {
   const { seq, mailbox } = row;
   if (found === 'exported') db.query('DELETE FROM unfiled WHERE seq = ? AND mailbox = ?').run(seq, mailbox);
   else if (found === 'nowhere') queueExport(db, row);
-  // A draft that has its row is on its way; one without was published, and the rename was not on disk yet.
+  // A draft with a row will be published. A draft without a row was published, but its rename was lost.
   else db.query('INSERT INTO unfiled (seq, mailbox) VALUES (?, ?) ON CONFLICT DO NOTHING').run(seq, mailbox);
 }
 
-/** The message of a copy that has no file; undefined if it has one. Once it is held, nobody writes a file for it. */
+/** Takes a claimed copy out of the export queue, and returns its message; undefined if the copy has a file. */
 export function withoutFile(db: Database, copy: { seq: number; mailbox: string; late: number }): string | undefined {
   if (copy.late === 0) return undefined;
   if (copy.late === 1) {
@@ -176,7 +176,7 @@ export function withoutFile(db: Database, copy: { seq: number; mailbox: string; 
   return db.query<{ json: string }, [number]>('SELECT json FROM messages WHERE seq = ?').get(copy.seq)?.json;
 }
 
-/** A copy that has no file waits (again): somebody should write one. */
+/** Queues a waiting copy without a file for export. */
 export function queueExport(db: Database, { seq, mailbox }: { seq: number; mailbox: string }): void {
   db.query('UPDATE copies SET late = 1 WHERE seq = ? AND mailbox = ?').run(seq, mailbox);
   db.query('INSERT INTO unfiled (seq, mailbox) VALUES (?, ?) ON CONFLICT DO UPDATE SET drafted = 0').run(seq, mailbox);

@@ -3,36 +3,36 @@ import { isMissing } from '../../core/disk.ts';
 import { holdLock } from '../../platform/lock-file.ts';
 import type { HeldLock } from '../../platform/lock-file.ts';
 
-/** A disk that flushes faster than this may be waited for on the spot. */
+/** If the last flush was faster than this, a lone caller flushes in this thread. */
 const QUICK_MS = 2;
 
 interface Opened {
   fd: number;
-  /** How many are under way in other threads. */
+  /** Flushes under way in other threads. */
   flushes: number;
 }
 
 /**
- * The write-ahead log of a journal, seen from beside SQLite. Of SQLite's three files only this one may be opened and closed by hand: a
- * closed descriptor of the journal or of its index would take away the locks that SQLite holds in this process.
+ * The write-ahead log of a journal, opened by us beside SQLite to flush it. Only this one of SQLite's three files may be opened and closed
+ * by hand: closing a descriptor of the journal or of its index would release the locks that SQLite holds in this process.
  */
 export class LogFile {
   #file: Opened | null = null;
   #lastMs = Infinity;
-  /** Why a flush failed. */
+  /** The error of a failed flush, until the log is restarted. */
   #failure: unknown = null;
 
   constructor(readonly path: string) {}
 
   /**
-   * What is in the log is on disk when this returns. The event loop goes on meanwhile, unless `alone` says that nobody else
-   * waits and the disk was quick the last time: to hand a short wait to another thread takes a third of the wait. After one that failed
-   * none succeeds until the log was restarted: a system tells of a lost page once, and finds all well the next time.
+   * Flushes the log to disk in another thread. If `alone` says that no other caller waits and the last flush was quick, it flushes in this
+   * thread instead: switching threads adds a third to a short wait. After a flush failed, every flush fails until the log is restarted: a
+   * system reports a lost page only once, and the next flush would succeed without it.
    */
   async flush(alone = false): Promise<void> {
     if (this.hasFailed) throw this.#failure;
     const file = this.#opened();
-    // Without a log everything was moved into the journal, with flushes of its own.
+    // No log file: SQLite has moved everything into the journal and flushed it.
     if (!file) return;
     const began = performance.now();
     try {
@@ -41,7 +41,7 @@ export class LogFile {
     } catch (error) {
       this.#failure = error;
     }
-    // Perhaps another one at the same time.
+    // A concurrent flush may have failed, too.
     if (this.hasFailed) throw this.#failure;
     this.#lastMs = performance.now() - began;
   }
@@ -50,7 +50,7 @@ export class LogFile {
     return this.#failure !== null;
   }
 
-  /** What is in it is on disk elsewhere, and what comes is written from its beginning. */
+  /** Call when SQLite has copied and flushed the whole log, and writes it from its beginning again. */
   wasRestarted(): void {
     if (!this.hasFailed) return;
     this.#failure = null;
@@ -69,7 +69,7 @@ export class LogFile {
     }
   }
 
-  /** The journal was closed or opened again: its log is another file. */
+  /** Call when the journal is closed or opened again: its log is another file then. */
   forget(): void {
     const file = this.#file;
     this.#file = null;
@@ -86,17 +86,17 @@ export class LogFile {
   }
 }
 
-/** A descriptor that is closed during a flush may name another file before the flush is done. */
+/** Closes the descriptor, but not during a flush: its number could name another file before the flush is done. */
 function closeIfIdle({ fd, flushes }: Opened): void {
   if (flushes === 0) closeSync(fd);
 }
 
-/** Who holds this lock exports the mail of this ledger to files, as long as it lives, and checkpoints its log. */
+/** Takes the export lock of a journal; null if another process has it. Its holder exports mail to files and makes the checkpoints. */
 export function exportLock(ledger: string): HeldLock | null {
   return holdLock(`${ledger}.keeper`);
 }
 
-/** Somebody alive exports the mail of this ledger. */
+/** True if a living process holds the export lock. */
 export function isExported(ledger: string): boolean {
   if (!existsSync(`${ledger}.keeper`)) return false;
   const lock = exportLock(ledger);

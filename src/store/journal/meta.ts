@@ -35,12 +35,12 @@ export function complete(connection: JournalConnection): void {
  */
 const PAGE_BYTES = 2048;
 
-/** How to bring a journal to the newest format. */
+/** The steps that bring a journal to the newest format. */
 export interface Migration {
   path: string;
   /** Each step brings it to the next version. */
   steps: readonly string[];
-  /** Its version now. */
+  /** Reads its current version. */
   version: () => number;
   now: () => number;
 }
@@ -65,7 +65,7 @@ export function create(db: Database, { path, steps, version, now }: Migration): 
   renameSync(`${idFile}.${process.pid}`, idFile);
 }
 
-/** Migrates in one transaction, and keeps a copy of the old ledger beside it. */
+/** Migrates in one transaction, and keeps a copy of the old journal beside it. */
 export function migrate(db: Database, from: number, { path, steps, version }: Migration): void {
   const copy = `${path}.v${from}`;
   const draft = `${copy}.${process.pid}`;

@@ -1,5 +1,5 @@
 import { anObligation, enterAll } from '../../../test/support/obligation-row.ts';
-// Duties of several processes at once, and of processes that die.
+// Obligations with several processes at once, and with processes that die.
 import { Database } from 'bun:sqlite';
 import { describe, expect, it } from 'bun:test';
 import { temporaryHome } from '../../../test/support/home.ts';
@@ -18,7 +18,7 @@ function aLedger(): { path: string; ledger: SqliteJournal } {
   return { path, ledger: openSqliteJournal({ path, durability: 'normal' }) };
 }
 
-/** Processes that all begin when all are ready. What each did, and null of one that died. */
+/** Starts processes that begin when all are ready. Returns what each one did; null for one that died. */
 async function together(path: string, act: Act, id: MessageId, many: number): Promise<unknown[]> {
   const children = Array.from({ length: many }, (_, n) => {
     const program = [process.execPath, CHILD, path, act, id, `p${n}`];
@@ -50,7 +50,7 @@ async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<stri
 }
 
 describe('of several processes', () => {
-  it('one of 50 racing claimers has the claim, and all are told who', async () => {
+  it('one of 50 racing claimers gets the claim, and all others learn who has it', async () => {
     const { path, ledger } = aLedger();
     const { id } = anObligation();
     const told = await together(path, 'claim', id, 5);
@@ -69,7 +69,7 @@ describe('of several processes', () => {
     await ledger.close();
   });
 
-  it('one ends a duty, and the others see its end', async () => {
+  it('one ends an obligation, and the others see its end', async () => {
     const { path, ledger } = aLedger();
     const obligation = anObligation();
     await ledger.addObligation(obligation);
@@ -79,7 +79,7 @@ describe('of several processes', () => {
     await ledger.close();
   });
 
-  it('each duty is entered by one', async () => {
+  it('exactly one enters each obligation', async () => {
     const { path, ledger } = aLedger();
     for (let n = 0; n < 20; n += 1) await ledger.accept(anEntry());
     const { id } = anObligation();
@@ -91,7 +91,7 @@ describe('of several processes', () => {
     await ledger.close();
   });
 
-  it('one that dies over a change leaves the duty as it was, and nobody waits for it', async () => {
+  it('one that dies during a change leaves the obligation unchanged, and blocks no other', async () => {
     const { path, ledger } = aLedger();
     const obligation = anObligation();
     await ledger.addObligation(obligation);
@@ -103,7 +103,7 @@ describe('of several processes', () => {
     await ledger.close();
   });
 
-  it('one that dies over entering has entered nothing, and the next enters all', async () => {
+  it('one that dies during an enter has entered nothing, and the next enters all', async () => {
     const { path, ledger } = aLedger();
     const { message } = await ledger.accept(anEntry());
     expect(await together(path, 'dieEntering', message.id, 1)).toEqual([null]);
@@ -112,7 +112,7 @@ describe('of several processes', () => {
     await ledger.close();
   });
 
-  it('what is owed, claimed and bound is there after a restart', async () => {
+  it('obligations, claims and sessions are still there after a restart', async () => {
     const { path, ledger } = aLedger();
     const obligation = anObligation({ kind: 'obligation', due: 5 });
     const claim = { key: obligation.id, holder: bob, until: 100, reserved: true };

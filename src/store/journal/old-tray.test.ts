@@ -1,4 +1,4 @@
-// A relay of an older version answered mail before it was in the ledger. What it left in `ledger.db.tray` when it died is not lost.
+// A relay of an older version answered mail before it was in the journal. Mail that it left in `ledger.db.tray` when it died is not lost.
 import { describe, expect, it, spyOn } from 'bun:test';
 import { Database } from 'bun:sqlite';
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ import { openSqliteJournal } from './sqlite.ts';
 
 const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
 
-/** What came together, as the older relay wrote it. */
+/** A batch of entries as the older relay wrote it. */
 function batch(life: string, round: number, ...entries: Entry[]): Buffer {
   const lines = entries.map(
     ({ message, ...rest }) => `${JSON.stringify(message)}\n${JSON.stringify({ ...rest, fresh: true })}\n`,
@@ -26,7 +26,7 @@ function batch(life: string, round: number, ...entries: Entry[]): Buffer {
   return Buffer.concat([Buffer.from(head), body]);
 }
 
-/** A home with a ledger, and what identifies that ledger. */
+/** A home with a journal, and the generation id of that journal. */
 async function aHome(): Promise<{ root: string; file: string; life: string }> {
   const root = temporaryHome();
   await (await openHome(root)).close();
@@ -59,7 +59,7 @@ describe('mail that an older relay left in its tray', () => {
     expect(readdirSync(`${root}/spool/bob/new`)).toHaveLength(3);
   });
 
-  it('does not come again as far as the older relay had entered it, also if it was read and forgotten since', async () => {
+  it('is not entered again if the older relay had entered it, even if it was read and forgotten since', async () => {
     const { root, file, life } = await aHome();
     const [known, news, next] = [anEntry(), anEntry(), anEntry()];
     const before = batch(life, 4, known);
@@ -74,7 +74,7 @@ describe('mail that an older relay left in its tray', () => {
     const opened = await openHome(root);
     expect(await opened.mailboxes.ids(bob)).toEqual(idsOf(news));
     await opened.close();
-    // The next use of the file began at its beginning again.
+    // The next round of the file starts at its beginning.
     writeFileSync(file, batch(life, 5, next));
     const again = await openHome(root);
     expect((await again.mailboxes.ids(bob)).toSorted()).toEqual(idsOf(news, next).toSorted());
@@ -101,7 +101,7 @@ describe('mail that an older relay left in its tray', () => {
     },
   );
 
-  it('leaves no ledger open if it cannot be read', async () => {
+  it('leaves no journal open if the tray cannot be read', async () => {
     const { root, file } = await aHome();
     mkdirSync(file);
     const closed = spyOn(JournalConnection.prototype, 'close');
@@ -120,7 +120,7 @@ describe('mail that an older relay left in its tray', () => {
     await journal.close();
   });
 
-  it('is kept beside if it belongs to another ledger, or if some of it cannot be entered; the rest is', async () => {
+  it('is kept aside if it belongs to another journal or a part cannot be entered; the other parts are entered', async () => {
     const { root, file, life } = await aHome();
     const kept = (): number => readdirSync(root).filter((name) => name.startsWith('ledger.db.tray.damaged-')).length;
     writeFileSync(file, batch('another ledger', 1, anEntry()));

@@ -6,20 +6,20 @@ import type { Entry } from '../../core/ports/journal.ts';
 import { exportLock } from './log.ts';
 import { metaOf, setMeta } from './meta.ts';
 
-/** Which use of the file, and how many bytes of it. */
+/** A position: the round (how often the file was written from its start) and the offset in bytes. */
 type Place = { round: number; bytes: number };
 
-/** Before the entries that came together: the round, the length of what follows in bytes, and its checksum. */
+/** The head of a batch: the round, the length of its body in bytes, and a checksum. */
 const HEAD = /^ *\d{1,12} ( *\d{1,10}) [0-9a-f]{8}\n$/;
 const HEAD_BYTES = 33;
 
-/** What SQLite says of a row that it can never take. */
+/** The errors of a row that SQLite can never accept. */
 const NEVER = /^SQLITE_(?:CONSTRAINT|TOOBIG|MISMATCH)/;
 
 /**
- * Enters `ledger.db.tray`: mail that a relay of an older version answered, and did not enter before it died. Then removes the file. A
- * tray of a relay that lives is left alone. On a full disk it stays, and the next heal tries again. If some of it cannot be
- * entered, or it belongs to another ledger, it is kept as `ledger.db.tray.damaged-<time>`.
+ * Enters `ledger.db.tray` into the journal and removes it. The file has mail that a relay of an older version answered, but did not enter
+ * before it died. The file of a living relay is left alone. On a full disk it stays, and the next heal tries again. If a part of it cannot
+ * be entered, or it belongs to another journal, it is kept as `ledger.db.tray.damaged-<time>`.
  */
 export function importOldTray(
   connection: JournalConnection,
@@ -32,7 +32,7 @@ export function importOldTray(
   if (!lock && !isExporter) return;
   try {
     const file = readFileSync(path);
-    // Flushed before the file goes: also what the dead relay has entered itself.
+    // Flush before the file is removed. This also flushes the entries that the dead relay made itself.
     const isWhole = connection.writeFlushed((db) => enterAll(db, file, accept));
     if (isWhole) rmSync(path);
     else renameSync(path, `${path}.damaged-${Date.now()}`);
@@ -43,7 +43,7 @@ export function importOldTray(
   }
 }
 
-/** Enters what the journal does not have yet, and notes how far it came. False if something was left out. */
+/** Enters the entries that the journal does not have yet, and records the position reached. Returns false if any was left out. */
 function enterAll(db: Database, file: Buffer, accept: (db: Database, entries: Entry[]) => void): boolean {
   const life = metaOf(db, 'generation') ?? '';
   const [round = 0, bytes = 0] = (metaOf(db, 'tray') ?? '').split(' ').map(Number);
@@ -73,13 +73,13 @@ function enterOne(db: Database, enter: () => void): boolean {
   }
 }
 
-/** Whether it was written for this ledger, or nothing was written to it at all. */
+/** True if the file was written for this journal, or nothing was written to it. */
 function isOf(file: Buffer, life: string): boolean {
   const head = file.toString('latin1', 0, HEAD_BYTES);
   return /^\0*$/.test(head) || !batches(file, life, { round: Number(head.slice(0, 12)), bytes: 0 }).next().done;
 }
 
-/** From a place on, those of its round. One that was not written to its end is the end. */
+/** The batches from a position on, in the same round. Ends at a batch that is incomplete. */
 function* batches(file: Buffer, life: string, from: Place): Generator<{ entries: Entry[]; place: Place }> {
   const { round } = from;
   for (let { bytes } = from; ;) {
@@ -97,7 +97,7 @@ function headOf(body: Uint8Array, life: string, round: number): string {
   return `${String(round).padStart(12)} ${String(body.length).padStart(10)} ${sum.toString(16).padStart(8, '0')}\n`;
 }
 
-/** Two lines each: the message, and the rest of its entry. */
+/** Each entry is two lines: the message, and its other fields. */
 function entriesIn(body: string): Entry[] {
   const lines = body.split('\n');
   return Array.from({ length: lines.length >> 1 }, (_, n) => {

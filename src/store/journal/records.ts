@@ -207,7 +207,7 @@ export class SqliteRecords implements Records {
       ORDER BY r.n DESC`;
     return this.connection.read((db) => {
       const found: (Receipt & { mailbox: AgentName; id: MessageId })[] = [];
-      // They have no index by time, but are noted in its order.
+      // Receipts have no index by time, but are recorded in order of time.
       for (const row of db.query<ReceiptRow & { id: MessageId }, []>(newest).iterate()) {
         if (!steps.some((step) => step === row.step)) continue;
         if (row.at < since) break;

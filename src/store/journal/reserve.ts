@@ -1,18 +1,18 @@
 import { closeSync, openSync, statSync, unlinkSync, writeSync } from 'node:fs';
 import { isDiskFull, isMissing } from '../../core/disk.ts';
 
-/** Enough to claim and settle a few hundred messages, which frees more. */
+/** Enough to claim and settle a few hundred messages, which frees more space. */
 const RESERVE_BYTES = 256 * 1024;
-/** How many messages of other programs get their rows at once in its room: they must be claimed and settled there too. */
+/** How many messages of other programs get their rows on a full disk: the reserve must also suffice to claim and settle them. */
 export const FEW = 32;
-/** What one call for random bytes gives. */
+/** The most random bytes that one call returns. */
 const PIECE_BYTES = 64 * 1024;
 
-/** Room on the disk that is kept for readers: reading frees space, so a full disk must not stop it. The file is deleted when a reader needs it. */
+/** A file that keeps disk space for readers: reading frees space, so a full disk must not stop it. It is deleted when a reader needs the space. */
 export class Reserve {
   constructor(readonly path: string) {}
 
-  /** Makes it whole again. Throws if there is no room; what there was is kept for readers. */
+  /** Fills the file up to its full size. Throws if the disk is full; the file then keeps the size that it reached. */
   fill(): void {
     const size = this.#size();
     if (size >= RESERVE_BYTES) return;
@@ -24,16 +24,16 @@ export class Reserve {
     }
   }
 
-  /** Makes it as large as the disk allows. */
+  /** Fills the file as far as the disk allows. */
   fillIfPossible(): void {
     try {
       this.fill();
     } catch {
-      // On a full disk there is nothing to keep; any other trouble is told by who needs the disk.
+      // A full disk is expected. Any other error appears again when a caller uses the disk.
     }
   }
 
-  /** Runs `act`; if the disk is full, once more in the room of the reserve. `isFull` tells which errors may be tried again. */
+  /** Runs `act`. If it fails with an error that `isFull` accepts, deletes the reserve and runs `act` again. */
   orSpend<T>(act: () => T, isFull: (error: unknown) => boolean = isDiskFull): T {
     try {
       return act();
@@ -43,7 +43,7 @@ export class Reserve {
     }
   }
 
-  /** It is not whole: the disk is full, or was when somebody last looked. */
+  /** True if the reserve is smaller than it should be: the disk is full, or was full at the last fill. */
   get isSpent(): boolean {
     return this.#size() < RESERVE_BYTES;
   }
@@ -63,7 +63,7 @@ export class Reserve {
   }
 }
 
-/** A disk that packs its files would keep no room for zeros. */
+/** Random bytes: a file system that compresses would reserve no space for zeros. */
 function noise(bytes: number): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(bytes));
 }

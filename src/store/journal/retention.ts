@@ -7,12 +7,13 @@ import { SETTLED } from './schema.ts';
 import { indexedUpTo } from './records.ts';
 import { entered } from './rows.ts';
 
-/** Messages per transaction: other writers get their turn between two. */
+/** Messages per transaction: other writers get their turn between two transactions. */
 const BATCH = 1000;
 
 /**
- * The messages all of whose copies and obligations ended before a time. Open ones are never pruned. A message without copies ended when
- * it was sent. An obligation that is not entered yet may still be owed. A reply that is owed goes with its message, entered or not.
+ * The messages whose copies and obligations all ended before a time. A message with an open copy or obligation is never pruned. A message
+ * without copies ended when it was sent. An obligation that is not entered yet counts as open. An owed reply is pruned with its message,
+ * entered or not.
  */
 const ENDED_BEFORE = `SELECT m.seq FROM messages m LEFT JOIN copies c USING (seq)
   WHERE m.id NOT IN (SELECT id FROM duties WHERE kind = 'obligation' AND (ended_as IS NULL OR ended_at >= ?1))

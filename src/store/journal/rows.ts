@@ -12,7 +12,7 @@ import type { JournalConnection } from './connection.ts';
 import type { CopyRecord } from '../../core/ports/journal.ts';
 import { STATES } from './schema.ts';
 
-/** The place up to which obligations were entered. */
+/** The position up to which copies were scanned for obligations: see `numberAt` in rules.ts. */
 export function entered(db: Database): number {
   return Number(metaOf(db, 'entered') ?? 0);
 }
@@ -21,7 +21,7 @@ export function setEntered(db: Database, place: number): void {
   setMeta(db, 'entered', String(place));
 }
 
-/** A copy was found of a message that may have been looked at already. */
+/** Makes the next scan include this message again: a copy of it was found later. */
 export function enterAgain(db: Database, seq: number): void {
   setEntered(db, goneBack(entered(db), seq));
 }
@@ -68,11 +68,11 @@ export function copyFrom(row: CopyRow): CopyRecord {
 
 export function messageFrom(json: string): Message {
   const message = readMessage(JSON.parse(json));
-  if (!message) throw new Error('the ledger holds something that is no message');
+  if (!message) throw new Error('a row of the journal is not a message');
   return message;
 }
 
-/** There are few different decisions, so each text is parsed once. */
+/** Few different texts exist, so each is parsed once. */
 const parsed = new Map<string, Attention>();
 
 export function attentionFrom(text: string): Attention {
@@ -90,7 +90,7 @@ const NEXT = `max(ifnull((SELECT max(seq) FROM messages), 0),
 const INSERT_MESSAGE = `INSERT INTO messages (id, sender, key, root, at, json, seq) VALUES (?, ?, ?, ?, ?, ?, ${NEXT})
   ON CONFLICT (id) DO NOTHING`;
 
-/** Takes a copy from the list of copies without a file. Of two callers one succeeds. */
+/** Takes a copy out of the export queue. Of two callers one succeeds. */
 export const STILL_QUEUED = 'DELETE FROM unfiled WHERE seq = ? AND mailbox = ? AND drafted = 0';
 
 /** Returns the sequence number of the new row, or null if this id already has one. */
@@ -107,7 +107,7 @@ export function insertMessage(
   return made.changes > 0 ? Number(made.lastInsertRowid) : null;
 }
 
-/** Four words of closed lists in one column: short and readable. */
+/** The text of an attention in its column: four words, each from a closed list. */
 export function attentionText(attention: Attention): string {
   return `${attention.directedness} ${attention.policy} ${attention.injection} ${attention.reason}`;
 }

@@ -1,4 +1,4 @@
-// A ledger outlives the program that wrote it.
+// A journal is read by later versions of the program that wrote it.
 import { Database } from 'bun:sqlite';
 import { describe, expect, it } from 'bun:test';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ const NEXT = [...MIGRATIONS, "ALTER TABLE messages ADD COLUMN colour TEXT NOT NU
 
 const id = (n: number): MessageId => `0000000${n}-0000-4000-8000-000000000000` as MessageId;
 
-/** A home with a ledger of format 1 as it was left behind. */
+/** A home with a journal of format 1, as an older version left it. */
 function oldHome(): string {
   const home = temporaryHome();
   const db = new Database(`${home}/ledger.db`);
@@ -39,16 +39,16 @@ function schemaOf(path: string): string[] {
   return rows.map(({ sql }) => sql.replaceAll(/\s+/g, ' ').replaceAll(/\( | \)/g, (sign) => sign.trim()));
 }
 
-/** A landed step is never edited: a home that has taken it would not take it again. A change is a new step, and a new line here. */
+/** A released step is never edited: homes that have run it do not run it again. A change is a new step, and a new line here. */
 const LANDED = ['06d1bb52ed361b91', '49f63c2ae24632bf', '2e340565671bc84e', '126da7a80ede6a91', '44536e1c1e3578dc'];
 
-it('no step of the format that has landed was edited', () => {
+it('no released step of the format was edited', () => {
   const hashes = MIGRATIONS.map((step) => new Bun.CryptoHasher('sha256').update(step).digest('hex').slice(0, 16));
   expect(hashes).toEqual(LANDED);
 });
 
 describe('a ledger of format 1', () => {
-  it('is read right by this program', async () => {
+  it('is read correctly by this version', async () => {
     const ledger = open(oldHome());
     expect((await ledger.history({ limit: 10 })).map(({ message }) => message.id)).toEqual([5, 4, 3, 2, 1].map(id));
     expect((await ledger.history({ agent: bob, limit: 10 })).map(({ seq }) => seq)).toEqual([5, 4, 3, 2, 1]);
@@ -80,7 +80,7 @@ describe('a ledger of format 1', () => {
     await ledger.close();
   });
 
-  it('is written on by this program', async () => {
+  it('can be written by this version', async () => {
     const ledger = open(oldHome());
     expect((await ledger.accept(anEntry())).first).toBe(true);
     expect((await ledger.claim(bob, [id(1), id(2)], 'bearer.me', Date.now() + 1000)).won).toMatchObject([
@@ -90,7 +90,7 @@ describe('a ledger of format 1', () => {
     await ledger.close();
   });
 
-  it('makes no duties of the mail that it has, and does of mail that comes', async () => {
+  it('makes no obligations from old mail, and makes them from new mail', async () => {
     const ledger = open(oldHome());
     expect((await ledger.unentered(10)).copies).toEqual([]);
     const { message } = await ledger.accept(anEntry());
@@ -98,7 +98,7 @@ describe('a ledger of format 1', () => {
     await ledger.close();
   });
 
-  it('has exactly the format that this program makes in its first step', async () => {
+  it('has exactly the format that the first step of this version makes', async () => {
     const [old, made] = [oldHome(), temporaryHome()];
     await open(made, ONE).close();
     expect(schemaOf(`${made}/ledger.db`)).toEqual(schemaOf(`${old}/ledger.db`));
@@ -106,7 +106,7 @@ describe('a ledger of format 1', () => {
 });
 
 describe('a migration', () => {
-  it('goes forward, keeps everything, and leaves a copy of the old ledger beside it', async () => {
+  it('reaches the newest format, keeps everything, and leaves a copy of the old journal beside it', async () => {
     const home = oldHome();
     const ledger = open(home, NEXT);
     expect(await ledger.history({ limit: 10 })).toHaveLength(5);
@@ -123,7 +123,7 @@ describe('a migration', () => {
     await copy.close();
   });
 
-  it('copies also what another process has written and not yet moved out of its log', async () => {
+  it('copies also what is still in the write-ahead log of another process', async () => {
     const home = oldHome();
     const other = open(home, ONE);
     const { message } = await other.accept(anEntry());
@@ -134,7 +134,7 @@ describe('a migration', () => {
     await other.close();
   });
 
-  it('is made once: anyone who comes later leaves the copy alone', async () => {
+  it('runs once: a later process leaves the copy alone', async () => {
     const home = oldHome();
     await open(home, NEXT).close();
     const copy = readFileSync(`${home}/ledger.db.v1`);
@@ -143,7 +143,7 @@ describe('a migration', () => {
     expect(readdirSync(home).filter((name) => name.startsWith('ledger.db.v'))).toEqual(['ledger.db.v1']);
   });
 
-  it('that fails changes nothing, and the old program can go on', async () => {
+  it('that fails changes nothing, and the old version can still use the journal', async () => {
     const home = oldHome();
     expect(() => open(home, [...ONE, 'CREATE TABLE more (x); SELECT no_such_function()'])).toThrow();
     const ledger = open(home, ONE);

@@ -1,8 +1,8 @@
 /**
- * The ledger's format, one step per version. A released step is never edited: a change is a new step.
- * `messages` is what was said, `copies` where each recipient's copy stands, `receipts` what else was proven of a copy.
- * `words` has an index for the beginnings of words: without it SQLite merges all words that begin so before it gives a hit.
- * Rows lie in order of arrival (`seq`), so that the newest pages are the warm ones however long the history is.
+ * The journal's format, one step per version. A released step is never edited: a change is a new step.
+ * `messages` has the messages, `copies` the state of each recipient's copy, `receipts` what else was proven about a copy.
+ * `words` is the search index.
+ * Rows are in order of arrival (`seq`), so that the newest pages stay in the cache however long the history is.
  */
 export const MIGRATIONS: readonly string[] = [
   `
@@ -52,8 +52,8 @@ export const MIGRATIONS: readonly string[] = [
 
   CREATE VIRTUAL TABLE words USING fts5 (body, content = '', contentless_delete = 1);
   `,
-  // Copies that are accepted before they have a file (see export-queue.ts), and duties (see obligations.ts). A number that waits as long as its copy would make
-  // every heal read it, so what has to be done stands in a table of its own that is nearly always empty.
+  // Copies that are accepted before they have a file (see export-queue.ts), and obligations, here `duties` (see obligations.ts). The
+  // export queue is a table of its own that is nearly always empty: a mark on each copy would make every heal read all waiting copies.
   `
   ALTER TABLE copies ADD COLUMN late INTEGER NOT NULL DEFAULT 0;
 
@@ -133,13 +133,13 @@ export const MIGRATIONS: readonly string[] = [
     seen INTEGER NOT NULL
   ) WITHOUT ROWID;
   `,
-  // Who sent what is entered when somebody asks (see records.ts). As an index of \`messages\` it cost a relay one more page for every
-  // sender in a group of sends.
+  // `sent` is filled when a query needs it (see records.ts). As an index of `messages` it cost a relay one more page for every sender in
+  // a group of sends.
   `
   DROP INDEX messages_sender;
   CREATE TABLE sent (sender TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (sender, seq)) WITHOUT ROWID;
   `,
-  // Prompts for sessions, and their history (see sessions.ts). Nothing here is ever removed. Its numbers are the ids of the control API.
+  // Prompts for sessions, and their history (see sessions.ts). No line is ever removed. Its numbers are the ids of the control API.
   `
   CREATE TABLE session_lines (
     id INTEGER PRIMARY KEY,
@@ -177,7 +177,7 @@ export const MIGRATIONS: readonly string[] = [
 
   CREATE TABLE session_bindings (session TEXT PRIMARY KEY, conversation TEXT, place TEXT) WITHOUT ROWID;
   `,
-  // A dialog with several questions of which some are answered (see core/questions/answers.ts).
+  // The answers to some questions of a dialog that has several (see core/questions/answers.ts).
   `
   CREATE TABLE session_choices (session TEXT PRIMARY KEY, call TEXT NOT NULL, choices TEXT NOT NULL) WITHOUT ROWID;
   `,

@@ -13,7 +13,7 @@ import { SqliteRecords } from './records.ts';
 import { SETTLED, STORED } from './schema.ts';
 
 /** The evidence for a copy that another program stored. */
-const FOUND: Evidence = { found: 'in the mailbox, without a row of ours' };
+const FOUND: Evidence = { found: 'in the mailbox, without a row in the journal' };
 const KEPT = JSON.stringify({ seen: 'kept in cur/ when the ledger was rebuilt' });
 /** The columns state, disposition, settled_at, settled_by, keep. */
 const STILL_WAITING = [STORED, null, null, null, 0] as const;
@@ -94,7 +94,7 @@ export class SqliteSending extends SqliteRecords {
     return db.query<{ seq: number }, [string]>(SEQ_OF).get(id)?.seq ?? 0;
   }
 
-  /** Keeps existing rows. Returns true if a new copy must be answered. */
+  /** Inserts missing rows. Returns true if a new copy must be answered. */
   #insertCopies(db: Database, seq: number, { message, copies }: Entry, as: 'stored' | 'kept'): boolean {
     let isOwed = false;
     const insert = db.query(INSERT_FOUND);

@@ -1,4 +1,4 @@
-// The history of sessions with several processes at once, and with much of it.
+// The history of sessions with several processes at once, and long histories.
 import { Database } from 'bun:sqlite';
 import { describe, expect, it } from 'bun:test';
 import { readFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ sessionStoreContract('sqlite', async () => {
   return { store: journal.sessionStore(), close: () => journal.close() };
 });
 
-/** Processes that all begin when all are ready. What each of them got. */
+/** Starts processes that begin when all are ready. Returns the ids that each one got. */
 async function together(path: string, act: string, many: number): Promise<unknown[]> {
   const children = Array.from({ length: many }, () => {
     const program = [process.execPath, CHILD, path, act];
@@ -60,7 +60,7 @@ describe('of several processes', () => {
     await journal.close();
   });
 
-  it('one sees after a restart what another stored', async () => {
+  it('a restarted one sees what another stored', async () => {
     const path = `${temporaryHome()}/ledger.db`;
     const journal = openSqliteJournal({ path, durability: 'normal' });
     await journal.sessionStore().raiseIds(7);
@@ -73,7 +73,7 @@ describe('of several processes', () => {
   });
 });
 
-/** A ledger that an earlier program, or this one, wrote in this format. */
+/** A journal of this format, as a fixture has it. */
 function ledgerOf(format: number) {
   const path = `${quickFolder()}/ledger.db`;
   const db = new Database(path);
@@ -83,14 +83,14 @@ function ledgerOf(format: number) {
   return openSqliteJournal({ path, durability: 'normal' });
 }
 
-it('the choices of a ledger of format 5 are read right by this program', async () => {
+it('this version reads the choices of a journal of format 5 correctly', async () => {
   const journal = ledgerOf(5);
   const choices = [null, { options: [0, 2] }, { text: 'none' }];
   expect(await journal.sessionStore().choices('web')).toEqual({ call: 'call-1', choices });
   await journal.close();
 });
 
-it('the history of a ledger of format 4 is read right by this program', async () => {
+it('this version reads the history of a journal of format 4 correctly', async () => {
   const journal = ledgerOf(4);
   const store = journal.sessionStore();
   const history = await store.history({ session: 'web', after: 0, limit: 9 });
@@ -102,7 +102,7 @@ it('the history of a ledger of format 4 is read right by this program', async ()
   await journal.close();
 });
 
-it('cleaning up and forgetting an agent leave the history of sessions alone [CCC-142]', async () => {
+it('pruning and forgetting an agent leave the history of sessions alone [CCC-142]', async () => {
   const journal = openSqliteJournal({ path: `${quickFolder()}/ledger.db`, durability: 'normal' });
   const line = await journal.sessionStore().record({ session: 'web', ts: 1, from: 'human', text: 'kept' });
   await journal.prune({ bodies: Infinity, facts: Infinity });

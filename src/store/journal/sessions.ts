@@ -31,7 +31,7 @@ const INSERT_LINE = `INSERT INTO session_lines (id, session, sender, ts, text, r
   VALUES (${NEXT_ID}, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`;
 const INSERT_PROMPT = `INSERT INTO session_prompts (id, session, key, raw, state, at, deadline) VALUES (?, ?, ?, ?, 'queued', ?, ?)`;
 const PROMPT = 'SELECT p.*, l.text FROM session_prompts p CROSS JOIN session_lines l ON l.id = p.id';
-/** A line is only looked at where some of its text is wanted. */
+/** Reads the line of a prompt only if some of its text is wanted. */
 const PROMPT_CUT = `SELECT p.*, iif(?1 > 0, (SELECT substr(l.text, 1, ?1) FROM session_lines l WHERE l.id = p.id), '') AS text
   FROM session_prompts p`;
 const COUNT_OPEN = 'SELECT count(*) AS open FROM session_prompts WHERE session = ? AND ended = 0';
@@ -41,7 +41,7 @@ const KEEP_CHOICES = `INSERT INTO session_choices (session, call, choices) VALUE
   ON CONFLICT DO UPDATE SET call = excluded.call, choices = excluded.choices`;
 const CHANGE_LINE = `UPDATE session_lines SET status = ?, fields = json_set(ifnull(fields, '{}'), '$.error', ?), unexported = 1 WHERE id = ?`;
 
-/** Questions that cost a page however much history there is. A test looks at their plans. */
+/** Queries that read one page, however long the history is. A test checks their query plans. */
 export const SESSION_PAGES = {
   after: {
     index: 'session_lines_session',
@@ -140,7 +140,7 @@ export class SqliteSessions implements SessionStore {
     return this.connection.write((db) => {
       const known = replyIn(db, id);
       if (known) return known;
-      // A failed prompt may still be answered: its client came back to it.
+      // A failed prompt may still be answered: its client may return to it.
       const sql = `UPDATE session_prompts SET state = 'answered', because = NULL, ended = 1 WHERE id = ?`;
       db.query(sql).run(id);
       const turn = promptIn(db, id)?.turn ?? null;
@@ -256,7 +256,7 @@ function insertLine(db: Database, message: NewSessionMessage, turn: string | nul
   return made.id;
 }
 
-/** Row by row: a page of long lines is never read whole. */
+/** Reads row by row, and stops after `bytes`: a page of long lines is not read whole. */
 function linesOf(db: Database, sql: string, values: (string | number)[], bytes: number): SessionMessage[] {
   const lines: SessionMessage[] = [];
   let left = bytes;

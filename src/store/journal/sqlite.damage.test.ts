@@ -1,4 +1,4 @@
-// The ledger can be lost: the messages on disk are enough to go on.
+// The journal may be lost: it is rebuilt from the messages on disk.
 import { describe, expect, it } from 'bun:test';
 import {
   closeSync,
@@ -26,7 +26,7 @@ import { openSqliteJournal } from './sqlite.ts';
 const LEASE = { ms: 30_000 };
 const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
 
-/** A home with a message in every place where one can be. */
+/** A home with a message in every folder. */
 async function fullHome(): Promise<{
   home: string;
   sent: Record<'loud' | 'quiet' | 'held' | 'kept' | 'taken', Entry>;
@@ -134,7 +134,7 @@ describe('a ledger that was', () => {
     const { home, sent } = await fullHome();
     const opened = await openHome(home);
     garble(`${home}/ledger.db`, 4096, statSync(`${home}/ledger.db`).size - 4096);
-    // What is in the page cache of this connection may still be right: another one reads the disk.
+    // The page cache of this connection may still be right, so another connection reads the disk.
     const another = async (): Promise<unknown> =>
       openSqliteJournal({ path: `${home}/ledger.db`, durability: 'normal' }).history({ limit: 10 });
     await expect(another()).rejects.toMatchObject({ code: 'storage_failed' });
@@ -144,14 +144,14 @@ describe('a ledger that was', () => {
     await opened.close();
   });
 
-  it('never there before is simply new: an old key is a first try', async () => {
+  it('never there before is new: an old key counts as a first try', async () => {
     const opened = await openHome(temporaryHome());
     const firstTried = new Date(Date.now() - 60_000).toISOString();
     expect((await opened.mailboxes.put(anEntry({}, { key: aKey(), firstTried }))).first).toBe(true);
     await opened.close();
   });
 
-  it('lost while a message was half published is rebuilt so that everybody gets it [BC-2]', async () => {
+  it('lost while a message was half published is rebuilt so that every recipient gets it [BC-2]', async () => {
     const home = temporaryHome();
     await (await openHome(home)).close();
     await run({ home, act: 'send', step: 'S3 published one', keys: ['k'] });
@@ -164,11 +164,11 @@ describe('a ledger that was', () => {
   });
 });
 
-it('a ledger that another process has already replaced is not put away as damaged', async () => {
+it('a journal that another process has already replaced is not moved aside as damaged', async () => {
   const path = `${temporaryHome()}/ledger.db`;
   const slow = new JournalConnection({ path, durability: 'normal' });
   const damage = (): never => {
-    // Just now somebody else finds the damage, puts the file away and starts a new one.
+    // At this moment another process detects the damage, moves the file aside and makes a new one.
     renameSync(path, `${path}.damaged-by-others`);
     openSqliteJournal({ path, durability: 'normal' });
     throw Object.assign(new Error('malformed'), { code: 'SQLITE_CORRUPT' });
@@ -179,8 +179,8 @@ it('a ledger that another process has already replaced is not put away as damage
   slow.close();
 });
 
-describe('a ledger that is replaced under a program that has it open', () => {
-  it('is followed: what is written afterwards is in the new one', async () => {
+describe('a journal that is replaced while a program has it open', () => {
+  it('is opened again: later writes go to the new one', async () => {
     const home = temporaryHome();
     const path = `${home}/ledger.db`;
     const journal = openSqliteJournal({ path, durability: 'normal' });
@@ -194,7 +194,7 @@ describe('a ledger that is replaced under a program that has it open', () => {
     await other.close();
   });
 
-  it('makes the spool give every waiting file its row again', async () => {
+  it('gets a row for every waiting file again', async () => {
     const home = temporaryHome();
     const opened = await openHome(home);
     const { message } = await opened.mailboxes.put(anEntry());
@@ -205,8 +205,8 @@ describe('a ledger that is replaced under a program that has it open', () => {
   });
 });
 
-describe('while a new ledger is being filled', () => {
-  it('a send under way is not torn: everybody gets it, once [BC-2]', async () => {
+describe('while a new journal is being filled', () => {
+  it('every recipient of a send under way gets the message, once [BC-2]', async () => {
     const home = temporaryHome();
     const { promise, resolve } = Promise.withResolvers<void>();
     const sender = await openHome(home, { heal: false });
@@ -217,7 +217,7 @@ describe('while a new ledger is being filled', () => {
     };
     const entry = anEntry({}, { key: aKey(), copies: copiesFor(bob, carol) });
     const sending = sender.mailboxes.put(entry);
-    // The drafts are written and nothing is accepted yet: now somebody else opens the home for the first time.
+    // The drafts are written and nothing is accepted yet: now another process opens the home for the first time.
     while (!existsSync(`${home}/sending/${entry.message.id}.json`)) await Promise.resolve();
     const reader = await openHome(home);
     expect(await reader.mailboxes.ids(bob)).toEqual([]);

@@ -17,7 +17,7 @@ for (const contract of [journalContract, obligationsContract]) {
   });
 }
 
-it('the index of words tells how much is left, and has a message once that arrives while it is filled', async () => {
+it('the search index reports how much is left, and has a message that arrives during the fill only once', async () => {
   const journal = openSqliteJournal({ path: `${temporaryHome()}/ledger.db`, durability: 'full' });
   await journal.accept(anEntry({ body: 'needle' }));
   const left: number[] = [];
@@ -30,7 +30,7 @@ it('the index of words tells how much is left, and has a message once that arriv
   await journal.close();
 });
 
-it('a log that a living process looks after is left to it by anyone who opens the ledger', async () => {
+it('a process that opens the journal leaves its log alone while a living process exports', async () => {
   const path = `${temporaryHome()}/ledger.db`;
   const journal = openSqliteJournal({ path, durability: 'normal' });
   journal.tuneForServer();

@@ -31,7 +31,7 @@ export interface JournalState {
   odd: string[];
 }
 
-/** Returns null if there is no ledger. Reads the whole file: for `parley doctor`, not for every start. */
+/** Returns null if there is no journal. Reads the whole file: for `parley doctor`, not for every start. */
 export function checkJournal(path: string): JournalState | null {
   if (!existsSync(path)) return null;
   let db: Database | undefined;

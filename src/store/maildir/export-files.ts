@@ -7,12 +7,12 @@ import { FIRST } from '../../core/ports/journal.ts';
 import type { MailboxJournal, FilePlace, Unexported } from '../../core/ports/journal.ts';
 import type { MaildirFiles } from './files.ts';
 
-/** How many files are written in one go. */
+/** Files per batch. */
 const BATCH = 256;
-/** How long one command works on what others left. */
+/** How long one command exports copies that a dead process left. */
 const PATIENCE_MS = 1000;
 
-/** Who holds this lock exports the mail of this home, and nobody else does. It ends with its process. */
+/** Takes the export lock of a home; null if another process has it. Only its holder exports mail. The kernel frees it when the holder dies. */
 export function homeExportLock(root: string): HeldLock | null {
   mkdirSync(root, { recursive: true, mode: 0o700 });
   return exportLock(`${root}/ledger.db`);
@@ -21,11 +21,11 @@ export function homeExportLock(root: string): HeldLock | null {
 /**
  * Writes the files of copies that were accepted without one (see core/ports/journal.ts).
  *
- * F1 write tmp/<id>.late      F2 say `drafted` in the journal: those that still wait are ours to publish
- * F3 rename tmp/<id>.late to new/ or quiet/, or delete it if it was taken meanwhile      F4 say `exported`
+ * F1 write tmp/<id>.late      F2 record `drafted` in the journal: we publish the copies that still wait
+ * F3 rename tmp/<id>.late to new/ or quiet/, or delete it if a reader took the copy      F4 record `exported`
  *
- * Nothing is flushed: until a copy ends, the journal has its message, and after a restart of the machine `recount` finds what is
- * missing. A draft has an ending of its own, because `<id>.json` in tmp/ may be published by anybody.
+ * Nothing is flushed: until a copy ends, the journal has its message, and after a restart of the machine `recount` finds the missing
+ * files. A draft has its own ending, because any process may publish a `<id>.json` in tmp/.
  */
 export class ExportFiles {
   constructor(
@@ -33,7 +33,7 @@ export class ExportFiles {
     readonly onStep: (step: string) => void = () => {},
   ) {}
 
-  /** F1 to F4. `handled` counts also those that were taken meanwhile. */
+  /** F1 to F4. `handled` includes copies that a reader took meanwhile. */
   async exportBatch(
     journal: MailboxJournal,
     batch: Unexported[],
@@ -47,7 +47,7 @@ export class ExportFiles {
     return { published, handled: drafted.length };
   }
 
-  /** F3 and F4 of what was drafted by somebody who did not come to publish it. */
+  /** F3 and F4 for drafts whose writer died before it published them. */
   async finishDrafts(journal: MailboxJournal, onTrouble: (error: unknown) => void): Promise<void> {
     let batch = await journal.unexported(FIRST, BATCH, true);
     for (let last = batch.at(-1); last; last = batch.at(-1)) {
@@ -61,7 +61,7 @@ export class ExportFiles {
     }
   }
 
-  /** F1. Returns those that could be written; a mailbox that cannot be written to must not hold up the others. */
+  /** F1. Returns the copies whose draft was written. An error in one mailbox must not stop the others. */
   #draft(copies: Unexported[], onTrouble: (error: unknown) => void): Unexported[] {
     let first: { seq: number; path: string } | undefined;
     return copies.filter((copy) => {
@@ -81,7 +81,7 @@ export class ExportFiles {
     });
   }
 
-  /** `ours` says of each copy whether it still waited. Returns those that are published now. */
+  /** F3 and F4. `ours` tells for each copy whether it still waited. Returns the copies that were published. */
   async #publish(
     journal: MailboxJournal,
     copies: Unexported[],
@@ -105,7 +105,7 @@ export class ExportFiles {
     return published;
   }
 
-  /** Somebody may have raised it while its file was on the way: who raises it says so in the journal first. */
+  /** Moves a published copy to new/ if it was raised during the export. A raise changes the journal first, so the row shows it. */
   async #raiseIfLoud(journal: MailboxJournal, { mailbox, id }: Unexported): Promise<void> {
     const now = await journal.waitingCopy(mailbox, id);
     if (now && !now.quiet) this.files.move(this.files.path(mailbox, 'quiet', id), this.files.path(mailbox, 'new', id));
@@ -116,18 +116,18 @@ export class ExportFiles {
     const place = this.files.path(mailbox, quiet ? 'quiet' : 'new', id);
     // Missing: a reader took the draft itself.
     if (this.files.move(draft, place) || !this.files.hasDraft(mailbox, id)) return;
-    // Its maker died over it, or is a program that knows no quiet/.
+    // The mailbox is incomplete: its maker died, or is a program that has no quiet/.
     this.files.begin(mailbox);
     if (!this.files.move(draft, place) && this.files.hasDraft(mailbox, id)) throw new Error(`no place for ${draft}`);
   }
 
-  /** Where a whole file of this copy is. One that is in held/, though the journal says that it waits, is put back. */
+  /** Where a whole file of this waiting copy is. Puts a file in held/ back. */
   whereIs({ mailbox, id, quiet }: { mailbox: AgentName; id: MessageId; quiet: boolean }): FilePlace {
     if (this.files.isWhole(this.files.draft(mailbox, id), id)) return 'draft';
     for (const place of ['new', 'quiet'] as const) {
       const path = this.files.path(mailbox, place, id);
       if (this.files.isWhole(path, id)) return 'exported';
-      // After a power cut a file can be there without its text. The journal has the text.
+      // After a power cut a file may have lost its text. The journal has the text.
       this.files.delete(path);
     }
     const held = this.files.path(mailbox, 'held', id);
@@ -149,7 +149,7 @@ export class ExportFiles {
     try {
       linkSync(from, to);
     } catch (error) {
-      // No mailbox yet, a draft of a dead writer, or too many links: then it gets a file of its own.
+      // The mailbox is missing, a dead writer left a draft, or the file has too many links: then write a separate file.
       if (!isMissing(error) && !['EEXIST', 'EMLINK'].includes(codeOf(error) ?? '')) throw error;
       this.#write(to, copy);
     }
@@ -157,15 +157,15 @@ export class ExportFiles {
 }
 
 /**
- * Finishes what a process left that accepted copies without files and died. If another lives that exports them, that one is left to it. A
- * busy relay may leave very many: the next command goes on.
+ * Exports copies that a dead process accepted without files. Does nothing if a living process exports the mail of this home. A busy relay
+ * may leave very many copies: after `PATIENCE_MS` the rest is left to the next command.
  */
 export async function exportLeftovers(root: string, files: ExportFiles, journal: MailboxJournal): Promise<void> {
   if ((await journal.unexportedCount(1)) === 0) return;
   const lock = homeExportLock(root);
   if (!lock) return;
   const end = performance.now() + PATIENCE_MS;
-  // A mailbox that cannot be written to must not make everybody's commands fail.
+  // A mailbox that cannot be written to must not make every command fail.
   const onTrouble = (): void => {};
   try {
     await files.finishDrafts(journal, onTrouble);

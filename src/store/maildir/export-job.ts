@@ -9,25 +9,25 @@ import type { Report, ExportRequest } from './export-messages.ts';
 import { ForeignChanges } from './foreign-changes.ts';
 import { MaildirFiles, idsIn } from './files.ts';
 
-/** How many files are written between two looks at what else is asked. */
+/** Files written before other requests get their turn. */
 const BATCH = 64;
-/** After this many batches the log is copied into the journal: senders do not wait for this thread. */
-const CHECKPOINT = 32;
-/** New mail waits so long for more, so that its files are written in one go. */
+/** Batches between two checkpoints. The checkpoint runs in this thread, so no sender waits for it. */
+const CHECKPOINT_BATCHES = 32;
+/** How long the export waits for more mail, so that several files are written together. */
 const LINGER_MS = 10;
-/** While mail comes in, senders go first: disk and processor are theirs. But no longer than this, and not for more copies. */
+/** While mail comes in, the export waits so that senders have the disk and the processor, but at most this long and for this many copies. */
 const GIVE_WAY_MS = 1000;
-const GIVE_WAY = 5000;
-/** It reads each row once. */
+const GIVE_WAY_COPIES = 5000;
+/** Small: this thread reads each row once. */
 const CACHE_KB = 2000;
-/** How often watched mailboxes are looked into. Half of what is promised for mail of other programs. */
+/** How often watched mailboxes are checked: half of the time within which mail of other programs must be noticed. */
 const LOOK_MS = 500;
-/** After a failure nothing is tried before this, unless somebody waits for it. */
+/** How long exports stop after a failure, unless an urgent one is requested. */
 const PAUSE_MS = 1000;
 
 /**
- * What the worker does for one home: it exports mail to files, looks into folders, and copies the log into the journal. If the journal cannot be
- * opened, every request is answered with that, and the next one tries again.
+ * The worker's half of one home's exporter. It exports mail to files, lists folders, and copies the log into the journal. If the journal
+ * cannot be opened, the request fails with that error, and the next request tries again.
  */
 export class ExportJob {
   readonly #files: MaildirFiles;
@@ -102,7 +102,7 @@ export class ExportJob {
     }
   }
 
-  /** Starts unless it is under way: then it looks again before it ends. */
+  /** Starts an export, unless one is under way: that one checks for new copies before it ends. */
   #start(): void {
     if (this.#exporting || !this.#mayExport || this.#isClosed) return;
     if (performance.now() < this.#pausedUntil && !this.#isUrgent) {
@@ -126,7 +126,10 @@ export class ExportJob {
     this.report({ say: 'idle', turn });
   }
 
-  /** From the oldest on until there is nothing more to do: some may be put back meanwhile, and some cannot be written. Returns the turn. */
+  /**
+   * Runs passes until one exports nothing: copies may be put back during a pass, and some cannot be written. Returns the turn that the
+   * last pass served.
+   */
   async #exportAll(): Promise<number> {
     const onTrouble = (error: unknown): void => this.#trouble(error);
     await this.#export.finishDrafts(this.#ledger, onTrouble);
@@ -138,12 +141,12 @@ export class ExportJob {
     }
   }
 
-  /** All that waits, oldest first. Returns how many it was. */
+  /** Exports every waiting copy, oldest first. Returns how many it handled. */
   async #exportPass(onTrouble: (error: unknown) => void): Promise<number> {
     let [handled, batches, isFull] = [0, 0, false];
     for (let after: CopyNumber | undefined = FIRST; after;) {
       if (!isFull) await this.#giveWay();
-      // Others are heard.
+      // Let other requests run.
       await new Promise<void>((resolve) => setImmediate(resolve));
       if (this.#isClosed) break;
       const batch = await this.#ledger.unexported(after, BATCH);
@@ -155,19 +158,19 @@ export class ExportJob {
       if (done.handled > 0) this.report({ say: 'exported', copies, handled: done.handled });
       handled += done.handled;
       batches += 1;
-      if (batches % CHECKPOINT === 0) this.#ledger.checkpoint();
+      if (batches % CHECKPOINT_BATCHES === 0) this.#ledger.checkpoint();
     }
     return handled;
   }
 
-  /** Waits until nothing came for a moment, too long ago something did, or too many files are missing. */
+  /** Waits until no mail came for `LINGER_MS`, but at most `GIVE_WAY_MS` and only while few files are missing. */
   async #giveWay(): Promise<void> {
     const end = performance.now() + GIVE_WAY_MS;
     for (
       let newest = await this.#ledger.newest(), before = -1;
       newest !== before && !this.#isUrgent && !this.#isClosed;
     ) {
-      if (performance.now() > end || (await this.#ledger.unexportedCount(GIVE_WAY)) >= GIVE_WAY) return;
+      if (performance.now() > end || (await this.#ledger.unexportedCount(GIVE_WAY_COPIES)) >= GIVE_WAY_COPIES) return;
       before = newest;
       await this.#linger();
       newest = await this.#ledger.newest();
@@ -210,7 +213,7 @@ export class ExportJob {
       await this.#exporting;
       await this.#opened?.close();
     } finally {
-      // Whatever came of it: the main thread waits.
+      // Report it even after an error: the main thread waits for it.
       this.report({ say: 'closed' });
     }
   }

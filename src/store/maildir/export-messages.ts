@@ -1,29 +1,29 @@
 import type { AgentName, MessageId } from '../../core/names.ts';
 import { codeOf } from '../../core/disk.ts';
 import type { CopyNumber } from '../../core/ports/journal.ts';
-import type { FoundMessage } from './files.ts';
+import type { FolderDifferences } from './files.ts';
 
-/** What the main thread says to the export worker. */
+/** Messages from the main thread to the export worker. */
 export type ExportRequest =
   | { do: 'open'; root: string }
-  /** There may be copies without a file. `turn` comes back when none is left. */
+  /** Export copies without a file, if there are any. The `idle` report that follows repeats `turn`. */
   | { do: 'export'; turn: number; isUrgent: boolean }
   | { do: 'look'; ticket: number; mailbox: AgentName }
   | { do: 'list'; ticket: number; folder: string }
-  /** Tell of everything that comes into this mailbox and is newer than this number. */
+  /** Report every arrival in this mailbox with a higher sequence number than `since`. */
   | { do: 'watch'; mailbox: AgentName; since: number }
   | { do: 'unwatch'; mailbox: AgentName }
-  /** We bring these into new/ ourselves: nobody need be told. */
+  /** We move these into new/ ourselves: do not report them as arrivals. */
   | { do: 'expect'; mailbox: AgentName; ids: MessageId[] }
   | { do: 'close' };
 
-/** What the export worker says to the main thread. */
+/** Messages from the export worker to the main thread. */
 export type Report =
-  /** The first one. It is from no home. */
+  /** The first report. It belongs to no home. */
   | { say: 'loaded' }
-  /** `handled`: with those that were taken before they had a file. */
+  /** `handled` includes copies that a reader took before they had a file. */
   | { say: 'exported'; copies: CopyNumber[]; handled: number }
-  /** Nothing is left to be exported, or what is left cannot be exported now. */
+  /** Every copy is exported, except those that cannot be exported now. */
   | { say: 'idle'; turn: number }
   | { say: 'noticed'; mailbox: AgentName; changes: Changes }
   | { say: 'answer'; ticket: number; answer: unknown }
@@ -31,15 +31,15 @@ export type Report =
   | { say: 'trouble'; trouble: ExportTrouble }
   | { say: 'closed' };
 
-/** For which home, or from which. */
+/** A message with the number of its home. */
 export type Addressed<T> = T & { home: number };
 
-/** What other programs did in a mailbox; `arrived` are ids that came into new/ since the last look, by others than us. */
-export interface Changes extends FoundMessage {
+/** What other programs did in a mailbox. `arrived`: ids that came into new/ since the last look and were not expected. */
+export interface Changes extends FolderDifferences {
   arrived: MessageId[];
 }
 
-/** An error in words: between threads it would lose its code. */
+/** An error as plain values: an `Error` loses its code between threads. */
 export interface ExportTrouble {
   text: string;
   code: string | undefined;

@@ -1,14 +1,14 @@
-// The entry of a worker thread: files are written and folders are listed here, so that no request waits for a disk.
+// The entry of the export worker, a thread: it writes files and lists folders, so that no request waits for a disk.
 import { getPriority, setPriority } from 'node:os';
 import { ExportJob } from './export-job.ts';
 import type { Addressed, Report, ExportRequest } from './export-messages.ts';
 
 declare const self: Worker;
 
-/** Files may wait a moment longer than senders do: where there are more at work than processors, senders go first. */
+/** A lower priority than the main thread: if processors are short, senders go first and files wait. */
 const BEHIND = 5;
 const LEAST = 19;
-// Only Linux takes this for the thread alone.
+// Only Linux sets the priority of one thread; elsewhere this would slow the whole process.
 if (process.platform === 'linux') setPriority(Math.min(getPriority() + BEHIND, LEAST));
 
 const jobs = new Map<number, ExportJob>();
@@ -19,7 +19,7 @@ self.addEventListener('message', ({ data }: MessageEvent<Addressed<ExportRequest
     jobs.set(home, new ExportJob(request.root, (what: Report): void => postMessage({ ...what, home })));
     return;
   }
-  // Without a job: words that crossed with the last one.
+  // No job: the request crossed with the `close` of its home.
   jobs.get(home)?.take(request);
   if (request.do === 'close') jobs.delete(home);
 });

@@ -1,4 +1,4 @@
-// A relay answers before its files are written. Killed at any moment, nothing that it answered is lost, and nothing comes twice.
+// A relay answers before it writes files. Wherever it is killed, no answered message is lost, and none is delivered twice.
 import { Database } from 'bun:sqlite';
 import { describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
@@ -27,7 +27,7 @@ function entryFor(key: string): Entry {
   return anEntry({ to: '#dev' }, { key: SendKey.parse(key), copies: COPIES });
 }
 
-/** A home in which a relay accepted these and died before it wrote any file. */
+/** A home in which a relay accepted entries under these keys and died before it wrote any file. */
 async function homeWithUnexported(...keys: string[]): Promise<{ home: string; ids: MessageId[] }> {
   const home = temporaryHome();
   const { journal, close } = await openHome(home);
@@ -50,14 +50,14 @@ async function takeAll({ mailboxes }: { mailboxes: Mailboxes }, mailbox: AgentNa
   return held.length > 0 && (await mailboxes.settle(claim, held, DONE)) ? held.toSorted() : [];
 }
 
-/** The ledger thinks that the machine was restarted. */
+/** Makes the journal believe that the machine was restarted. */
 function restart(home: string): void {
   const db = new Database(`${home}/ledger.db`);
   db.run("UPDATE meta SET value = 'an earlier start' WHERE name = 'life'");
   db.close();
 }
 
-/** Reads a child's lines until it said enough, then kills it. */
+/** Kills a child after it wrote this many lines, and returns its lines. */
 async function killedAfter(
   home: string,
   lines: number,
@@ -101,7 +101,7 @@ describe('a relay that is killed', () => {
     expect(answered.size).toBeGreaterThan(lines / 3);
     const opened = who === 'a command' ? await openHome(home) : await openServerHome(home);
     await opened.mailboxes.flush();
-    // One command works for a second on what others left; the next goes on.
+    // One command exports for a second at most; the next command continues.
     while ((await opened.journal.unexportedCount(1)) > 0) await opened.mailboxes.heal();
     for (const [id, key] of [...answered].slice(0, 20)) {
       const retry = await opened.mailboxes.put(entryFor(key));
@@ -119,7 +119,7 @@ describe('a relay that is killed', () => {
     expect(filesOf(home, carol, 'new', 'quiet', 'held')).toEqual([]);
   });
 
-  it.each(FILE)('while its files are written, at %s (%i), is followed by one that finishes it', async (step, nth) => {
+  it.each(FILE)('during an export, at %s (%i), leaves files that the next process completes', async (step, nth) => {
     const { home, ids } = await homeWithUnexported('k1', 'k2');
     expect((await run({ home, act: 'heal', step, nth })).died).toBe(true);
     const opened = await openHome(home);
@@ -132,7 +132,7 @@ describe('a relay that is killed', () => {
     await opened.close();
   });
 
-  it.each(FILE)('while its files are written, at %s (%i), leaves what can be claimed as it is', async (step, nth) => {
+  it.each(FILE)('during an export, at %s (%i), leaves copies that can be claimed at once', async (step, nth) => {
     const { home, ids } = await homeWithUnexported('k1', 'k2');
     await run({ home, act: 'heal', step, nth });
     const opened = await openHome(home, { heal: false });
@@ -146,21 +146,21 @@ describe('a relay that is killed', () => {
     await opened.close();
   });
 
-  it('writes files at every step that these tests know', () => {
+  it('goes through every export step at which these tests kill it', () => {
     expect(new Set(FILE.map(([step]) => step))).toEqual(
       new Set(['F1 drafted one', 'F2 drafted', 'F3 published one', 'F4 exported']),
     );
   });
 });
 
-/** Those of these that bob has settled: a take that was killed before it could say so. */
+/** The ids that bob settled in a take that was killed before it could report them. */
 async function settledIn(journal: MailboxJournal, ids: MessageId[]): Promise<MessageId[]> {
   const settled: MessageId[] = [];
   for (const id of ids) if ((await journal.copy(bob, id))?.state === 'settled') settled.push(id);
   return settled;
 }
 
-it('a mailbox that is only half made gets its files all the same', async () => {
+it('a mailbox with only some of its folders still gets its files', async () => {
   const { home, ids } = await homeWithUnexported('k1');
   for (const folder of ['tmp', 'new', 'cur']) mkdirSync(`${home}/spool/carol/${folder}`, { recursive: true });
   const opened = await openHome(home);
@@ -169,7 +169,7 @@ it('a mailbox that is only half made gets its files all the same', async () => {
 });
 
 describe('a copy without a file', () => {
-  it('that is taken never gets one, whatever stands in tmp/ [BC-10]', async () => {
+  it('that is taken never gets one, even if tmp/ has its draft [BC-10]', async () => {
     const { home, ids } = await homeWithUnexported('k1');
     const opened = await openHome(home, { heal: false });
     const [id] = ids as [MessageId];
@@ -195,7 +195,7 @@ describe('a copy without a file', () => {
     await opened.close();
   });
 
-  it('that was in the hand of a reader who died waits again, marked, and gets one [BC-6]', async () => {
+  it('that a dead reader held waits again, marked, and gets one [BC-6]', async () => {
     const { home, ids } = await homeWithUnexported('k1');
     const reader = start({ home, act: 'holdAll', keys: ids, env: { HEAL: 'no' } });
     await reader.saying('held');
@@ -209,7 +209,7 @@ describe('a copy without a file', () => {
     expect(filesOf(home, bob, 'tmp', 'new', 'held')).toEqual([]);
   });
 
-  it('that is kept after reading stands in cur/ like any other [BC-9]', async () => {
+  it('that is kept after reading is written to cur/ [BC-9]', async () => {
     const { home, ids } = await homeWithUnexported('k1');
     const opened = await openHome(home, { heal: false });
     const claim = await opened.mailboxes.claim(bob, ids, LEASE);
@@ -218,7 +218,7 @@ describe('a copy without a file', () => {
     await opened.close();
   });
 
-  it('is not taken for one that another program took', async () => {
+  it('is not mistaken for a copy that another program took', async () => {
     const { home, ids } = await homeWithUnexported('k1');
     const opened = await openHome(home, { heal: false });
     await opened.mailboxes.adopt(bob);
@@ -257,21 +257,21 @@ describe('after a restart of the machine', () => {
     await opened.close();
   }
 
-  it('files that the disk forgot, or has without their text, are written again [BC-8]', async () => {
+  it('files that were lost, or lost their text, are written again [BC-8]', async () => {
     const { home, ids } = await homeWithFiles(6);
     const [gone, empty, garbage, held] = ids as [MessageId, MessageId, MessageId, MessageId];
     rmSync(`${home}/spool/bob/new/${gone}.json`);
     truncateSync(`${home}/spool/bob/new/${empty}.json`, 0);
     rmSync(`${home}/spool/bob/new/${garbage}.json`);
     writeFileSync(`${home}/spool/bob/new/${garbage}.json`, '\0'.repeat(300));
-    // A claim that was not on disk yet, though its rename was.
+    // A claim whose rename reached the disk, but whose row did not.
     mkdirSync(`${home}/spool/bob/held`, { recursive: true });
     renameSync(`${home}/spool/bob/new/${held}.json`, `${home}/spool/bob/held/${held}.json`);
     restart(home);
     await everythingWaitsOnce(home, ids, openHome);
   });
 
-  it('a file that is there, though the ledger forgot that it was drafted, is known [BC-10]', async () => {
+  it('a file whose row lost its `drafted` mark is found, not written again [BC-10]', async () => {
     const { home, ids } = await homeWithFiles(3);
     const db = new Database(`${home}/ledger.db`);
     db.run("INSERT INTO unfiled SELECT seq, mailbox, 0 FROM copies WHERE mailbox = 'bob'");
@@ -280,14 +280,14 @@ describe('after a restart of the machine', () => {
     await everythingWaitsOnce(home, ids, openHome);
   });
 
-  it('a draft whose rename the disk forgot is published', async () => {
+  it('a draft whose rename was lost is published', async () => {
     const { home, ids } = await homeWithFiles(2);
     for (const id of ids) renameSync(`${home}/spool/bob/new/${id}.json`, `${home}/spool/bob/tmp/${id}.late`);
     restart(home);
     await everythingWaitsOnce(home, ids, openHome);
   });
 
-  it('what another program took before it is not written again, if somebody noticed [BC-1]', async () => {
+  it('a copy that another program took before the restart is not written again, if that was recorded [BC-1]', async () => {
     const { home, ids } = await homeWithFiles(2);
     rmSync(`${home}/spool/bob/new/${ids[0] as MessageId}.json`);
     const noticing = await openHome(home);
@@ -300,13 +300,13 @@ describe('after a restart of the machine', () => {
   });
 });
 
-describe('one file with two links: published to one recipient, a draft of another', () => {
+describe('one file with two links: published for one recipient, a draft for another', () => {
   const onTrouble = (error: unknown): void => expect(error).toBeNull();
 
-  /** F1 for all of these, and then nothing more. */
+  /** Runs F1 for all of these, and no later step. */
   async function draftAndDie(home: string, journal: MailboxJournal): Promise<void> {
     const folders = new MaildirFiles(home);
-    // Drafts are linked only into a mailbox that is there.
+    // Drafts are linked only into a mailbox that exists.
     for (const mailbox of [bob, carol]) folders.begin(mailbox);
     const files = new ExportFiles(folders, (step) => {
       if (step === 'F2 drafted') throw new Error('killed');
@@ -326,7 +326,7 @@ describe('one file with two links: published to one recipient, a draft of anothe
   }
 
   async function bothGetIt(home: string, ids: MessageId[]): Promise<void> {
-    // Before anybody writes the draft once more.
+    // Before the draft is written again.
     const opened = await openHome(home, { heal: false });
     expect(await takeAll(opened, bob)).toEqual(ids);
     await opened.mailboxes.heal();
@@ -337,7 +337,7 @@ describe('one file with two links: published to one recipient, a draft of anothe
     await opened.close();
   }
 
-  it('survives a kill in F1, after which the copies fall into two batches, and a second one in F1 [BC-8]', async () => {
+  it('survives a kill in F1 that splits the copies into two batches, and a second kill in F1 [BC-8]', async () => {
     const { home, ids } = await homeWithUnexported('k1');
     const { journal, close } = await openHome(home, { heal: false });
     const drafted = journal.drafted.bind(journal);
@@ -353,7 +353,7 @@ describe('one file with two links: published to one recipient, a draft of anothe
     await bothGetIt(home, ids);
   });
 
-  it('survives a kill in F2 while a reader holds one copy, and a second one in F1 when that is released [BC-8]', async () => {
+  it('survives a kill in F2 while a reader holds one copy, and a second kill in F1 after its release [BC-8]', async () => {
     const { home, ids } = await homeWithUnexported('k1');
     const { journal, mailboxes, close } = await openHome(home, { heal: false });
     const drafted = journal.drafted.bind(journal);
@@ -373,7 +373,7 @@ describe('one file with two links: published to one recipient, a draft of anothe
   });
 });
 
-describe('what a reader left in tmp/ that died after it settled', () => {
+describe('files that a reader left in tmp/ when it died after its settle', () => {
   /** A draft is written, its copy is claimed before F2, and the exporter dies. */
   async function homeWithDraft(): Promise<{ home: string; ids: MessageId[] }> {
     const made = await homeWithUnexported('k1');
@@ -382,7 +382,7 @@ describe('what a reader left in tmp/ that died after it settled', () => {
   }
   const tmp = (home: string): string[] => filesOf(home, bob, 'tmp');
 
-  it.each(['the next claim', 'a restart of the machine'])('a draft goes with %s', async (what) => {
+  it.each(['the next claim', 'a restart of the machine'])('a draft is removed by %s', async (what) => {
     const { home, ids } = await homeWithDraft();
     const reader = await openHome(home, { heal: false });
     const claim = await reader.mailboxes.claim(bob, ids, LEASE);
@@ -412,7 +412,7 @@ describe('what a reader left in tmp/ that died after it settled', () => {
     await opened.close();
   });
 
-  it('a copy on its way to cur/ comes there with the next claim [BC-9]', async () => {
+  it('a kept copy is moved to cur/ by the next claim [BC-9]', async () => {
     const { home, ids } = await homeWithUnexported('k1');
     const reader = await run({ home, act: 'keep', keys: ids, step: 'T4 kept', env: { HEAL: 'no' } });
     expect(reader.died).toBe(true);
@@ -424,12 +424,12 @@ describe('what a reader left in tmp/ that died after it settled', () => {
   });
 });
 
-it('a copy that is kept after reading comes to cur/, though an exporter deletes its draft meanwhile [BC-9]', async () => {
+it('a copy that is kept after reading is moved to cur/ even if an exporter deletes its draft meanwhile [BC-9]', async () => {
   const { home, ids } = await homeWithUnexported('k1');
   const files = new MaildirFiles(home);
   const { mailboxes, close } = await openHome(home, {
     heal: false,
-    // F3 of a copy that was taken meanwhile.
+    // F3 for a copy that a reader took meanwhile.
     onStep: (step) => step === 'T4 kept' && files.delete(files.draft(bob, ids[0] as MessageId)),
   });
   const claim = await mailboxes.claim(bob, ids, LEASE);
@@ -438,12 +438,12 @@ it('a copy that is kept after reading comes to cur/, though an exporter deletes 
   await close();
 });
 
-it('a copy that a reader claims and releases between its draft and the note of that still gets its file', async () => {
+it('a copy that a reader claims and releases between F1 and F2 still gets its file', async () => {
   const { home, ids } = await homeWithUnexported('k1');
   const { journal, mailboxes, close } = await openHome(home);
   const drafted = journal.drafted.bind(journal);
   journal.drafted = async (copies) => {
-    // What the exporter's process does while it waits for the journal.
+    // The reader acts while the exporter waits for the journal.
     const claim = await mailboxes.claim(bob, ids, LEASE);
     await journal.release(bob, claim.owner, ids, null, { because: 'test' });
     return drafted(copies);

@@ -1,4 +1,4 @@
-// What a relay's spool promises beyond the contract: one flush for many, files that follow, and eyes on other programs.
+// What a relay's mailboxes promise beyond the contract: one flush for many sends, files that follow, and changes of other programs detected.
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
@@ -15,7 +15,7 @@ import { ExportedMaildir } from './exported-maildir.ts';
 const LEASE = { ms: 30_000 };
 const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
 
-/** The folders of a mailbox without that in which readers hold something, and all of them. */
+/** The folders of a mailbox without held/, and all of them. */
 const BEGUN = ['cur', 'new', 'quiet', 'tmp'];
 const MADE = ['cur', 'held', 'new', 'quiet', 'tmp'];
 
@@ -34,23 +34,23 @@ function filesOf(mailbox: AgentName, ...folders: string[]): string[] {
   });
 }
 
-/** Mail as a watcher is told of it. */
-function watching(mailbox: AgentName): { told: MessageId[]; next(): Promise<Mail>; close(): void } {
+/** A watch that collects the mail it is notified of. */
+function watching(mailbox: AgentName): { received: MessageId[]; next(): Promise<Mail>; close(): void } {
   const mails: Mail[] = [];
-  const told: MessageId[] = [];
-  let heard = (): void => {};
+  const received: MessageId[] = [];
+  let notify = (): void => {};
   const watch = here.mailboxes.watch(mailbox, (mail) => {
     if (!mail) throw new Error('an exported maildir always has the mail');
     mails.push(mail);
-    told.push(JSON.parse(mail.text).id);
-    heard();
+    received.push(JSON.parse(mail.text).id);
+    notify();
   });
   return {
-    told,
+    received,
     async next() {
       while (mails.length === 0) {
         await new Promise<void>((resolve) => {
-          heard = resolve;
+          notify = resolve;
         });
       }
       return mails.shift() as Mail;
@@ -59,7 +59,7 @@ function watching(mailbox: AgentName): { told: MessageId[]; next(): Promise<Mail
   };
 }
 
-it('begins a mailbox for files that are not flushed; anyone who takes or stores for good makes the rest of it', async () => {
+it('makes a mailbox without held/ for unflushed files; the first take or durable send makes held/', async () => {
   const folders = (mailbox: AgentName): string[] => readdirSync(`${home}/spool/${mailbox}`).toSorted();
   const { message } = await here.mailboxes.put(anEntry({}, { copies: copiesFor(bob, carol) }));
   await here.mailboxes.flush();
@@ -91,14 +91,14 @@ describe('many puts at once', () => {
         answeredAt.push(flushes);
       }),
     );
-    // One turn of the event loop, one group.
+    // Puts of one turn of the event loop are one group.
     expect(flushes).toBe(1);
     expect(Math.min(...answeredAt)).toBeGreaterThanOrEqual(1);
     await mailboxes.close();
     await journal.close();
   });
 
-  it('are told that they may or may not be stored if the flush fails, and the next are answered', async () => {
+  it('fail with "may or may not be stored" if the flush fails, and later ones are answered', async () => {
     const flush = here.journal.flush.bind(here.journal);
     here.journal.flush = () => Promise.reject(Object.assign(new Error('failed'), { code: 'EIO' }));
     const key = 'one-key' as never;
@@ -129,7 +129,7 @@ describe('many puts at once', () => {
     expect(readdirSync(`${root}/spool/bob/new`)).toHaveLength(200);
   });
 
-  it('are refused one by one: a conflict hurts nobody else', async () => {
+  it('are refused one by one: a key conflict does not affect the others', async () => {
     const key = 'one-key' as never;
     const puts = await Promise.allSettled([
       here.mailboxes.put(anEntry({ body: 'one' }, { key })),
@@ -141,9 +141,9 @@ describe('many puts at once', () => {
 });
 
 describe('the files', () => {
-  it('follow by themselves, in the form and the place of any other', async () => {
+  it('are written without a further call, in the same form and folder as any other', async () => {
     const entry = anEntry({}, { copies: [...copiesFor(bob), { mailbox: carol, attention: QUIET }] });
-    // The first copy of a mailbox makes its folders.
+    // The first copy in a mailbox makes its folders.
     await here.mailboxes.adopt(bob);
     await here.mailboxes.adopt(carol);
     await here.mailboxes.put(entry);
@@ -155,10 +155,10 @@ describe('the files', () => {
     expect(filesOf(bob, 'tmp')).toEqual([]);
   });
 
-  it('follow also while mail keeps coming', async () => {
+  it('are written even while mail keeps coming', async () => {
     await here.mailboxes.adopt(bob);
     let puts = 0;
-    // Far fewer than what the exporter would wait for if it gave way without end.
+    // Fewer than the number of copies at which the exporter stops waiting.
     for (; filesOf(bob, 'new').length === 0 && puts < 1000; puts += 1) {
       await here.mailboxes.put(anEntry());
       await Bun.sleep(5);
@@ -166,7 +166,7 @@ describe('the files', () => {
     expect(puts).toBeLessThan(1000);
   });
 
-  it('are all there after a flush', async () => {
+  it('all exist after a flush', async () => {
     await Promise.all(Array.from({ length: 300 }, () => here.mailboxes.put(anEntry())));
     await here.mailboxes.flush();
     expect(filesOf(bob, 'new')).toHaveLength(300);
@@ -183,7 +183,7 @@ describe('the files', () => {
     expect(filesOf(bob, 'tmp', 'new', 'held', 'cur')).toHaveLength(1);
   });
 
-  it('of one mailbox that cannot be written hold up no other, and it is told', async () => {
+  it('of other mailboxes are written if one mailbox cannot be written, and the error is reported', async () => {
     mkdirSync(`${home}/spool`, { recursive: true });
     writeFileSync(`${home}/spool/carol`, 'no folder');
     await here.mailboxes.put(anEntry({}, { copies: copiesFor(carol) }));
@@ -211,24 +211,24 @@ describe('the files', () => {
   });
 });
 
-it('a mailbox that cannot be looked into is refused, and nobody waits for ever', async () => {
+it('a mailbox that cannot be listed is refused, and no caller waits for ever', async () => {
   mkdirSync(`${home}/spool`, { recursive: true });
   writeFileSync(`${home}/spool/carol`, 'no folder');
   await expect(here.mailboxes.adopt(carol)).rejects.toMatchObject({ code: 'storage_failed' });
   const watcher = watching(carol);
   const other = watching(bob);
-  const brought = aMessage();
-  leaveFile(home, bob, `${brought.id}.json`, JSON.stringify(brought));
-  await within(20_000, async () => other.told.includes(brought.id));
+  const added = aMessage();
+  leaveFile(home, bob, `${added.id}.json`, JSON.stringify(added));
+  await within(20_000, async () => other.received.includes(added.id));
   watcher.close();
   other.close();
 });
 
 describe('other programs in the same home', () => {
-  it('find, take and leave mail as ever, while a relay is open [BC-1]', async () => {
+  it('find, take and add mail as usual while a relay is open [BC-1]', async () => {
     const sent = (await here.mailboxes.put(anEntry())).message;
     const local = await openHome(home);
-    // Without a file: from the ledger.
+    // It has no file yet, so it is read from the journal.
     const claim = await local.mailboxes.claim(bob, [sent.id], LEASE);
     expect(claim.copies.map(({ message }) => message)).toEqual([sent]);
     expect(await local.mailboxes.settle(claim, [sent.id], DONE)).toBe(true);
@@ -241,114 +241,114 @@ describe('other programs in the same home', () => {
     await local.close();
   });
 
-  it('are noticed at the next request, when they take and when they bring [BC-1]', async () => {
+  it('are detected at the next request when they take or add mail [BC-1]', async () => {
     const [taken, left] = [
       (await here.mailboxes.put(anEntry())).message,
       (await here.mailboxes.put(anEntry())).message,
     ];
     await here.mailboxes.flush();
     renameSync(`${home}/spool/bob/new/${taken.id}.json`, `${home}/spool/bob/cur/${taken.id}.json`);
-    const brought = aMessage();
-    leaveFile(home, bob, `${brought.id}.json`, JSON.stringify(brought));
-    expect((await here.mailboxes.ids(bob)).toSorted()).toEqual([left.id, brought.id].toSorted());
+    const added = aMessage();
+    leaveFile(home, bob, `${added.id}.json`, JSON.stringify(added));
+    expect((await here.mailboxes.ids(bob)).toSorted()).toEqual([left.id, added.id].toSorted());
     expect((await here.journal.copy(bob, taken.id))?.state).toBe('gone');
   });
 
-  it('are noticed soon in a mailbox that is watched, and the watcher gets the mail [BC-B5.4]', async () => {
+  it('are detected soon in a watched mailbox, and the watcher gets the mail [BC-B5.4]', async () => {
     const watcher = watching(bob);
     const sent = (await here.mailboxes.put(anEntry())).message;
     expect(JSON.parse((await watcher.next()).text)).toEqual(sent);
     await here.mailboxes.flush();
-    const brought = aMessage();
-    leaveFile(home, bob, `${brought.id}.json`, JSON.stringify(brought));
-    await within(20_000, async () => watcher.told.includes(brought.id));
+    const added = aMessage();
+    leaveFile(home, bob, `${added.id}.json`, JSON.stringify(added));
+    await within(20_000, async () => watcher.received.includes(added.id));
     const local = await openHome(home);
     const third = (await local.mailboxes.put(anEntry())).message;
-    await within(20_000, async () => watcher.told.includes(third.id));
+    await within(20_000, async () => watcher.received.includes(third.id));
     const claim = await local.mailboxes.claim(bob, [third.id], LEASE);
     await within(20_000, async () => filesOf(bob, 'held').length === 1);
     await local.mailboxes.release(claim, [third.id], { because: 'test' });
     rmSync(`${home}/spool/bob/new/${sent.id}.json`);
     await within(20_000, async () => (await here.journal.copy(bob, sent.id))?.state === 'gone');
-    // What we brought ourselves is told once.
-    expect(watcher.told.filter((id) => id === sent.id)).toHaveLength(1);
+    // Mail that we moved to new/ ourselves is reported once.
+    expect(watcher.received.filter((id) => id === sent.id)).toHaveLength(1);
     watcher.close();
     await local.close();
   });
 
-  it('leave what is no message, and nobody is told of it', async () => {
+  it('may add a file that is no message, and no watcher is notified', async () => {
     const watcher = watching(bob);
     await here.mailboxes.adopt(carol);
     leaveFile(home, bob, `${crypto.randomUUID()}.json`, '{"half":');
-    const brought = aMessage();
-    leaveFile(home, bob, `${brought.id}.json`, JSON.stringify(brought));
+    const added = aMessage();
+    leaveFile(home, bob, `${added.id}.json`, JSON.stringify(added));
     await watcher.next();
-    expect(watcher.told).toEqual([brought.id]);
+    expect(watcher.received).toEqual([added.id]);
     watcher.close();
   });
 });
 
-it('a message that another program writes in two goes is noticed when it is whole', async () => {
+it('a message that another program writes in two steps is detected when it is whole', async () => {
   const watcher = watching(bob);
-  const brought = aMessage();
-  const text = JSON.stringify(brought);
-  const path = leaveFile(home, bob, `${brought.id}.json`, text.slice(0, 20));
-  // Long enough for a look that finds half of it, and for the folder's time to grow old.
+  const added = aMessage();
+  const text = JSON.stringify(added);
+  const path = leaveFile(home, bob, `${added.id}.json`, text.slice(0, 20));
+  // Long enough for a look that finds the first half, and for the folder's time to be no longer recent.
   await new Promise((resolve) => setTimeout(resolve, 1100));
   writeFileSync(path, text);
-  await within(20_000, async () => watcher.told.includes(brought.id));
+  await within(20_000, async () => watcher.received.includes(added.id));
   watcher.close();
 });
 
 describe('a watcher', () => {
-  it('is told of each message once, in order of arrival, with its number and its text', async () => {
+  it('gets each message once, in order of arrival, with its number and its text', async () => {
     const watcher = watching(bob);
     const sent = await Promise.all(
       Array.from({ length: 50 }, async () => (await here.mailboxes.put(anEntry())).message.id),
     );
     await here.mailboxes.flush();
     const waiting = (await here.journal.waitingCopies(bob, 0, 100)).map(({ seq, text }) => ({ seq, text }));
-    const told: Mail[] = [];
-    for (const _ of sent) told.push(await watcher.next());
-    expect(told).toEqual(waiting);
-    // A look around comes every half second.
+    const received: Mail[] = [];
+    for (const _ of sent) received.push(await watcher.next());
+    expect(received).toEqual(waiting);
+    // The worker checks watched mailboxes every half second.
     await new Promise((resolve) => setTimeout(resolve, 700));
-    expect(watcher.told).toHaveLength(50);
+    expect(watcher.received).toHaveLength(50);
     watcher.close();
   });
 
-  it('is told again of what is put back, and not of what is quiet', async () => {
+  it('gets a message again when it is put back, and gets no quiet ones', async () => {
     const watcher = watching(bob);
     const { id } = (await here.mailboxes.put(anEntry())).message;
     await here.mailboxes.put(anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] }));
     const claim = await here.mailboxes.claim(bob, [id], LEASE);
     await here.mailboxes.release(claim, [id], { because: 'test' });
-    expect(watcher.told).toEqual([id, id]);
-    // With a file, too. A look of the worker between the file and the note may say so once more, which costs a reader one look.
+    expect(watcher.received).toEqual([id, id]);
+    // With a file, too. If the worker looks between the file and `expect`, it may report the message twice, which costs a reader one look.
     await here.mailboxes.flush();
     const again = await here.mailboxes.claim(bob, [id], LEASE);
     await here.mailboxes.release(again, [id], { because: 'test' });
-    expect(watcher.told.length).toBeGreaterThanOrEqual(3);
-    expect(new Set(watcher.told)).toEqual(new Set([id]));
+    expect(watcher.received.length).toBeGreaterThanOrEqual(3);
+    expect(new Set(watcher.received)).toEqual(new Set([id]));
     watcher.close();
   });
 });
 
-it('keeps the ledger’s log short under steady load', async () => {
+it('keeps the journal’s log short under steady load', async () => {
   const body = 'x'.repeat(4000);
   for (let round = 0; round < 80; round += 1) {
     const puts = await Promise.all(Array.from({ length: 100 }, () => here.mailboxes.put(anEntry({ body }))));
     const ids = puts.map(({ message }) => message.id);
-    // Taken before they have files: this is about the log.
+    // Taken before they have files: only the log matters here.
     expect(await here.mailboxes.settle(await here.mailboxes.claim(bob, ids, LEASE), ids, DONE)).toBe(true);
   }
-  // Twice what it has before it is restarted. All that was written is over 200 MB.
+  // Twice the length at which the log is restarted. The test writes over 200 MB.
   expect(statSync(`${home}/ledger.db-wal`).size).toBeLessThan(150 * 1024 * 1024);
 });
 
 it.if(process.platform === 'linux')('lets the files come second at the processor', async () => {
   await here.mailboxes.put(anEntry());
-  // The nineteenth of what the system says of a thread, counted from its number.
+  // The nineteenth field of a thread's `stat`, counted from its number.
   const niceness = (path: string): number => Number(readFileSync(path, 'utf8').split(') ').at(-1)?.split(' ')[16]);
   const own = niceness('/proc/self/stat');
   const threads = (): (number | null)[] =>

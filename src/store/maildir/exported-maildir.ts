@@ -12,25 +12,25 @@ import type { MaildirOptions } from './send.ts';
 import { oldestFirst } from './files.ts';
 import type { Claim, WaitingMessage, Watch } from '../../core/ports/mailboxes.ts';
 
-/** How many waiting messages are read in one go: others want an answer too. */
+/** Waiting messages read at a time: other requests get their turn between two pages. */
 const PAGE = 500;
 
 export interface ExportedMaildirOptions extends Omit<MaildirOptions, 'exporter'> {
-  /** Told what went wrong where nobody waits for an answer: a file that could not be written, a folder that could not be listed. */
+  /** Called with errors that no caller awaits: a file that could not be written, a folder that could not be listed. */
   onTrouble?: (error: unknown) => void;
-  /** How many copies may wait for their files before senders wait too. */
+  /** The most copies that may wait for their files; beyond that, senders wait too. */
   mostUnexported?: number;
 }
 
 /**
- * Backchannel's Maildir for a server: a process that lives long and is asked by many at once. The journal first, the files later.
+ * Backchannel's Maildir for a server: a long-running process with many concurrent callers. It writes the journal first and the files later.
  *
- * put     P1 accept in the journal everything that came in this turn, in one transaction      P2 flush the journal's log once      ← stored
+ * put     P1 accept all entries of this turn in the journal, in one transaction      P2 flush the journal's log once      ← stored
  * export  F1 write tmp/<id>.late      F2 `drafted` in the journal      F3 rename to new/ or quiet/      F4 `exported` in the journal
- * take    T1 claim in the journal: a copy without a file comes from there, and never gets one; any other as in send.ts
+ * take    T1 claim in the journal: a copy without a file is read from there and never gets one; any other as in send.ts
  *
- * The log that was flushed is the proof of `stored`; the files follow, and are what other programs see. They are written by one process only, the
- * one that holds the export lock: by the export worker of a living relay, or by `heal` of any command after it died.
+ * The flushed log is the proof of `stored`. The files, which other programs read, follow. Only the process that holds the export lock writes
+ * them: the export worker of a living relay, or `heal` of any command after the relay died.
  *
  * | killed                 | files               | ledger              | answered | then                                        |
  * |------------------------|---------------------|---------------------|----------|---------------------------------------------|
@@ -38,9 +38,9 @@ export interface ExportedMaildirOptions extends Omit<MaildirOptions, 'exporter'>
  * | P1, P2                 | –                   | stored, unexported  | no       | heal exports it; a retry gets the same id   |
  * | after P2               | –                   | stored, unexported  | yes      | heal exports it                             |
  * | F1, half a draft       | tmp/.late           | stored, unexported  | yes      | heal writes the draft again                 |
- * | F2 before the commit   | tmp/.late           | stored, unexported  | yes      | the same; or a claim takes it                |
+ * | F2 before the commit   | tmp/.late           | stored, unexported  | yes      | the same; or a reader claims it              |
  * | F2 after the commit    | tmp/.late           | stored, drafted     | yes      | heal renames it; a claim finds it in tmp/   |
- * | F1, then the copies fall into two batches | new/ of one, tmp/.late of the other: two links to one file | stored; stored, unexported | yes | F1 unlinks that draft and never overwrites it |
+ * | F1, and the message's copies are in two batches | new/ of one, tmp/.late of the other: two links to one file | stored; stored, unexported | yes | F1 unlinks that draft and never overwrites it |
  * | F2, while a reader holds one copy | the same | drafted; held | yes | the same, once that copy is released |
  * | F3                     | new/                | stored, drafted     | yes      | a rename has one winner; heal says `exported` |
  * | F4                     | new/                | stored              | yes      | nothing to do                               |
@@ -68,7 +68,7 @@ export class ExportedMaildir extends Maildir {
     this.#group = new GroupCommit(root, journal, (outcomes) => this.#committed(outcomes));
     exporter.start({
       exported: (copies) => this.#watchers.exported(copies),
-      noticed: async (mailbox, changes) => void (await this.#takeIn(mailbox, changes)),
+      noticed: async (mailbox, changes) => void (await this.#adoptChanges(mailbox, changes)),
       idle: () => this.#watchers.allExported(),
       trouble: onTrouble,
     });
@@ -81,7 +81,9 @@ export class ExportedMaildir extends Maildir {
     if (!accepted.first) return accepted;
     const { seq, copies } = accepted;
     if (seq !== undefined) {
-      for (const { mailbox, attention } of copies) if (!isQuiet(attention)) this.#watchers.tell(mailbox, { seq, text });
+      for (const { mailbox, attention } of copies) {
+        if (!isQuiet(attention)) this.#watchers.notify(mailbox, { seq, text });
+      }
     }
     return { ...accepted, text };
   }
@@ -91,7 +93,7 @@ export class ExportedMaildir extends Maildir {
     for (const one of outcomes) {
       if (one instanceof Refusal || one.seq === undefined) continue;
       copies += one.copies.length;
-      if (this.#exporter.isOurs) this.#watchers.tellsItself(one.seq);
+      if (this.#exporter.isOurs) this.#watchers.notifiesOf(one.seq);
     }
     if (copies > 0) this.#exporter.added(copies);
   }
@@ -108,14 +110,14 @@ export class ExportedMaildir extends Maildir {
   override async read(mailbox: AgentName, id: MessageId): Promise<WaitingMessage | null> {
     const waiting = await this.options.journal.waitingCopy(mailbox, id);
     if (waiting) return { message: messageFrom(waiting.text), quiet: waiting.quiet };
-    // Another program may have left it a moment ago.
+    // No row: another program may have added it just now.
     return (await this.options.journal.copy(mailbox, id)) ? null : super.read(mailbox, id);
   }
 
-  /** A watched mailbox is looked after all the time. */
+  /** Does nothing for a watched mailbox: the worker checks it all the time. */
   override async adopt(mailbox: AgentName): Promise<number> {
     if (this.#watchers.has(mailbox)) return 0;
-    return (await this.#takeIn(mailbox, await this.#exporter.look(mailbox))).length;
+    return (await this.#adoptChanges(mailbox, await this.#exporter.look(mailbox))).length;
   }
 
   override async release(
@@ -126,7 +128,7 @@ export class ExportedMaildir extends Maildir {
     begun?: boolean,
   ): Promise<MessageId[]> {
     const released = await super.release(claim, ids, because, delayMs, begun);
-    if (!delayMs) await this.#watchers.tellOf(claim.mailbox, released);
+    if (!delayMs) await this.#watchers.notifyWaiting(claim.mailbox, released);
     return released;
   }
 
@@ -145,14 +147,14 @@ export class ExportedMaildir extends Maildir {
     const waiting = await this.options.journal.waitingCopy(mailbox, id);
     const moved = await super.raise(mailbox, id);
     const isRaised = moved || (waiting?.quiet ?? false);
-    if (isRaised) await this.#watchers.tellOf(mailbox, [id]);
+    if (isRaised) await this.#watchers.notifyWaiting(mailbox, [id]);
     return isRaised;
   }
 
   override async heal(): Promise<void> {
     const abandoned = await this.options.journal.abandoned();
     await super.heal();
-    for (const { mailbox, id } of abandoned) await this.#watchers.tellOf(mailbox, [id]);
+    for (const { mailbox, id } of abandoned) await this.#watchers.notifyWaiting(mailbox, [id]);
   }
 
   override async flush(): Promise<void> {
@@ -166,7 +168,7 @@ export class ExportedMaildir extends Maildir {
     for (const { id } of waiting) await this.options.journal.lost(mailbox, id);
   }
 
-  /** Accepts nothing more, and ends when everything that was accepted has its file. */
+  /** Returns when every accepted copy has its file, except those that cannot be exported now. */
   override async close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -177,7 +179,7 @@ export class ExportedMaildir extends Maildir {
     await this.#exporter.close();
   }
 
-  /** Everything that waits, in order of arrival, with what other programs left. */
+  /** All waiting copies in order of arrival, including those that other programs added. */
   async #waiting(mailbox: AgentName): Promise<WaitingCopy[]> {
     await this.adopt(mailbox);
     const all: WaitingCopy[] = [];
@@ -189,20 +191,23 @@ export class ExportedMaildir extends Maildir {
     }
   }
 
-  /** Takes in what other programs did, and tells of what is new. Returns what was adopted. */
-  async #takeIn(mailbox: AgentName, { missing, strangers, arrived }: Changes): Promise<MessageId[]> {
+  /** Brings the journal into line with what other programs did, and notifies watchers of new mail. Returns the adopted ids. */
+  async #adoptChanges(mailbox: AgentName, { missing, strangers, arrived }: Changes): Promise<MessageId[]> {
     const adopted =
       missing.length + strangers.length > 0 ? await this.healer.reconcile(mailbox, { missing, strangers }) : [];
-    await this.#watchers.tellOf(mailbox, [...new Set([...arrived, ...adopted])]);
+    await this.#watchers.notifyWaiting(mailbox, [...new Set([...arrived, ...adopted])]);
     return adopted;
   }
 }
 
-/** Those who wait for mail. Each is told with the mail itself, so that nobody has to look. */
+/** The watchers of all mailboxes. Each gets the mail itself, so that it need not read the mailbox. */
 class Watchers {
   readonly #watchers = new Map<AgentName, Set<(mail: Mail) => void>>();
-  /** The numbers of unexported messages of which this process tells by itself. Others in this home may accept some too. */
-  readonly #ours = new Set<number>();
+  /**
+   * The sequence numbers of unexported messages of which this process has notified watchers. Other processes may accept messages in this
+   * home too: their messages are not in this set.
+   */
+  readonly #notified = new Set<number>();
 
   constructor(
     readonly journal: MailboxJournal,
@@ -211,7 +216,7 @@ class Watchers {
   ) {}
 
   has(mailbox: AgentName): boolean {
-    // Where nobody listens at all, the name need not be looked at: among a thousand it lies in no cache.
+    // The size first: without any watcher this avoids hashing the name, which among a thousand is in no processor cache.
     return this.#watchers.size > 0 && this.#watchers.has(mailbox);
   }
 
@@ -229,47 +234,48 @@ class Watchers {
     };
   }
 
-  tell(mailbox: AgentName, mail: Mail): void {
+  notify(mailbox: AgentName, mail: Mail): void {
     for (const watcher of this.#watchers.get(mailbox) ?? []) watcher(mail);
   }
 
-  /** These wait (again): who watches is told, if they are loud. */
-  async tellOf(mailbox: AgentName, ids: MessageId[]): Promise<void> {
+  /** Notifies watchers of those of these copies that wait and are loud. */
+  async notifyWaiting(mailbox: AgentName, ids: MessageId[]): Promise<void> {
     if (!this.#watchers.has(mailbox) || ids.length === 0) return;
     this.exporter.expect(mailbox, ids);
     for (const id of ids) {
       const one = await this.journal.waitingCopy(mailbox, id);
       if (!one || one.quiet) continue;
-      this.#ours.add(one.seq);
-      this.tell(mailbox, { seq: one.seq, text: one.text });
+      this.#notified.add(one.seq);
+      this.notify(mailbox, { seq: one.seq, text: one.text });
     }
   }
 
-  tellsItself(seq: number): void {
-    this.#ours.add(seq);
+  /** Call for a message of which this process notifies watchers itself, so that `exported` does not do it again. */
+  notifiesOf(seq: number): void {
+    this.#notified.add(seq);
   }
 
-  /** These have their files now: what another process accepted is news here. */
+  /** Call when these copies have their files. Notifies watchers of messages that another process accepted. */
   async exported(copies: CopyNumber[]): Promise<void> {
     for (const { seq, mailbox } of copies) {
-      if (this.#ours.has(seq) || !this.#watchers.has(mailbox)) continue;
+      if (this.#notified.has(seq) || !this.#watchers.has(mailbox)) continue;
       const [one] = await this.journal.waitingCopies(mailbox, seq - 1, 1);
-      if (one?.seq === seq && !one.quiet) this.tell(mailbox, { seq, text: one.text });
+      if (one?.seq === seq && !one.quiet) this.notify(mailbox, { seq, text: one.text });
     }
-    // They are exported in order, so older ones are done with. One message may have copies on both sides of a batch.
+    // Copies are exported in order, so older messages are done. The last message may have more copies in the next batch.
     const upTo = copies.at(-1)?.seq ?? 0;
-    for (const seq of this.#ours) {
+    for (const seq of this.#notified) {
       if (seq >= upTo) break;
-      this.#ours.delete(seq);
+      this.#notified.delete(seq);
     }
   }
 
   allExported(): void {
-    this.#ours.clear();
+    this.#notified.clear();
   }
 
   #begin(mailbox: AgentName): void {
-    // Asked now, though answered later: what comes from now on is news.
+    // The query is sent now, although its answer comes later: copies accepted from now on count as arrivals.
     this.journal
       .newest()
       .then((seq) => this.#watchers.has(mailbox) && this.exporter.watch(mailbox, seq))

@@ -1,4 +1,4 @@
-// An export worker that cannot be loaded, or dies: nobody waits for it for ever.
+// An export worker that cannot be loaded, or dies: no caller waits for ever.
 import { expect, it } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
@@ -28,8 +28,8 @@ it('a relay whose export worker cannot be loaded says so in one line and does no
   expect(code).toBe(1);
 }, 30_000);
 
-it('who waits for an export worker that dies is told so, and the next request is answered by a new one', async () => {
-  // The first one dies of the first request for a list.
+it('a request fails if its export worker dies, and a new worker answers the next request', async () => {
+  // The first worker dies at the first request for a list.
   const mortal = `class extends Real {
     static died = false;
     postMessage(message) {

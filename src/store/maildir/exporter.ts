@@ -11,27 +11,27 @@ import type { Addressed, Changes, Report, ExportRequest } from './export-message
 const ENTRY = import.meta.url.includes('$bunfs')
   ? './store/maildir/export-worker.ts'
   : new URL('./export-worker.ts', import.meta.url).href;
-/** A worker that dies is replaced after this. */
+/** The time after which a dead worker is replaced. */
 const REPLACE_MS = 1000;
-/** At most this many copies wait for their files; then senders wait too. They are in the journal, not in memory. */
+/** The most copies that may wait for their files; beyond that, senders wait too. These copies are in the journal, not in memory. */
 export const MOST_UNEXPORTED = 200_000;
-/** If another process exports the mail of this home, we ask so often whether it still does. */
+/** While another process exports the mail of this home, how often we try to take over. */
 const LOCK_MS = 1000;
 
 interface ExportEvents {
   exported(copies: CopyNumber[]): Promise<void>;
-  /** Other programs left or took something in a watched mailbox. */
+  /** Other programs added or took messages in a watched mailbox. */
   noticed(mailbox: AgentName, changes: Changes): Promise<void>;
-  /** Everything has its file, or cannot have one now. */
+  /** Every copy has its file, except those that cannot be exported now. */
   idle(): void;
   trouble(error: unknown): void;
 }
 
-/** One worker thread for all homes of this process. Once started it stays: ended while it holds a lock file, it would leave that locked. */
+/** One worker thread for all homes of this process. It is never ended: if it held a lock file then, the file would stay locked. */
 let worker: Worker | null = null;
-/** The last one died: what is asked now is said to the next one. */
+/** The last worker died. Requests wait for its replacement. */
 let isPausing = false;
-/** The worker was loaded, or could not be. */
+/** Settles when the worker was loaded or failed to load. */
 let loaded: Promise<void> = Promise.resolve();
 const exporters = new Map<number, Exporter>();
 let homes = 0;
@@ -43,7 +43,7 @@ function post(message: Addressed<ExportRequest>): void {
   worker.postMessage(message);
 }
 
-/** Throws if the worker cannot be loaded: a program without one must not say that it serves. */
+/** Starts the worker. Throws if it cannot be loaded: a server without a worker must not report that it is ready. */
 export async function startExportWorker(): Promise<void> {
   worker ??= start();
   return loaded;
@@ -53,13 +53,13 @@ function start(): Worker {
   const started = new Worker(ENTRY);
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   loaded = promise;
-  // Mostly nobody waits for it.
+  // Usually nobody awaits it: then a failure must not count as an unhandled rejection.
   loaded.catch(() => {});
   let hasReported = false;
   started.addEventListener('message', ({ data }: MessageEvent<Addressed<Report>>) => {
     hasReported = true;
     resolve();
-    exporters.get(data.home)?.hear(data);
+    exporters.get(data.home)?.receive(data);
   });
   started.addEventListener('error', (event) => {
     if (worker !== started) return;
@@ -71,17 +71,17 @@ function start(): Worker {
     for (const exporter of exporters.values()) exporter.failed(error, hasReported);
     setTimeout(() => {
       isPausing = false;
-      for (const exporter of exporters.values()) exporter.beginAgain();
+      for (const exporter of exporters.values()) exporter.resume();
     }, REPLACE_MS).unref();
   });
-  // A process that has nothing else to do may end.
+  // The worker does not keep the process running.
   started.unref();
   return started;
 }
 
 /**
- * One home's exporter, as the main thread sees it. The work is done in a worker thread: it writes the files that other programs read, and
- * lists folders to notice what they leave or take. Of all processes that serve this home only one exports: the one with the lock.
+ * The main thread's half of one home's exporter. The worker thread writes the files that other programs read, and lists folders to detect
+ * messages that they add or take. Of all processes that serve this home only the one with the export lock exports.
  */
 export class Exporter {
   readonly #home: number;
@@ -95,11 +95,11 @@ export class Exporter {
   readonly #watched = new Map<AgentName, number>();
   #ticket = 0;
   #lock: HeldLock | null = null;
-  /** Counts calls of `wake`: an `idle` for an older one is out of date. */
+  /** Counts calls of `wake`. An `idle` report with an older turn is out of date. */
   #turn = 0;
   #isBusy = false;
   #isUrgent = false;
-  /** As far as we know. */
+  /** An estimate: the worker reports later what it has done. */
   #unexported = 0;
   #senders: (() => void)[] = [];
   #finishing: (() => void)[] = [];
@@ -126,23 +126,23 @@ export class Exporter {
     this.#timer.unref();
   }
 
-  /** We export the mail of this home, and no other process does. */
+  /** True if this process exports the mail of this home. */
   get isOurs(): boolean {
     return this.#lock !== null;
   }
 
-  /** Waits until one more may be accepted. */
+  /** Waits while too many copies wait for their files. */
   async room(): Promise<void> {
     while (this.#unexported >= this.most) await new Promise<void>((resolve) => this.#senders.push(resolve));
   }
 
-  /** This many copies were accepted. */
+  /** Call after this many copies were accepted without files. */
   added(copies: number): void {
     this.#unexported += copies;
     this.wake();
   }
 
-  /** There may be copies without a file. */
+  /** Exports copies without a file, if there are any. */
   wake(isUrgent = false): void {
     this.#turn += 1;
     this.#isUrgent ||= isUrgent;
@@ -168,12 +168,12 @@ export class Exporter {
     this.#request({ do: 'unwatch', mailbox });
   }
 
-  /** We bring these into new/ ourselves: nobody need be told. */
+  /** Call before we move these into new/ ourselves, so that they are not reported as arrivals. */
   expect(mailbox: AgentName, ids: MessageId[]): void {
     if (this.#watched.has(mailbox)) this.#request({ do: 'expect', mailbox, ids });
   }
 
-  /** Everything accepted has its file, or cannot have one now. */
+  /** Waits until every accepted copy has its file, except those that cannot be exported now. */
   async finish(): Promise<void> {
     while ((await this.journal.unexportedCount(1)) > 0) {
       if (!this.#lock) await new Promise((resolve) => setTimeout(resolve, 20));
@@ -181,7 +181,7 @@ export class Exporter {
     }
   }
 
-  /** Where another process exports, the files are left to it. */
+  /** Exports what is left, unless another process exports the mail of this home. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     if (this.#lock) await this.finish();
@@ -194,11 +194,11 @@ export class Exporter {
     this.#lock?.release();
   }
 
-  hear(report: Report): void {
-    this.#hear(report).catch((error: unknown) => this.#on.trouble(error));
+  receive(report: Report): void {
+    this.#handle(report).catch((error: unknown) => this.#on.trouble(error));
   }
 
-  /** The worker died: nobody waits for its answers. If it never reported anything, nobody waits for files either. */
+  /** Call when the worker died: its open requests fail. If it never reported anything, `finish` does not wait for files either. */
   failed(error: Refusal, hadReported: boolean): void {
     this.#on.trouble(error);
     for (const { reject } of this.#asked.values()) reject(error);
@@ -206,8 +206,8 @@ export class Exporter {
     if (!hadReported) for (const done of this.#finishing.splice(0)) done();
   }
 
-  /** After the worker died: everything that it knew is said once more, and what was asked since. */
-  beginAgain(): void {
+  /** Tells a new worker what the dead one knew, and sends the requests that are still open. */
+  resume(): void {
     if (this.#isClosed) this.#onClosed();
     this.#request({ do: 'open', root: this.root });
     for (const [mailbox, since] of this.#watched) this.#request({ do: 'watch', mailbox, since });
@@ -215,7 +215,7 @@ export class Exporter {
     if (this.#lock) this.#export();
   }
 
-  async #hear(report: Report): Promise<void> {
+  async #handle(report: Report): Promise<void> {
     switch (report.say) {
       case 'exported':
         this.#count(this.#unexported - report.handled);
@@ -256,10 +256,10 @@ export class Exporter {
 
   #count(unexported: number): void {
     this.#unexported = Math.max(0, unexported);
-    if (this.#unexported < this.most) for (const goOn of this.#senders.splice(0)) goOn();
+    if (this.#unexported < this.most) for (const wakeSender of this.#senders.splice(0)) wakeSender();
   }
 
-  /** False if nothing could be done. */
+  /** Exports once more. Returns false if the number of copies without a file did not change. */
   async #exportNow(): Promise<boolean> {
     const before = await this.journal.unexportedCount(this.most);
     await new Promise<void>((resolve) => {
@@ -295,7 +295,7 @@ export class Exporter {
   }
 
   #request(request: ExportRequest): void {
-    // A worker is not started again for the last words of a home that is closed.
+    // A closed home does not start a new worker.
     if (!this.#isClosed) post({ ...request, home: this.#home });
   }
 }

@@ -5,7 +5,7 @@ import { readMessage } from '../../core/message.ts';
 import { MessageId } from '../../core/names.ts';
 import { oldestFirst } from './files.ts';
 
-/** Two digits from a small choice, so that many are alike. */
+/** Two digits from a small choice, so that many are equal. */
 const two = (...choice: string[]): fc.Arbitrary<string> => fc.constantFrom(...choice);
 const Moment = fc
   .tuple(
@@ -24,7 +24,7 @@ const Moment = fc
       `${year}-${month}-${day}${t}${hour}:${minute}:${second}${rest}${zone}`,
   );
 
-it('what waits is always in the order of its times as they are written, and otherwise as it was found', () => {
+it('waiting messages are always sorted by the text of their times, and equal ones stay as they were found', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(Moment, fc.nat(99)), { minLength: 60, maxLength: 99 }), (drawn) => {
       const waiting = drawn.map(([ts, id]) => ({

@@ -21,42 +21,42 @@ import { Refusal } from '../../core/refusal.ts';
 import { flush, readPlain } from '../../platform/files.ts';
 
 /**
- * The folders of a mailbox. `tmp`, `new` and `cur` are Backchannel's; `quiet` holds waiting copies that wake nobody, and
- * `held` the copies held by a reader. Other programs look at neither.
+ * The folders of a mailbox. `tmp`, `new` and `cur` are Backchannel's; `quiet` has waiting copies that wake nobody, and
+ * `held` has copies that a reader holds. Other programs read neither of these two.
  */
 export type Folder = 'tmp' | 'new' | 'quiet' | 'held' | 'cur';
-/** In the order in which they are made: if the last one exists, all do. */
+/** In the order in which they are made: if the last folder exists, all of them do. */
 const FOLDERS: readonly Folder[] = ['tmp', 'new', 'cur', 'quiet', 'held'];
 
-/** What a look into the folders of a mailbox found: copies that are not where they wait, and files that may have no row. */
-export interface FoundMessage {
+/** The differences between a mailbox's folders and its rows: copies whose file is not where it should wait, and files that may have no row. */
+export interface FolderDifferences {
   missing: MessageId[];
   strangers: MessageId[];
 }
 
-/** The journal is read before the folders are listed: so a copy that moves meanwhile is looked at once more, and not lost. */
-export function compared(
+/** Compares rows and files. Read the journal before the folders: a copy that moves meanwhile is then checked again, not lost. */
+export function compareFolders(
   open: ReadonlyMap<MessageId, boolean>,
   loud: ReadonlySet<MessageId>,
   quiet: ReadonlySet<MessageId>,
-): FoundMessage {
-  const found: FoundMessage = { missing: [], strangers: [] };
+): FolderDifferences {
+  const found: FolderDifferences = { missing: [], strangers: [] };
   for (const [id, hasFile] of open) if (hasFile && !loud.has(id) && !quiet.has(id)) found.missing.push(id);
   for (const id of loud) if (!open.has(id)) found.strangers.push(id);
   return found;
 }
 
-/** A message with the lineage that we computed in place of the one that its file claims. */
+/** The message with our computed lineage in place of the one that its file claims. */
 export function withLineage(message: Message, lineage: Lineage | undefined): Message {
   const { lineage: claimed, ...extras } = message.parley ?? { v: 1 as const };
   if (!claimed && !lineage) return message;
   return { ...message, parley: { ...extras, ...(lineage && { lineage }) } };
 }
 
-/** A foreign writer may not rename into place: what cannot be parsed yet is left alone this long. */
+/** Another program may write a message in place: a file that cannot be parsed is left alone for this long. */
 const HALF_WRITTEN_MS = 10_000;
 
-/** A message; null if its file is gone, 'unreadable' if it is no message (or not one yet), 'shut' if we may not look now. */
+/** A message; null if its file is gone; 'unreadable' if it is no message (or not yet); 'shut' if we cannot read it now. */
 export type Reading = Message | null | 'unreadable' | 'shut';
 
 /** The files of one home's spool. Synchronous throughout: promise calls are about ten times slower. */
@@ -81,14 +81,14 @@ export class MaildirFiles {
   }
 
   /**
-   * Writes a new file, and flushes it unless told otherwise. What a dead process left under this name is unlinked, never overwritten: it
-   * may be a link to the file of another recipient.
+   * Writes a new file, and flushes it unless `isFlushed` is false. A file that a dead process left under this name is unlinked, never
+   * overwritten: it may be a link to the file of another recipient.
    */
   write(path: string, text: string, isFlushed = true): void {
     const fd = inPlaceOf(path, () => openSync(path, 'wx', 0o600));
     try {
       const bytes = new TextEncoder().encode(text);
-      // One call may write only a part, and on a nearly full disk it does so without an error.
+      // One call may write only a part of the bytes, on a nearly full disk without an error.
       for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at);
       if (isFlushed) flush(fd);
     } finally {
@@ -100,7 +100,7 @@ export class MaildirFiles {
     inPlaceOf(to, () => linkSync(from, to));
   }
 
-  /** True if this call moved it; false if it was not there. */
+  /** True if this call moved the file; false if it was not there. */
   move(from: string, to: string): boolean {
     return unlessMissing(() => renameSync(from, to));
   }
@@ -118,17 +118,17 @@ export class MaildirFiles {
     }
   }
 
-  /** A draft that only its writer may publish, and only once the journal says so: see export-files.ts. */
+  /** The draft of an exported copy. Its writer publishes it only after the journal says `drafted`: see export-files.ts. */
   draft(mailbox: AgentName, id: MessageId): string {
     return `${this.folder(mailbox, 'tmp')}/${id}.late`;
   }
 
-  /** The copies of which a draft is here. */
+  /** The ids of all drafts of exported copies. */
   drafts(mailbox: AgentName): MessageId[] {
     return idsIn(this.folder(mailbox, 'tmp'), '.late');
   }
 
-  /** A copy on its way to cur/ that never had a file. Not a draft: nobody may publish it, and no exporter deletes it. */
+  /** The file of a settled copy that never had one, before it is renamed to cur/. It is no draft: nobody publishes it, and no exporter deletes it. */
   keeping(mailbox: AgentName, id: MessageId): string {
     return `${this.folder(mailbox, 'tmp')}/${id}.keep`;
   }
@@ -138,8 +138,8 @@ export class MaildirFiles {
   }
 
   /**
-   * For files that are not flushed: their folders are not flushed either. A mailbox is made when its last folder exists; anyone who
-   * needs that one, or stores something for good, makes the rest and flushes all.
+   * Makes the folders for files that are not flushed, without a flush and without held/. A mailbox counts as made when held/ exists:
+   * a process that needs held/, or needs a durable file, calls `make`, which makes the rest and flushes all.
    */
   begin(mailbox: AgentName): void {
     for (const name of FOLDERS.slice(0, -1)) mkdirSync(this.folder(mailbox, name), { recursive: true, mode: 0o700 });
@@ -177,21 +177,21 @@ export class MaildirFiles {
       text = readPlain(path).toString('utf8');
     } catch (error) {
       if (isMissing(error)) return null;
-      // What is no plain file is never a message. Anything else may pass: no permission, no descriptor, a failing disk.
+      // A folder, a pipe or a device is never a message. Other errors may pass: no permission, no descriptor left, a failing disk.
       return isNoPlainFile(error) ? 'unreadable' : 'shut';
     }
     const message = parsed(text);
     return message?.id === id ? message : 'unreadable';
   }
 
-  /** Sets a file aside that is no message. Returns false while it may still be being written. */
+  /** Sets aside a file that is no message. Returns false while another program may still be writing it. */
   setAsideIfOld(mailbox: AgentName, folder: Folder, id: MessageId, now: number): boolean {
     const changed = lstatSync(this.path(mailbox, folder, id), { throwIfNoEntry: false })?.mtimeMs;
     if (changed !== undefined && now - changed < HALF_WRITTEN_MS) return false;
     return this.setAside(mailbox, folder, id, now);
   }
 
-  /** False if it is not there, or cannot be moved: then it stays, `parley doctor` names it, and the rest goes on. */
+  /** Returns false if the file is not there or cannot be moved. One that cannot be moved stays, and `parley doctor` names it. */
   setAside(mailbox: AgentName, folder: Folder, id: MessageId, now: number): boolean {
     const path = this.path(mailbox, folder, id);
     if (!lstatSync(path, { throwIfNoEntry: false })) return false;
@@ -233,7 +233,7 @@ export function list(folder: string): string[] {
   }
 }
 
-/** The ids of the message files in a folder, or of those with another ending; anything else there is not ours to judge. */
+/** The ids in the names of a folder's files with this ending. Other files are ignored. */
 export function idsIn(folder: string, ending = '.json'): MessageId[] {
   const ids: MessageId[] = [];
   for (const name of list(folder)) {
@@ -254,7 +254,7 @@ function unlessMissing(act: () => void): boolean {
   }
 }
 
-/** Makes something new under a name; what is there gives way. */
+/** Runs `make`. If a file already has the name, unlinks that file and runs `make` again. */
 function inPlaceOf<T>(path: string, make: () => T): T {
   try {
     return make();
@@ -265,7 +265,7 @@ function inPlaceOf<T>(path: string, make: () => T): T {
   }
 }
 
-/** By the text of `ts`; what is alike stays in the order in which it was found, as in the original. spec: spool#differences */
+/** Sorts by the text of `ts`. Equal ones keep the order in which they were found, as in the original. spec: spool#differences */
 export function oldestFirst(waiting: WaitingMessage[]): WaitingMessage[] {
   return waiting.sort((a, b) => byTime(a.message, b.message));
 }

@@ -8,7 +8,7 @@ import type { MessageId } from '../../core/names.ts';
 import { ForeignChanges } from './foreign-changes.ts';
 import { MaildirFiles } from './files.ts';
 
-/** So long it takes to read a mailbox here. */
+/** How long reading a mailbox takes in these tests. */
 const READ_MS = 1000;
 const REST_MS = 5 * READ_MS;
 
@@ -42,13 +42,13 @@ function pass(ms: number): void {
   setSystemTime(now);
 }
 
-/** A stream of this mailbox is opened. */
+/** Opens a stream of this mailbox. */
 async function opens(): Promise<void> {
   await changes.watch(bob, 1000);
   await changes.look(bob);
 }
 
-it('streams that come and go do not make the exporter read a huge mailbox again and again', async () => {
+it('streams that open and close do not make the exporter read a huge mailbox each time', async () => {
   await opens();
   for (let n = 0; n < 20; n += 1) {
     changes.unwatch(bob);
@@ -57,7 +57,7 @@ it('streams that come and go do not make the exporter read a huge mailbox again 
   }
   expect(reads).toBe(1);
   expect(changes.due()).toEqual([bob]);
-  // What others brought meanwhile is found by the look that is due after the pause.
+  // Mail that other programs added meanwhile is found by the look after the rest.
   const { id } = aMessage();
   leaveFile(root, bob, `${id}.json`, '');
   pass(REST_MS);
@@ -65,7 +65,7 @@ it('streams that come and go do not make the exporter read a huge mailbox again 
   expect(reads).toBe(2);
 });
 
-it('who comes back to a huge mailbox is told of what a reader had in hand then, and puts back', async () => {
+it('a new watch of a huge mailbox reports a copy that a reader held when it began and then puts back', async () => {
   const { message } = await home.mailboxes.put(anEntry());
   await opens();
   changes.unwatch(bob);
@@ -78,7 +78,7 @@ it('who comes back to a huge mailbox is told of what a reader had in hand then, 
   expect((await changes.look(bob)).arrived).toEqual([message.id]);
 });
 
-it('of a huge mailbox that nobody listens to any more nothing is kept when its pause is over', async () => {
+it('the state of a huge mailbox without watchers is dropped when the mailbox has rested', async () => {
   await opens();
   changes.unwatch(bob);
   pass(REST_MS);
@@ -87,14 +87,14 @@ it('of a huge mailbox that nobody listens to any more nothing is kept when its p
   expect(reads).toBe(2);
 });
 
-it('a watch that begins while the ledger cannot be read tells of what comes later, and only of that', async () => {
+it('a watch that begins while the journal cannot be read reports only messages that come later', async () => {
   const { message } = await home.mailboxes.put(anEntry());
   const { journal } = home;
   const read = journal.openCopies.bind(journal);
   journal.openCopies = async () => Promise.reject(new Error('it cannot be opened'));
   await changes.watch(bob, 1000).catch(() => {});
   await changes.look(bob).catch(() => {});
-  // Brought there by ourselves meanwhile.
+  // We moved this one there ourselves meanwhile.
   const own = aMessage();
   changes.expect(bob, [own.id]);
   leaveFile(root, bob, `${own.id}.json`, '');

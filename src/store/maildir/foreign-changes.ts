@@ -6,31 +6,32 @@ import type { Changes } from './export-messages.ts';
 import type { MaildirFiles } from './files.ts';
 import { list } from './files.ts';
 
-/** A folder that changed this shortly before it was listed may change once more without a new time. */
-const BLUR_MS = 100;
-/** What took this long is not repeated before five times its length: a huge mailbox must not take all of the worker's time. */
+/** A folder that changed this recently may change again without a new time. */
+const YOUNG_MS = 100;
+/** After a look that took at least this long, the mailbox rests for `REST_FACTOR` times as long: a huge one must not take all of the worker's time. */
 const LONG_MS = 20;
-const REST = 5;
+const REST_FACTOR = 5;
 /** Rows read at a time. */
 const PAGE = 1000;
-/** After a look at more than this what it left behind is cleared away at once: it is tens of megabytes, and the next look adds as much. */
+/** After a look at more copies than this, the garbage is collected at once: it is tens of megabytes, and the next look adds as much. */
 const MANY = 5000;
 
 const NOTHING: Changes = { missing: [], strangers: [], arrived: [] };
 
-/** What we know of a mailbox since the last look. */
+/** What the last look found in a mailbox. */
 interface Known {
-  /** The times of new/ and quiet/ as they were before it was listed; null: look in any case. */
+  /** The times of new/ and quiet/ before they were listed. Null: list them at the next look in any case. */
   times: string | null;
+  /** The mailbox rests until this time. */
   notBefore: number;
-  /** For a watched one: what stood in new/, or was brought there by ourselves. */
+  /** In a watched mailbox: the copies that were in new/ at the last look, or that we moved there since. They are not news. */
   seen: Set<number> | null;
-  /** `seen` still lacks what waited up to this number: the journal could not be read yet. */
+  /** Set while `seen` lacks the copies that waited up to this sequence number, because the journal was not read yet. */
   lacksUpTo: number | null;
   isWatched: boolean;
 }
 
-/** Notices what other programs do in mailboxes: what they bring, what they take. It lists a folder only if its time has changed. */
+/** Detects messages that other programs add to or take from mailboxes. Lists a folder only if its time has changed. */
 export class ForeignChanges {
   readonly #known = new Map<AgentName, Known>();
 
@@ -40,14 +41,14 @@ export class ForeignChanges {
   ) {}
 
   /**
-   * From now on news of this mailbox are gathered. What came after this number in the journal is news already. If this throws, the
-   * mailbox is watched all the same: the next look tries again.
+   * From now on, looks at this mailbox report arrivals. Copies with a higher sequence number than `since` count as arrivals. If this
+   * throws, the mailbox is watched all the same: the next look tries again.
    */
   async watch(mailbox: AgentName, since: number): Promise<void> {
     const known = this.#of(mailbox);
     known.isWatched = true;
     if (known.seen && known.lacksUpTo === null) {
-      // Who comes back is told by others of what waits. What a reader holds does not: if it is put back, that is news.
+      // It was watched before, so `seen` is still valid, except for copies that a reader holds: one that is put back is an arrival.
       for (const id of this.files.ids(mailbox, 'held')) known.seen.delete(short(id));
       return;
     }
@@ -56,7 +57,7 @@ export class ForeignChanges {
     await this.#complete(mailbox, known);
   }
 
-  /** Adds to `seen` what waited when the watch began. */
+  /** Adds to `seen` the copies that waited when the watch began. */
   async #complete(mailbox: AgentName, known: Known): Promise<void> {
     const { seen, lacksUpTo } = known;
     if (!seen || lacksUpTo === null) return;
@@ -67,20 +68,20 @@ export class ForeignChanges {
     rest(known, begun);
   }
 
-  /** What we know of a mailbox that must rest is kept until it has: who comes back before that goes on with it. */
+  /** Ends a watch. While the mailbox rests, its state is kept, so that a new watch need not list it again. */
   unwatch(mailbox: AgentName): void {
     const known = this.#known.get(mailbox);
     if (known) known.isWatched = false;
     if (known && hasRested(known)) this.#known.delete(mailbox);
   }
 
-  /** These come into new/ by our own doing. */
+  /** Our own process moves these into new/: they are not reported as arrivals. */
   expect(mailbox: AgentName, ids: MessageId[]): void {
     const seen = this.#known.get(mailbox)?.seen;
     if (seen) for (const id of ids) seen.add(short(id));
   }
 
-  /** The watched mailboxes. What was kept of others is dropped as soon as they have rested. */
+  /** The watched mailboxes. Drops the state of unwatched ones that have rested. */
   due(): AgentName[] {
     for (const [mailbox, known] of this.#known) {
       if (known.seen && !known.isWatched && hasRested(known)) this.#known.delete(mailbox);
@@ -96,15 +97,15 @@ export class ForeignChanges {
     const { text, newest } = this.#times(mailbox);
     if (text === known.times || begun < known.notBefore) return NOTHING;
     const changes = await this.#compare(mailbox, known);
-    // A stranger may be half written: its folder does not change when the rest comes.
-    known.times = changes.strangers.length === 0 && begun - newest > BLUR_MS ? text : null;
+    // A stranger may be half written, and writing the rest does not change its folder's time.
+    known.times = changes.strangers.length === 0 && begun - newest > YOUNG_MS ? text : null;
     rest(known, begun);
     return changes;
   }
 
-  /** Like `compared` in files.ts, for any number of copies: the journal is read before the folders are listed. */
+  /** Like `compareFolders` in files.ts, but in pages, for any number of copies. Reads the journal before it lists the folders. */
   async #compare(mailbox: AgentName, known: Known): Promise<Changes> {
-    /** Whether it should have a file that was not found yet. */
+    /** True for a copy that should have a file, until its file is found. */
     const open = new Map<number, boolean>();
     for await (const { id, hasFile } of this.#open(mailbox)) open.set(short(id), hasFile);
     const changes: Changes = { missing: [], strangers: [], arrived: [] };
@@ -128,7 +129,7 @@ export class ForeignChanges {
     return changes;
   }
 
-  /** Everything of a mailbox that waits or is held. Nothing else is done in this thread meanwhile. */
+  /** All copies of a mailbox that wait or are held. */
   async *#open(mailbox: AgentName): AsyncGenerator<OpenCopy> {
     for (let page: OpenCopy[], after = 0; ; after = page.at(-1)?.seq ?? 0) {
       page = await this.journal().openCopies(mailbox, after, PAGE);
@@ -137,7 +138,7 @@ export class ForeignChanges {
     }
   }
 
-  /** One at a time: the names alone are megabytes. */
+  /** Yields one id at a time: a list of all of them would be megabytes. */
   *#ids(mailbox: AgentName, folder: 'new' | 'quiet'): Generator<MessageId> {
     for (const name of list(this.files.folder(mailbox, folder))) {
       const id = name.slice(0, -5);
@@ -167,16 +168,17 @@ export class ForeignChanges {
 }
 
 /**
- * An id in 52 bits: there may be a hundred thousand in one mailbox, and as texts they would take some 50 MB. If two of those are alike, which
- * happens once in a million such mailboxes, one of them is noticed when the other is gone.
+ * A hash of an id in 52 bits: a mailbox may have a hundred thousand ids, and as texts they would take some 50 MB. In one of a million such
+ * mailboxes two ids share a hash; then the second is detected only when the first is gone.
  */
 function short(id: MessageId): number {
   return Bun.hash.xxHash32(id) * 2 ** 20 + (Bun.hash.xxHash32(id, 1) >>> 12);
 }
 
+/** Makes a mailbox rest after a long look. */
 function rest(known: Known, begun: number): void {
   const took = Date.now() - begun;
-  if (took >= LONG_MS) known.notBefore = Math.max(known.notBefore, begun) + REST * took;
+  if (took >= LONG_MS) known.notBefore = Math.max(known.notBefore, begun) + REST_FACTOR * took;
 }
 
 function hasRested({ notBefore }: Known): boolean {

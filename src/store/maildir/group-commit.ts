@@ -2,14 +2,15 @@ import { Refusal } from '../../core/refusal.ts';
 import { explained } from '../../core/disk.ts';
 import type { Acceptance, Entry, MailboxJournal } from '../../core/ports/journal.ts';
 
-/** How many entries one group has at most, and how many letters: others want to write too. */
-const GROUP = 512;
-const GROUP_LETTERS = 4 * 1024 * 1024;
-const COPY_LETTERS = 150;
+/** The most entries and characters in one group: other processes must get their turn to write. */
+const GROUP_ENTRIES = 512;
+const GROUP_CHARACTERS = 4 * 1024 * 1024;
+/** What the row of one copy counts. */
+const COPY_CHARACTERS = 150;
 
 type Outcome = Acceptance | Refusal;
 
-/** One who put something, and waits for an answer. */
+/** A caller of `put` that waits for its answer. */
 interface Sender {
   entry: Entry;
   resolve: (accepted: Acceptance) => void;
@@ -18,12 +19,12 @@ interface Sender {
 }
 
 /**
- * Accepts everything that comes in one turn of the event loop in one transaction, flushes the log once, and then answers all of them.
- * While one group is on its way to the disk the next is accepted already.
+ * Accepts all entries of one turn of the event loop in one transaction, flushes the log once, and then answers all their senders.
+ * While one group is flushed, the next is accepted already.
  */
 export class GroupCommit {
   #waiting: Sender[] = [];
-  /** In the journal, and not known to be on disk. */
+  /** Committed to the journal, but not flushed yet. */
   #unflushed: Sender[] = [];
   #isDue = false;
   #flushing: Promise<void> | null = null;
@@ -31,7 +32,7 @@ export class GroupCommit {
   constructor(
     readonly root: string,
     readonly journal: MailboxJournal,
-    /** Told after each commit, before the flush. */
+    /** Called after each commit, before the flush. */
     readonly onCommit: (outcomes: Outcome[]) => void,
   ) {}
 
@@ -42,14 +43,14 @@ export class GroupCommit {
     return promise;
   }
 
-  /** Everything that was put is answered. */
+  /** Returns when every `put` is answered. */
   async settled(): Promise<void> {
     while (this.#waiting.length > 0 || this.#isDue || this.#flushing) {
       await (this.#flushing ?? new Promise((resolve) => setImmediate(resolve)));
     }
   }
 
-  /** At the end of this turn of the event loop, so that everything that came in it goes together. */
+  /** Schedules a commit for the end of this turn of the event loop, so that all its entries share one transaction. */
   #commitSoon(): void {
     if (this.#isDue || this.#waiting.length === 0) return;
     this.#isDue = true;
@@ -66,16 +67,16 @@ export class GroupCommit {
     } catch (error) {
       for (const { reject } of group) reject(explained(error, this.root));
     }
-    // Not before: no group overtakes another.
+    // Only now may the next commit begin: no group overtakes another.
     this.#isDue = false;
     this.#commitSoon();
   }
 
   #groupSize(): number {
-    let [size, letters] = [0, 0];
+    let [size, characters] = [0, 0];
     for (const { entry } of this.#waiting) {
-      letters += (entry.text?.length ?? 0) + COPY_LETTERS * entry.copies.length;
-      if (size > 0 && (size >= GROUP || letters > GROUP_LETTERS)) break;
+      characters += (entry.text?.length ?? 0) + COPY_CHARACTERS * entry.copies.length;
+      if (size > 0 && (size >= GROUP_ENTRIES || characters > GROUP_CHARACTERS)) break;
       size += 1;
     }
     return size;
@@ -98,5 +99,5 @@ export class GroupCommit {
 
 function answer({ outcome, resolve, reject }: Sender): void {
   if (outcome && !(outcome instanceof Refusal)) resolve(outcome);
-  else reject(outcome ?? new Error('the ledger has no answer for an entry'));
+  else reject(outcome ?? new Error('the journal returned no outcome for an entry'));
 }

@@ -8,18 +8,18 @@ import { newHolder } from '../../platform/holder.ts';
 import { FEW } from '../journal/reserve.ts';
 import type { Entry } from '../../core/ports/journal.ts';
 import { ExportFiles, exportLeftovers } from './export-files.ts';
-import { compared, withLineage, idsIn } from './files.ts';
-import type { FoundMessage, MaildirFiles } from './files.ts';
+import { compareFolders, withLineage, idsIn } from './files.ts';
+import type { FolderDifferences, MaildirFiles } from './files.ts';
 import type { MaildirPublisher, MaildirOptions } from './send.ts';
 
-/** A draft that nobody accepted is removed when it is this old: its sender is long dead. */
+/** The age at which a draft without a row is removed: its sender is long dead. */
 const DRAFT_MS = 60 * 60 * 1000;
-/** How often one process reconciles the held files of a mailbox: every claim would cost as much as others hold. */
+/** How often one process tidies a mailbox. At every claim it would read the rows of all copies that others hold. */
 const TIDY_MS = 60 * 1000;
-/** So long a copy is ours that we put back: far more than it takes. */
+/** The lease on a copy that we put back: far longer than that takes. */
 const PUT_BACK_MS = 30 * 1000;
 
-/** Finishes what others left half done, and gives rows to files that have none. */
+/** Finishes sends, takes and exports of dead processes, and makes rows for files that have none. */
 export class MaildirHealer {
   readonly #tidied = new Map<AgentName, number>();
   readonly #export: ExportFiles;
@@ -49,25 +49,25 @@ export class MaildirHealer {
     }
   }
 
-  /** Copies that a relay accepted get their files, if it does not live to write them itself. */
+  /** Exports copies that a relay accepted without files. In a process with an exporter, wakes the exporter. */
   async exportLeftovers(): Promise<void> {
     if (this.options.exporter) this.options.exporter.wake();
     else await exportLeftovers(this.options.root, this.#export, this.options.journal);
   }
 
-  /** T4: the journal says settled; the file follows, even one that somebody put back meanwhile. */
+  /** T4: deletes the file of a settled copy, or moves it to cur/, also if another process put it back meanwhile. */
   sweep(mailbox: AgentName, id: MessageId, keep: boolean): boolean {
     const kept = this.files.path(mailbox, 'cur', id);
     for (const folder of ['held', 'new', 'quiet'] as const) {
       const path = this.files.path(mailbox, folder, id);
       if (keep ? this.files.move(path, kept) : this.files.delete(path)) return true;
     }
-    // Not before it is settled: until then it may be released, and an exporter may be about to publish this draft.
+    // Only now: before the settle the copy could be released, and an exporter could publish this draft.
     this.files.delete(this.files.draft(mailbox, id));
     return false;
   }
 
-  /** A copy that ended without ever having a file is kept as a file all the same. */
+  /** Writes a settled copy that never had a file to cur/. */
   async keepFileless(mailbox: AgentName, id: MessageId): Promise<void> {
     const message =
       (await this.options.journal.copy(mailbox, id))?.fileless && (await this.options.journal.message(id));
@@ -79,13 +79,13 @@ export class MaildirHealer {
     this.files.move(keeping, this.files.path(mailbox, 'cur', id));
   }
 
-  /** From a reader back to where it waited. A copy that was claimed but never moved is there already. */
+  /** Moves a file from held/ back to the folder where it waited. A copy that was claimed but never moved is there already. */
   putBack(mailbox: AgentName, id: MessageId, attention: Attention | undefined): void {
     const place = attention && isQuiet(attention) ? 'quiet' : 'new';
     this.files.move(this.files.path(mailbox, 'held', id), this.files.path(mailbox, place, id));
   }
 
-  /** Sweeps what a dead reader settled and left behind. Nobody waits for that: now and then is enough. */
+  /** Calls `tidy` at most once per `TIDY_MS`: no reader waits for its result. */
   async tidyNowAndThen(mailbox: AgentName): Promise<void> {
     const now = this.options.now();
     if (Math.abs(now - (this.#tidied.get(mailbox) ?? -Infinity)) < TIDY_MS) return;
@@ -93,7 +93,7 @@ export class MaildirHealer {
     await this.tidy(mailbox);
   }
 
-  /** Files may be in held/ that nobody holds: the next claim looks. */
+  /** Makes the next claim tidy this mailbox: held/ may have files that nobody holds. */
   tidySoon(mailbox: AgentName): void {
     this.#tidied.delete(mailbox);
   }
@@ -109,7 +109,10 @@ export class MaildirHealer {
     await this.#tidyDrafts(mailbox);
   }
 
-  /** A draft without a row is left: after the journal was lost, it may be all that is left of a message. */
+  /**
+   * Deletes the drafts of copies that ended, and finishes kept copies on their way to cur/. Leaves a draft without a row: if the journal
+   * was lost, it may be the only trace of a message.
+   */
   async #tidyDrafts(mailbox: AgentName): Promise<void> {
     for (const id of this.files.drafts(mailbox)) {
       const state = (await this.options.journal.copy(mailbox, id))?.state;
@@ -117,15 +120,15 @@ export class MaildirHealer {
     }
     for (const id of this.files.keepings(mailbox)) {
       const keeping = this.files.keeping(mailbox, id);
-      // Its writer may be at work still. A whole one may be moved by anybody.
+      // Any process may move a whole file. A partial one may still have a writer, so it is deleted only when it is old.
       if (this.files.isWhole(keeping, id)) this.files.move(keeping, this.files.path(mailbox, 'cur', id));
       else if (this.#isOld(keeping)) this.files.delete(keeping);
     }
   }
 
   /**
-   * A file in held/ whose row says that it waits: its reader came to the rename after its time was over, or could not go on.
-   * We claim it ourselves first, so that no reader claims it while it is put back.
+   * Puts back a file in held/ whose row says that the copy waits: its reader renamed it after its lease had ended, or failed after that.
+   * We claim the copy first, so that no reader claims it while we move the file.
    */
   async #putBackUnheld(mailbox: AgentName, id: MessageId): Promise<void> {
     const owner = newHolder(false);
@@ -142,16 +145,16 @@ export class MaildirHealer {
     const open = await this.options.journal.openIds(mailbox);
     const loud = new Set(this.files.ids(mailbox, 'new'));
     const quiet = new Set(this.files.ids(mailbox, 'quiet'));
-    return (await this.reconcile(mailbox, compared(open, loud, quiet))).length;
+    return (await this.reconcile(mailbox, compareFolders(open, loud, quiet))).length;
   }
 
-  /** Returns what was new. */
-  async reconcile(mailbox: AgentName, { missing, strangers }: FoundMessage): Promise<MessageId[]> {
+  /** Brings the rows into line with the folders. Returns the ids of the new copies. */
+  async reconcile(mailbox: AgentName, { missing, strangers }: FolderDifferences): Promise<MessageId[]> {
     await this.#noteMissing(mailbox, missing);
     return this.adoptThese(mailbox, await this.#without(mailbox, strangers));
   }
 
-  /** Makes rows for waiting files of other programs, and moves those that wake nobody. */
+  /** Makes rows for waiting files of other programs, and moves those that should wake nobody to quiet/. */
   async adoptThese(mailbox: AgentName, ids: MessageId[]): Promise<MessageId[]> {
     const entries: Entry[] = [];
     for (const id of ids) {
@@ -171,14 +174,14 @@ export class MaildirHealer {
     return adopted.map(({ message }) => message.id);
   }
 
-  /** A copy that waits by its row and is not where it waits: it is put back from held/; if it is nowhere, another program took it. */
+  /** Handles copies whose row says that they wait, but whose file is not there. A file in held/ is put back; a file that is nowhere was taken by another program. */
   async #noteMissing(mailbox: AgentName, missing: MessageId[]): Promise<void> {
     for (const id of missing) {
-      // In the order in which a copy moves, forth and back, so that it cannot slip past us.
+      // The folders in the order in which a copy moves, forth and back, so that a moving copy is found.
       const places = ['tmp', 'new', 'quiet', 'held', 'new', 'quiet'] as const;
       if (this.files.hasDraft(mailbox, id)) continue;
       const place = places.find((one) => this.files.has(mailbox, one, id));
-      // Meanwhile somebody may have claimed it: only then may it be held, or nowhere.
+      // A reader may have claimed it meanwhile: then its file may be in held/ or deleted.
       if (place && place !== 'held') continue;
       const copy = await this.options.journal.copy(mailbox, id);
       if (copy?.state !== 'stored' || copy.fileless) continue;
@@ -191,7 +194,7 @@ export class MaildirHealer {
     return this.options.exporter ? this.options.exporter.list(folder) : idsIn(folder);
   }
 
-  /** Publishes what was accepted and not published; drops what nobody accepted. */
+  /** Publishes accepted messages that were not published, and deletes old drafts that were not accepted. */
   async #finishSends(): Promise<void> {
     for (const id of await this.#list(this.publisher.sending)) {
       const trace = await this.options.journal.trace(id);
@@ -211,9 +214,9 @@ export class MaildirHealer {
     this.files.delete(this.publisher.mark(id));
   }
 
-  /** After a lost journal or a restart of the machine: every file gets its row. */
+  /** Makes a row for every file, after the journal was lost or the machine restarted. */
   async #adoptEverything(): Promise<void> {
-    // First, because a file that was never flushed may be there without its text: the journal has it.
+    // First, because a file that was never flushed may have lost its text: the journal has the text.
     await this.options.journal.recount((copy) => this.#export.whereIs(copy));
     this.#step('H recounted');
     const mailboxes = this.files.mailboxes();
@@ -234,8 +237,8 @@ export class MaildirHealer {
   }
 
   /**
-   * A draft counts as sent only if its message has a row, if need be through another recipient's copy. Any other was never
-   * answered with "stored": its sender may be at work still, or may have sent the same again under a new id.
+   * Publishes drafts whose message has a row. The row of another recipient's copy is enough. For any other draft, "stored" was never
+   * answered: its sender may still be at work, or may have sent the same text again under a new id.
    */
   async #finishDrafts(mailbox: AgentName): Promise<void> {
     for (const id of this.files.ids(mailbox, 'tmp')) {
@@ -252,7 +255,7 @@ export class MaildirHealer {
     return this.#without(mailbox, this.files.ids(mailbox, folder));
   }
 
-  /** Those of these ids that have no row. */
+  /** Keeps only the ids that have no row. */
   async #without(mailbox: AgentName, ids: MessageId[]): Promise<MessageId[]> {
     const without: MessageId[] = [];
     for (const id of ids) if (!(await this.options.journal.copy(mailbox, id))) without.push(id);
@@ -264,7 +267,7 @@ export class MaildirHealer {
     return { message: withLineage(message, lineage), key: message.parley?.key, copies: [{ mailbox, attention }] };
   }
 
-  /** Returns how many have their rows. On a full disk that may be the first few: the others wait until these are read. */
+  /** Makes rows and returns for how many entries. On a full disk it makes only the first few; the others get theirs after these were read. */
   async #record(entries: Entry[], as: 'stored' | 'kept'): Promise<number> {
     const batch = 500;
     for (let at = 0; at < entries.length; at += batch) {

@@ -1,5 +1,5 @@
-// Processes are killed at every step, and what is left must be what the crash matrix says. The steps come from a run in
-// which nobody dies, so a new one cannot be forgotten.
+// Processes are killed at every step, and the remaining files and rows must be what the crash matrix says. The steps are recorded in a
+// run without a kill, so no new step can be forgotten.
 import { Database } from 'bun:sqlite';
 import { describe, expect, it } from 'bun:test';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ import type { Claim } from '../../core/ports/mailboxes.ts';
 const LEASE = { ms: 30_000 };
 const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
 
-/** A home in which these keys were sent, each to bob and, quietly, to carol. */
+/** A home with one message per key, sent to bob and, quietly, to carol. */
 async function homeWith(...keys: string[]): Promise<string> {
   return homeLike(keys.join(), async () => {
     const home = temporaryHome();
@@ -44,10 +44,10 @@ const WITHDRAW = await stepsOf({ home: await homeWith('k1'), act: 'withdraw' });
 const RAISE = await stepsOf({ home: await homeWith('k1'), act: 'raise' });
 const HEAL = await stepsOf({ home: await brokenHome(), act: 'heal' });
 const SQUARE = await stepsOf({ home: await homeWithLatecomer(), act: 'square' });
-/** The crash test of the exporter lets a process die here. */
+/** The crash tests of the exported maildir kill a process at this step. */
 const KEEP_FILELESS = 'T4 kept';
 
-it('every step of the code is one at which these tests let a process die', () => {
+it('these tests kill a process at every step of the code', () => {
   const sources = ['maildir.ts', 'send.ts', 'take.ts', 'heal.ts', 'files.ts'];
   const texts = sources.map((name) => readFileSync(`${import.meta.dir}/${name}`, 'utf8'));
   const written = texts.flatMap((text) => [...text.matchAll(/[#.]step\('([^']+)'\)/g)].map(([, step]) => step));
@@ -91,7 +91,7 @@ describe('a send', () => {
     },
   );
 
-  it('that answered is never lost, and leaves neither draft nor mark', async () => {
+  it('that was answered is never lost, and leaves neither draft nor mark', async () => {
     const home = await homeWith();
     const { stored } = await run({ home, act: 'send', keys: ['k'] });
     const opened = await openHome(home);
@@ -139,7 +139,7 @@ describe('a take', () => {
       const wasShown = isFrom(TAKE, 'T3 shown', [step, nth]);
       expect([dead.shown.length, next.shown.length]).toEqual([wasShown ? 2 : 0, isSettled ? 0 : 2]);
       expect(next.settled).toHaveLength(isSettled ? 0 : 2);
-      // Before the claim nobody has begun to read.
+      // Before the claim no reader can have seen it.
       const begun = isFrom(TAKE, 'T1 claimed', [step, nth]) ? 1 : 0;
       expect(next.shown.map(({ attempt }) => attempt)).toEqual(isSettled ? [] : [begun, begun]);
       expect(new Set([...dead.shown, ...next.shown].map(({ id }) => id)).size).toBe(2);
@@ -156,7 +156,7 @@ describe('a take', () => {
     expect(filesOf(home, bob, 'tmp', 'new', 'quiet', 'held')).toEqual([]);
   });
 
-  it.each(RELEASE)('that dies at %s (%i) while it gives copies back loses none', async (step, nth) => {
+  it.each(RELEASE)('that dies at %s (%i) while it releases copies loses none', async (step, nth) => {
     const home = await homeWith('k1', 'k2');
     await run({ home, act: 'release', step, nth });
     expect((await run({ home, act: 'take' })).settled).toHaveLength(2);
@@ -174,7 +174,7 @@ describe('a take', () => {
 });
 
 describe('a raise', () => {
-  it.each(RAISE)('that dies at %s (%i) is finished by anyone who tries again, and loses nothing', async (step, nth) => {
+  it.each(RAISE)('that dies at %s (%i) can be repeated by any process, and loses nothing', async (step, nth) => {
     const home = await homeWith('k1');
     expect((await run({ home, act: 'raise', step, nth })).died).toBe(true);
     const opened = await openHome(home);
@@ -189,7 +189,7 @@ describe('a raise', () => {
 });
 
 describe('a withdrawal', () => {
-  it.each(WITHDRAW)('that dies at %s (%i) is done, and nobody is given the message', async (step, nth) => {
+  it.each(WITHDRAW)('that dies at %s (%i) is complete, and no reader gets the message', async (step, nth) => {
     const home = await homeWith('k1');
     await run({ home, act: 'withdraw', step, nth });
     expect((await run({ home, act: 'take' })).shown).toEqual([]);
@@ -208,14 +208,14 @@ describe('a withdrawal', () => {
   });
 });
 
-/** Makes the ledger think that the machine was restarted: every file must prove its row. */
+/** Makes the journal believe that the machine was restarted, so that every file is checked against its row. */
 function restart(home: string): void {
   const db = new Database(`${home}/ledger.db`);
   db.run("UPDATE meta SET value = 'an earlier start' WHERE name = 'life'");
   db.close();
 }
 
-/** A home after a bad night: a reader and a sender died, another program left a message, and the machine was restarted. */
+/** A home in which a reader and a sender died and another program added a message, before the machine was restarted. */
 async function brokenHome(): Promise<string> {
   return homeLike('broken', async () => {
     const home = await homeWith('taken');
@@ -228,7 +228,7 @@ async function brokenHome(): Promise<string> {
   });
 }
 
-/** A home in which a reader came to its rename when its time was over: the row waits, and the file stands in held/. */
+/** A home in which a reader renamed a file after its lease had ended: the row waits, and the file is in held/. */
 async function homeWithLatecomer(): Promise<string> {
   return homeLike('latecomer', async () => {
     const home = await homeWith('k1');
@@ -278,7 +278,7 @@ describe('a copy that a reader moved too late', () => {
     await other.close();
   });
 
-  it('is put back for anyone who looks, and its trace says so', async () => {
+  it('is put back by the next look, and its trace says so', async () => {
     const opened = await openHome(await homeWithLatecomer());
     expect(await opened.mailboxes.adopt(bob)).toBe(0);
     const [id] = await opened.mailboxes.ids(bob);
@@ -311,7 +311,7 @@ describe('healing', () => {
 });
 
 describe('several processes at once', () => {
-  /** Starts them, lets them go at the same moment, and waits until all have ended. */
+  /** Starts the processes, releases them at the same moment, and waits until all have ended. */
   async function together(orders: Parameters<typeof start>[0][]): Promise<Said[]> {
     const children = orders.map((order) => start({ ...order, env: { ...order.env, START_TOGETHER: 'yes' } }));
     await Promise.all(children.map((child) => child.saying('ready')));
@@ -319,7 +319,7 @@ describe('several processes at once', () => {
     return Promise.all(children.map((child) => child.ended));
   }
 
-  it('read 90 messages, and each message is got by exactly one of them [BC-6]', async () => {
+  it('read 90 messages, and exactly one of them gets each message [BC-6]', async () => {
     const home = await homeWith(...Array.from({ length: 90 }, (_, n) => `k${n}`));
     const readers = await together([1, 2, 3].map(() => ({ home, act: 'drain' })));
     const shown = readers.flatMap((reader) => reader.shown.map(({ id }) => id));
@@ -339,7 +339,7 @@ describe('several processes at once', () => {
     await opened.close();
   });
 
-  it('make one home at the same time, and lose nothing that they send [BC-8]', async () => {
+  it('make one home at the same time, and no message that they send is lost [BC-8]', async () => {
     for (let round = 0; round < 5; round += 1) {
       const home = temporaryHome();
       const senders = await Promise.all([1, 2, 3, 4].map((n) => run({ home, act: 'send', keys: [`a${n}`, `b${n}`] })));
@@ -375,9 +375,9 @@ describe('several processes at once', () => {
   });
 });
 
-describe('a reader that falls asleep between its claim and its rename', () => {
-  /** A home whose claims stop after they are in the ledger, until they are woken. */
-  async function sleepy(
+describe('a reader that pauses between its claim and its rename', () => {
+  /** A home whose claims pause after their commit until they are resumed. */
+  async function pausingHome(
     home: string,
     now: () => number,
   ): Promise<OpenHome & { asleep: Promise<void>; wake: () => void }> {
@@ -402,10 +402,10 @@ describe('a reader that falls asleep between its claim and its rename', () => {
   it.each([
     ['after the next one has the file', false],
     ['before the next one has the file', true],
-  ])('and wakes %s costs nobody the message', async (_when, early) => {
+  ])('and continues %s loses no message', async (_when, early) => {
     const home = await homeWith('k1');
     let time = Date.now();
-    const [slow, next] = [await sleepy(home, () => time), await sleepy(home, () => time)];
+    const [slow, next] = [await pausingHome(home, () => time), await pausingHome(home, () => time)];
     const ids = await slow.mailboxes.ids(bob);
     const late = slow.mailboxes.claim(bob, ids, { ...LEASE, bearer: true });
     await slow.asleep;

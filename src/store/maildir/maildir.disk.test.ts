@@ -1,4 +1,4 @@
-// What stands on the disk, who may read it, and what happens when the disk says no.
+// The files of a home, their permissions, and errors of the disk.
 import { afterAll, describe, expect, it } from 'bun:test';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
@@ -39,7 +39,7 @@ describe('mail that was shown and could not be settled', () => {
     await failing.close();
   });
 
-  it('comes again, marked, if a part of it was written', async () => {
+  it('waits again, marked, if a part of it was written', async () => {
     const opened = await openHome(temporaryHome());
     const { id } = (await opened.mailboxes.put(anEntry())).message;
     const claim = await opened.mailboxes.claim(bob, [id], LEASE);
@@ -74,7 +74,7 @@ describe('on the disk', () => {
     await opened.close();
   });
 
-  it('a home that was removed under the hands of one who stays begins again with its next look', async () => {
+  it('a home that is removed while a process uses it is made again at the next look', async () => {
     const home = `${temporaryHome()}/home`;
     mkdirSync(home);
     const opened = await openHome(home);
@@ -153,12 +153,12 @@ describe('on the disk', () => {
   );
 });
 
-describe('when the disk says no', () => {
+describe('when the disk refuses a write', () => {
   const disk = new TinyDisk();
   afterAll(() => disk.close());
   const why = disk.why && ` (skipped: ${disk.why})`;
   const onTinyDisk = disk.isExpected ? it : it.skip;
-  // Root writes everywhere, except on a mount.
+  // Root can write to any folder, except on a read-only mount.
   const onFrozenDisk = disk.isExpected || process.getuid?.() !== 0 ? it : it.skip;
 
   onTinyDisk(`a full one gives one clear refusal, and loses nothing that was stored${why} [BC-8]`, async () => {
@@ -168,7 +168,7 @@ describe('when the disk says no', () => {
     const stored: MessageId[] = [];
     for (let n = 0; n < 5; n += 1) stored.push((await opened.mailboxes.put(anEntry({ body }))).message.id);
     const refusals: string[] = [];
-    // Every amount of free space from none upwards, so that each step in turn is the one that finds the disk full.
+    // Every amount of free space from none upwards, so that each step in turn finds the disk full.
     for (let free = 0; free <= 20; free += 1) {
       disk.fill(free * 4096, home);
       try {
@@ -229,7 +229,7 @@ describe('when the disk says no', () => {
     await again.close();
   });
 
-  /** What a new process does to send. */
+  /** Sends as a new process does. */
   async function sendIn(home: string): Promise<void> {
     const opened = await openHome(home);
     try {
@@ -239,7 +239,7 @@ describe('when the disk says no', () => {
     }
   }
 
-  /** Makes a folder read-only, also for who has it open; for root only a mount can do that. */
+  /** Makes a folder read-only, also for processes that have it open. For root this needs a mount. */
   function freeze(folder: string): () => void {
     const isRoot = process.getuid?.() === 0;
     const close = [

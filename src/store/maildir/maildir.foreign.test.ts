@@ -1,4 +1,4 @@
-// Other programs write to the same folders, by their own rules and by none.
+// Other programs write to the same folders, by their own rules or without rules.
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
 import {
   existsSync,
@@ -24,7 +24,7 @@ describe('in a home that is shared with other programs', () => {
   let home: string;
   let opened: OpenHome;
   let steps: Record<string, () => void>;
-  /** How far the spool's clock is ahead of the files'. */
+  /** How far the clock of the mailboxes is ahead of the files' times. */
   let ahead: number;
   beforeEach(async () => {
     home = temporaryHome();
@@ -51,7 +51,7 @@ describe('in a home that is shared with other programs', () => {
     return held.length > 0 && (await opened.mailboxes.settle(claim, held, DONE)) ? held : [];
   }
 
-  it('a message that a plain script wrote is read, whatever it lacks [BC-1]', async () => {
+  it('a message that a plain script wrote is read, even if optional fields are missing [BC-1]', async () => {
     const id = anId();
     leaveFile(home, bob, `${id}.json`, `{"id":"${id}","from":"script","to":"@bob","colour":"red"}`);
     const [copy] = await opened.mailboxes.peek(bob);
@@ -60,7 +60,7 @@ describe('in a home that is shared with other programs', () => {
     expect(await take(id)).toEqual([id]);
   });
 
-  it('a message of another program gets the place that its reader’s attention asks for', async () => {
+  it('a message of another program is put into the folder that its attention asks for', async () => {
     const [loud, quiet] = [aMessage(), aMessage({ to: '#dev' })];
     leave(loud);
     leave(quiet);
@@ -69,8 +69,8 @@ describe('in a home that is shared with other programs', () => {
     expect((await opened.journal.copy(bob, quiet.id))?.attention).toEqual(QUIET);
   });
 
-  describe('another taker', () => {
-    it('that renames before us wins: we show nothing and say that it is gone [BC-6]', async () => {
+  describe('another program', () => {
+    it('that renames before us wins: we show nothing and record that the copy is gone [BC-6]', async () => {
       const { id } = (await opened.mailboxes.put(anEntry())).message;
       steps['T1 claimed'] = () => renameSync(path('new', id), path('cur', id));
       const claim = await opened.mailboxes.claim(bob, [id], LEASE);
@@ -89,7 +89,7 @@ describe('in a home that is shared with other programs', () => {
       expect(await take(id)).toEqual([id]);
     });
 
-    it('that took a copy is found out by the sender who withdraws it', async () => {
+    it('that took a copy is detected when the sender withdraws it', async () => {
       const { id } = (await opened.mailboxes.put(anEntry())).message;
       renameSync(path('new', id), path('cur', id));
       const copies = await opened.mailboxes.withdraw(id, { withdrawn: true });
@@ -97,7 +97,7 @@ describe('in a home that is shared with other programs', () => {
       expect((await opened.journal.copy(bob, id))?.state).toBe('gone');
     });
 
-    it('that took a copy does not make a retry bring it back [BC-10]', async () => {
+    it('that took a copy does not make a retried send store it again [BC-10]', async () => {
       const entry = anEntry();
       await opened.mailboxes.put(entry);
       renameSync(path('new', entry.message.id), path('cur', entry.message.id));
@@ -158,7 +158,7 @@ describe('in a home that is shared with other programs', () => {
       await other.close();
     });
 
-    it('hides nobody else’s message', async () => {
+    it('hides no other message', async () => {
       leaveFile(home, bob, `${anId()}.json`, '{');
       const { id } = (await opened.mailboxes.put(anEntry())).message;
       ahead = 11_000;
@@ -166,7 +166,7 @@ describe('in a home that is shared with other programs', () => {
       expect(await take(id)).toEqual([id]);
     });
 
-    it('is no business of ours if its name does not end in .json', async () => {
+    it('is ignored if its name does not end in .json', async () => {
       for (const name of ['notes.txt', 'x.json.swp', '.hidden', 'a b.json', 'ü.json']) leaveFile(home, bob, name, '{');
       ahead = 11_000;
       expect(await waiting()).toEqual([]);
@@ -198,7 +198,7 @@ describe('in a home that is shared with other programs', () => {
     });
   });
 
-  it('among a thousand messages each is treated as it would be alone', async () => {
+  it('each of a thousand messages is treated as it would be alone', async () => {
     const many = Array.from({ length: 1000 }, (_, n) => aMessage({ ts: new Date(n * 1000).toISOString() }));
     const long = aMessage({ body: 'ü'.repeat(100_000) });
     for (const message of [...many, long]) leave(message);
@@ -218,8 +218,8 @@ describe('in a home that is shared with other programs', () => {
     expect(asides.toSorted()).toEqual(['empty', 'folder', 'half', 'link', 'other', 'pipe']);
   });
 
-  describe('a message that comes back from the dead', () => {
-    it('is not given out again, and is set aside at the first try [BC-10]', async () => {
+  describe('a settled message whose file another program writes again', () => {
+    it('is not delivered again, and is set aside at the first claim [BC-10]', async () => {
       const { message } = await opened.mailboxes.put(anEntry());
       expect(await take(message.id)).toEqual([message.id]);
       leave(message);
@@ -230,7 +230,7 @@ describe('in a home that is shared with other programs', () => {
     });
   });
 
-  it('a copy that somebody puts back under its reader’s hands is settled all the same, and does not wait again', async () => {
+  it('a held copy whose file another program puts back is settled all the same, and does not wait again', async () => {
     const { id } = (await opened.mailboxes.put(anEntry())).message;
     const claim = await opened.mailboxes.claim(bob, [id], LEASE);
     renameSync(path('held', id), path('new', id));
@@ -238,7 +238,7 @@ describe('in a home that is shared with other programs', () => {
     expect(await waiting()).toEqual([]);
   });
 
-  it('an odd but legal id stays a file of its folder', async () => {
+  it('an unusual but valid id becomes a file in the mailbox folder, never outside it', async () => {
     for (const id of ['.', '..', '-', '_x.y', 'A'.repeat(128)] as MessageId[]) {
       await opened.mailboxes.put(anEntry({ id }));
       expect(existsSync(path('new', id))).toBe(true);
@@ -265,8 +265,8 @@ describe('in a home that is shared with other programs', () => {
   });
 });
 
-describe('what another program took', () => {
-  it('is noted when somebody looks, and is nobody’s any more', async () => {
+describe('a copy that another program took', () => {
+  it('is recorded as gone at the next look', async () => {
     const root = temporaryHome();
     const { mailboxes, journal, close } = await openHome(root);
     const { message } = await mailboxes.put(anEntry());
@@ -302,7 +302,7 @@ describe('what another program took', () => {
     await close();
   });
 
-  it('is not said of a copy that a sender has accepted and not yet published', async () => {
+  it('is not confused with a copy that is accepted but not published yet', async () => {
     const root = temporaryHome();
     const { mailboxes, journal, close } = await openHome(root);
     const { message } = await mailboxes.put(anEntry());

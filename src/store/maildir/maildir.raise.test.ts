@@ -1,4 +1,4 @@
-// Where the file of a raised copy stands: hooks look nowhere but in new/.
+// The folder of a raised copy: hooks look only in new/.
 import { describe, expect, it } from 'bun:test';
 import { readdirSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
@@ -23,7 +23,7 @@ function filesIn(home: string, folder: 'new' | 'quiet'): string[] {
 }
 
 describe('a raised copy', () => {
-  it('stands in new/ and no longer in quiet/', async () => {
+  it('is in new/ and no longer in quiet/', async () => {
     const home = temporaryHome();
     const { mailboxes, close } = await openHome(home);
     const { message } = await mailboxes.put(aQuietEntry());
@@ -34,7 +34,7 @@ describe('a raised copy', () => {
     await close();
   });
 
-  it('of a relay stands in new/, whether it had its file before or gets it later', async () => {
+  it('of a relay is in new/, whether it had its file before or gets it later', async () => {
     const home = temporaryHome();
     const { mailboxes, close } = await openServerHome(home);
     const early = (await mailboxes.put(aQuietEntry())).message;
@@ -47,7 +47,7 @@ describe('a raised copy', () => {
     await close();
   });
 
-  it('of a relay stands in new/ also if its file was just being written into quiet/', async () => {
+  it('of a relay is in new/ even if its file was just being written into quiet/', async () => {
     const home = temporaryHome();
     const { mailboxes, journal, close } = await openHome(home);
     const entry = aQuietEntry();

@@ -11,11 +11,11 @@ import { oldestFirst } from './files.ts';
 import type { Claim, Lease, Show, Mailboxes, WaitingMessage, Watch } from '../../core/ports/mailboxes.ts';
 import type { FSWatcher } from 'node:fs';
 
-/** Where a copy waits, in an order in which it cannot slip past who looks for it: it may be lowered or raised meanwhile. */
+/** The folders in which a copy waits. `new` comes twice: a copy that is lowered or raised during the search is still found. */
 const WAITING = ['new', 'quiet', 'new'] as const;
 
 /**
- * Backchannel's Maildir, with the journal as arbiter. send.ts has the steps of send and take, and all that a sender needs.
+ * Backchannel's Maildir. The journal decides who gets a copy. send.ts lists the steps of send and take, and has the sender's half.
  */
 export class Maildir extends MaildirSender implements Mailboxes {
   readonly #taker = new MaildirTaker(this.files, this.healer, this.options);
@@ -25,8 +25,8 @@ export class Maildir extends MaildirSender implements Mailboxes {
     const loud = this.#waitingIn(mailbox, 'new', this.files.ids(mailbox, 'new'));
     const quiet = this.#waitingIn(mailbox, 'quiet', this.files.ids(mailbox, 'quiet'));
     if (before.length + quiet.length === 0) return oldestFirst(loud);
-    // A copy that is lowered while we look is seen in both folders. One that is raised may be seen in neither, but it was quiet
-    // before: to look for those costs less than to list `new` again.
+    // A copy that is lowered between the two listings is in both, one that is raised may be in neither. A raised copy was in
+    // `before`, so only those ids are read again: listing `new` a second time would cost more.
     const waiting = new Map([...loud, ...quiet].map((one) => [one.message.id, one]));
     const gone = before.filter((id) => !waiting.has(id));
     return oldestFirst([...waiting.values(), ...this.#waitingIn(mailbox, 'new', gone)]);
@@ -44,7 +44,7 @@ export class Maildir extends MaildirSender implements Mailboxes {
 
   async ids(mailbox: AgentName, loudOnly = false): Promise<MessageId[]> {
     if (loudOnly) return this.files.ids(mailbox, 'new');
-    // Whatever is moved between the two was in one of them, or in `quiet` before.
+    // A copy that is raised between the two listings is in neither, but it was in `quiet` before.
     const quiet = this.files.ids(mailbox, 'quiet');
     const now = new Set([...this.files.ids(mailbox, 'new'), ...this.files.ids(mailbox, 'quiet')]);
     const raised = quiet.filter((id) => !now.has(id) && existsSync(this.files.path(mailbox, 'new', id)));
@@ -60,7 +60,7 @@ export class Maildir extends MaildirSender implements Mailboxes {
   }
 
   async adopt(mailbox: AgentName): Promise<number> {
-    // Other programs can only write into a mailbox that is there.
+    // Other programs can write only into a mailbox that exists.
     this.files.make(mailbox);
     return this.healer.adopt(mailbox);
   }
@@ -94,7 +94,7 @@ export class Maildir extends MaildirSender implements Mailboxes {
         this.step('T3 shown');
       });
     } catch (error) {
-      // A disk that refused this may refuse that too; then the end of this process, or of the lease, frees them.
+      // If the disk refuses the release too, the end of this process or of the lease frees the copies.
       await this.release(claim, ids, showing.because, undefined, showing.isSeen).catch(() => {});
       throw showing.explained(error, this.options.root);
     }
@@ -125,7 +125,7 @@ export class Maildir extends MaildirSender implements Mailboxes {
   async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
     const copy = await this.options.journal.copy(mailbox, id);
     if (!copy || copy.settledAt !== null) return false;
-    // The journal first: anyone who takes it and puts it back goes by that.
+    // The journal first: a reader that takes the copy and puts it back reads the folder from there.
     if (isQuiet(copy.attention)) {
       await this.options.journal.reconsider(mailbox, id, { ...copy.attention, injection: 'notify' });
     }
@@ -142,7 +142,7 @@ export class Maildir extends MaildirSender implements Mailboxes {
     const after: CopyRecord[] = [];
     for (const copy of before) {
       const waiting = copy.state === 'stored' || (copy.state === 'held' && copy.owner === null);
-      // In the order in which a copy moves, so that it cannot slip past us. A draft may be there of a send that died.
+      // The folders in the order in which a copy moves through them, so that a moving copy is found. A send that died may have left a draft.
       const places = [
         this.files.draft(copy.mailbox, id),
         ...(['tmp', 'new', 'quiet', 'held'] as const).map((place) => this.files.path(copy.mailbox, place, id)),
@@ -178,10 +178,10 @@ export class Maildir extends MaildirSender implements Mailboxes {
   }
 }
 
-/** How often a watcher looks by itself, in case a file event was lost. */
+/** How often a watcher checks the folder's time, in case a file event was lost. */
 const LOOK_MS = 2000;
 
-/** Calls back after anything may have come into a folder, until closed. */
+/** Calls back whenever a file may have come into the folder, until closed. */
 export function watchFolder(folder: string, onArrival: () => void): Watch {
   let closed = false;
   const arrived = (): void => {
@@ -203,7 +203,7 @@ export function watchFolder(folder: string, onArrival: () => void): Watch {
   };
 }
 
-/** File events, or null where the system has no more of them to give: then looking by ourselves must do. */
+/** Listens to file events. Null if the system has no watch left: then only the timer checks the folder. */
 function fileEvents(folder: string, arrived: () => void): FSWatcher | null {
   try {
     return watch(folder, arrived);

@@ -10,7 +10,7 @@ import { sameOrConflict } from '../journal/rules.ts';
 import { MaildirFiles, idsIn } from './files.ts';
 import { MaildirHealer } from './heal.ts';
 
-/** Brings drafts to where they wait, and keeps the marks of those that are on their way. */
+/** Moves drafts to the folders where they wait, and keeps a mark for each send that may be half done. */
 export class MaildirPublisher {
   constructor(
     readonly files: MaildirFiles,
@@ -37,7 +37,7 @@ export class MaildirPublisher {
     }
   }
 
-  /** S3 and S4. Anyone may do it, any number of times: each rename has one winner. */
+  /** S3 and S4. Any process may do it, any number of times: each rename has one winner. */
   publish(id: MessageId, copies: Copy[]): void {
     for (const { mailbox, attention } of copies) {
       this.files.make(mailbox);
@@ -53,7 +53,7 @@ export class MaildirPublisher {
     this.#step('S5 stored');
   }
 
-  /** It is stored: a mark that stays is only looked at once more by the next command. */
+  /** The message is stored, so a mark that cannot be deleted is no error: the next command checks it again. */
   #deleteMark(id: MessageId): void {
     try {
       this.files.delete(this.mark(id));
@@ -76,17 +76,17 @@ export interface MaildirOptions {
   /** The home. */
   root: string;
   journal: MailboxJournal;
-  /** How a copy is to be seen that another program left here, and where it is in its exchange: nothing it says is believed. */
+  /** Computes the attention and the lineage of a copy that another program left here. The values in its file are not believed. */
   judge: (mailbox: AgentName, message: Message) => Promise<Judgement>;
   now: () => number;
-  /** In a server: a worker that lists folders and exports mail, so that we need not. */
+  /** In a server: the worker that exports mail and lists folders, so that the main thread does neither. */
   exporter?: { isOurs: boolean; list(folder: string): Promise<MessageId[]>; wake(): void };
-  /** Told before each step that a crash could separate from the next one. Tests die here. */
+  /** Called at each step after which a crash leaves another state. Tests kill the process here. */
   onStep?: (step: string) => void;
 }
 
 /**
- * As much of Backchannel's Maildir as a send needs; maildir.ts has the rest. The journal is the arbiter.
+ * The sender's half of Backchannel's Maildir; maildir.ts has the rest. The journal decides what is accepted.
  *
  * send   S1 write and flush tmp/<id>, link it into every recipient's tmp/ and into sending/
  *        S2 accept in the journal                                    ← accepted, once per key
@@ -94,9 +94,9 @@ export interface MaildirOptions {
  *        S4 flush those folders; remove the mark in sending/        ← stored
  * take   T1 claim in the journal   T2 rename to held/   T3 show and settle in the journal   T4 delete, or move to cur/
  *
- * Killed in S1: nobody saw it; the draft is removed later. After S2: `heal` finds the mark in sending/ and publishes what is
- * missing. In T1, T2: the journal knows the dead holder; the copy waits again. In T3 before the commit: it comes again, marked.
- * In T4: the row is settled; the file is swept. ARCHITECTURE.md has the whole matrix.
+ * Killed in S1: nobody saw the message; the draft is removed later. After S2: `heal` finds the mark in sending/ and publishes the
+ * missing copies. In T1, T2: the journal names the dead holder; the copy waits again. In T3 before the commit: the copy waits again,
+ * marked as redelivered. In T4: the row is settled; the file is swept. docs/protocol/spool.md has the whole matrix.
  */
 export class MaildirSender {
   readonly #putting = new Map<MessageId, Promise<void>>();
@@ -112,7 +112,7 @@ export class MaildirSender {
 
   async put(entry: Entry): Promise<Acceptance> {
     const { id } = entry.message;
-    // A draft has one writer: anyone who brings an id that is just being put waits, and then finds it known.
+    // A draft has one writer: a second `put` of the same id waits for the first, and then finds its row.
     while (this.#putting.has(id)) await this.#putting.get(id);
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#putting.set(id, promise);
@@ -124,16 +124,16 @@ export class MaildirSender {
     }
   }
 
-  /** Cheap when nothing is wrong: one folder is listed and one index is read, however many mailboxes and messages there are. */
+  /** If nothing is wrong, this lists one folder and reads one index, however many mailboxes and messages there are. */
   async heal(): Promise<void> {
-    // Anyone who stays may find that its home was removed: it begins again.
+    // The home of a long-running process may have been removed meanwhile: make it again.
     mkdirSync(this.options.root, { recursive: true, mode: 0o700 });
     this.options.journal.importOldTray(this.options.exporter?.isOurs);
     const { held, fresh, unexported } = await this.options.journal.troubles();
     if (held || fresh || unexported || this.#isSending()) await this.healer.heal();
   }
 
-  /** Here every copy has its place before it is accepted. */
+  /** Nothing to do: `put` returns after every copy has its file. */
   async flush(): Promise<void> {}
 
   async close(): Promise<void> {}
@@ -151,7 +151,7 @@ export class MaildirSender {
     return accepted;
   }
 
-  /** What is known needs no draft; and a draft of it could come back after the copy was taken. */
+  /** The earlier acceptance of this key or id, if any. It gets no draft: that could be published after the copy was taken. */
   async #earlier(entry: Entry): Promise<Acceptance | null> {
     const { journal } = this.options;
     const { message, key } = entry;
@@ -195,13 +195,13 @@ export class MaildirSender {
     this.#publisher.linkMark(first, mark);
   }
 
-  /** Drafts that nobody will publish. What cannot be deleted now is swept an hour later. */
+  /** Deletes drafts that nobody will publish. `heal` deletes those that cannot be deleted now when they are an hour old. */
   #discard(paths: string[]): void {
     for (const path of paths) {
       try {
         this.files.delete(path);
       } catch {
-        // The reason why the send failed is the one to report.
+        // Only the error of the send itself is reported.
       }
     }
   }

@@ -10,12 +10,12 @@ import type { MaildirHealer } from './heal.ts';
 import type { MaildirOptions } from './send.ts';
 import type { Claim, Lease, Show } from '../../core/ports/mailboxes.ts';
 
-/** Claims go through the journal in batches: one long transaction would make every other process wait. */
+/** Copies per claim transaction: one long transaction would make every other process wait. */
 const BATCH = 256;
-/** Where copies wait. */
+/** The folders in which copies wait. */
 const WAITING = ['new', 'quiet'] as const;
 
-/** Claims for a reader: T1, T2 and the way back. send.ts lists the steps. */
+/** Claims and releases copies for a reader: steps T1 and T2 of send.ts, and their reversal. */
 export class MaildirTaker {
   constructor(
     readonly files: MaildirFiles,
@@ -38,26 +38,26 @@ export class MaildirTaker {
         if (await this.#claimBatch(claim, ids.slice(at, at + BATCH), read)) break;
       }
     } catch (error) {
-      await this.#letGo(claim, ids);
+      await this.#releaseFailed(claim, ids);
       throw explained(error, this.options.root, 'nothing was lost');
     }
     return claim;
   }
 
-  /** After a claim that failed half-way: a live process would keep what it has no use for. */
-  async #letGo(claim: Claim, ids: MessageId[]): Promise<void> {
+  /** Releases a claim that failed half-way: while this process lives, nothing else would free its copies. */
+  async #releaseFailed(claim: Claim, ids: MessageId[]): Promise<void> {
     this.healer.tidySoon(claim.mailbox);
     try {
-      // Only the rows: files may refuse to move now, and `tidy` puts back what is in held/.
+      // Only the rows: the disk may refuse to move files now. `tidy` moves them out of held/ later.
       await this.options.journal.release(claim.mailbox, claim.owner, ids, null, {
         because: 'it could not be claimed',
       });
     } catch {
-      // The journal refuses too; then the end of this process frees them.
+      // The journal failed too: the end of this process frees the copies.
     }
   }
 
-  /** T1 and T2 for one batch. True if the disk is full: what waits besides is taken when these are settled. */
+  /** T1 and T2 for one batch. True if the disk is full: then the caller claims no further batch until these copies are settled. */
   async #claimBatch(
     claim: Claim,
     ids: MessageId[],
@@ -76,7 +76,7 @@ export class MaildirTaker {
       this.#step('T2 held');
       if (message) claim.copies.push({ message, attempt, attention });
     }
-    // A file whose copy was settled long ago: another program wrote that id once more.
+    // These copies are settled, but have a waiting file: another program wrote the id again.
     for (const id of spent) {
       for (const folder of WAITING) this.files.setAside(mailbox, folder, id, this.options.now());
     }
@@ -85,11 +85,11 @@ export class MaildirTaker {
     return this.#claimBatch(claim, unknown, read, true);
   }
 
-  /** T2. Null if another program was faster. The file of an abandoned claim is in held/ already. */
+  /** T2. Null if another program took the file first. After an abandoned claim the file is in held/ already. */
   async #moveToHeld({ mailbox, owner }: Claim, id: MessageId, quiet: boolean, read?: Message): Promise<Message | null> {
     const held = this.files.path(mailbox, 'held', id);
     const take = (folder: Folder): boolean => this.files.move(this.files.path(mailbox, folder, id), held);
-    // Where its row says that it waits: to look in vain costs more than the rename.
+    // First the folder that the row names: checking the others first would cost more than the rename.
     const takeDraft = (): boolean => this.files.move(this.files.draft(mailbox, id), held);
     const moved = take(quiet ? 'quiet' : 'new') || this.#takeFromElsewhere(mailbox, take, takeDraft);
     if (read && moved) return read;
@@ -100,7 +100,7 @@ export class MaildirTaker {
     }
     if (message && message !== 'unreadable') return message;
     if (message === null && moved) {
-      // Somebody tidied it away meanwhile: it waits again, so it is not lost.
+      // Another process put the file back into its folder meanwhile: the copy waits again.
       await this.options.journal.release(mailbox, owner, [id], null, { because: 'it was put back meanwhile' });
       return null;
     }
@@ -111,9 +111,9 @@ export class MaildirTaker {
   }
 
   #takeFromElsewhere(mailbox: AgentName, take: (folder: Folder) => boolean, takeDraft: () => boolean): boolean {
-    // A mailbox of another program has no held/: a rename into nothing would look like a copy that somebody else took.
+    // A mailbox made by another program has no held/: the rename would fail as if another reader had taken the file.
     this.files.make(mailbox);
-    // Its sender may not have come to publish it yet: then it is still a draft, or has just been one.
+    // Its sender may not have published it yet: then it is a draft, or is published while we look.
     return WAITING.some(take) || take('tmp') || takeDraft() || WAITING.some(take);
   }
 
@@ -146,7 +146,7 @@ export class MaildirTaker {
   }
 }
 
-/** Runs what shows mail to a reader, and knows whether the reader has seen any of it. */
+/** Runs the `show` of a settle and remembers whether the reader has seen any of the mail. */
 export class TakeShow {
   #seen: boolean;
 
@@ -169,12 +169,12 @@ export class TakeShow {
     return this.#seen;
   }
 
-  /** Why it waits again. */
+  /** Evidence of why the copies wait again after a failed settle. */
   get because(): Evidence {
     return { because: this.#seen ? 'it was shown and could not be settled' : 'it could not be shown' };
   }
 
-  /** The error of a settle that failed, with what became of the mail. */
+  /** The error of a failed settle. If the mail was shown, the error says so. */
   explained(error: unknown, place: string): unknown {
     return this.#seen && !(error instanceof PartlyShown) ? shownNotSettled(error, place) : error;
   }

@@ -2,50 +2,50 @@ import { isFree, type TmuxSession } from '../../sessions/tmux-session.ts';
 import type { TmuxServer } from '../../sessions/tmux.ts';
 import { claudeComposer } from './state.ts';
 
-/** Each look starts processes of tmux. */
+/** The shortest time between two looks, because each starts tmux processes. */
 const LOOK_MS = 1000;
 
 /**
- * The client in our tmux session while its registry says nothing of it: it starts, or it asks its user something first, such as whether it
- * may trust the folder. That question is its user's to answer, however long it takes.
+ * A client in our tmux session that is not in its registry yet: it starts, or it first asks its user something, for example whether it may
+ * trust the folder. Only the user answers that question, however long it takes.
  */
-export class ClaudeOpening {
-  /** It shows a question, as of the last look. */
+export class ClaudeStartup {
+  /** At the last look the screen showed a question. */
   hasDialog = false;
-  /** Its process, and when it was seen first. */
+  /** The client's process, and the time at which it was first seen. */
   #found: { pid: number; since: number } | null = null;
   #lookedAt = -Infinity;
 
   constructor(
     readonly tmux: TmuxServer,
     readonly session: TmuxSession,
-    /** As it is started: a program that somebody else runs there is no client. */
+    /** The program that Parley starts. Any other program in the pane is not the client. */
     readonly program: string,
-    /** One that shows nothing to answer is not waited for longer than this. */
+    /** How long a client counts as starting while its screen shows no question. */
     readonly startTimeoutMs: number,
   ) {}
 
-  /** As of the last look; null if there is no such client. */
+  /** The status at the last look; null if no client is starting. */
   get status(): 'waiting' | 'starting' | null {
     if (!this.#found) return null;
     if (this.hasDialog) return 'waiting';
     return performance.now() - this.#found.since < this.startTimeoutMs ? 'starting' : null;
   }
 
-  /** Looks now and then. The first look is waited for; what changes later is seen a little later. */
+  /** Looks again if the last look is too old. Waits only for the first look. */
   async refresh(): Promise<void> {
     const isFirst = this.#lookedAt === -Infinity;
     if (performance.now() - this.#lookedAt < LOOK_MS) return;
-    // A tmux that hangs does not say that the client is gone.
+    // A look that fails or hangs in tmux does not mean that the client is gone.
     const look = this.look().catch(() => false);
     if (isFirst) await look;
   }
 
-  /** Whether there is one now. */
+  /** Is a client starting now? */
   async look(): Promise<boolean> {
     this.#lookedAt = performance.now();
     const pane = await this.session.pane();
-    // A client that starts runs a shell for a moment; its pane is not free for that.
+    // A starting client runs a shell for a moment; its pane is in use all the same.
     const isOurs = pane?.command.includes(this.program);
     if (!pane || pane.isDead || (isFree(pane) && !isOurs)) return this.forget();
     const screen = await (await this.tmux.terminal(pane.id)).screen();
