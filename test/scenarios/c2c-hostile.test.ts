@@ -116,7 +116,7 @@ describe('a name', () => {
     const broker = await two();
     broker.plant('registry.json', [...broker.rows, { session_id: 's-t', alias: 'tim', last_activity_ts: 1e300 }]);
     expect(await broker.said(['list'])).toContain('tim');
-    expect(await broker.error(['dnd', 'on', '--until', '99999999999999999'], bob)).toContain('is none');
+    expect(await broker.error(['dnd', 'on', '--until', '99999999999999999'], bob)).toContain('must be a future time');
     broker.plant('registry.json', [{ session_id: 's-t', alias: 'tim', dnd: true, dnd_until: 1e300 }]);
     expect(await broker.said(['dnd'], { session: 's-t' })).toContain('not to be disturbed');
   });

@@ -268,8 +268,10 @@ describe('a managed session', () => {
     expect(await refused(['-n', 'bob'])).toContain(`bob runs already (pid ${pid})`);
     expect(await refused(['-n', 'carol', '--alias', 'BOB'])).toContain('is the alias of a running session');
     expect(await refused(['-n', 'carol'], { C2C_INSTANCE_NAME: 'bob' })).toContain('this is a managed session');
-    expect(await refused(['-n', '../../etc'])).toContain('is no name');
-    expect((await machine.c2c(['stop', 'bob'], { C2C_INSTANCE_NAME: 'bob' })).err).toContain('this very session');
+    expect(await refused(['-n', '../../etc'])).toContain('is not a valid name');
+    expect((await machine.c2c(['stop', 'bob'], { C2C_INSTANCE_NAME: 'bob' })).err).toContain(
+      'a session cannot stop itself',
+    );
     expect(await instances()).toHaveLength(1);
     expect((await machine.c2c(['start', 'emacs'])).err).toContain(
       'no client is called "emacs"; there is claude, codex',

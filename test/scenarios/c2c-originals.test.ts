@@ -262,7 +262,9 @@ describe('c2c get-tmux-location', () => {
     chmodSync(`${bin}/tmux`, 0o755);
     const env = { TMUX: '/tmp/server,1,0', TMUX_PANE: '%42', PATH: `${bin}:${process.env['PATH']}` };
     expect(await c2c.said(['get-tmux-location'], { env })).toBe('work:1.2\n');
-    expect(await c2c.error(['get-tmux-location'], { env: { TMUX: '', TMUX_PANE: '' } })).toContain('in no tmux');
+    expect(await c2c.error(['get-tmux-location'], { env: { TMUX: '', TMUX_PANE: '' } })).toContain(
+      'does not run in tmux',
+    );
   });
 });
 
