@@ -400,7 +400,7 @@ describe('parley self uninstall', () => {
     const asked = await rig.script(['self', 'uninstall', '--purge']);
     expect([asked.code, asked.err]).toEqual([
       64,
-      expect.stringContaining(`and ${rig.home}/.ccc.json, and ${rig.home}/.ccc;`),
+      expect.stringContaining(`\n  ${rig.home}/.ccc.json\n  ${rig.home}/.ccc\n`),
     ]);
     const purged = await rig.script(['self', 'uninstall', '--purge', '--yes']);
     expect([purged.code, purged.out]).toEqual([0, expect.stringContaining(`removed ${rig.home}/.ccc\n`)]);
